@@ -24,7 +24,7 @@ const ASKS: usize = 20;
 const EVERY: usize = 100;
 
 /// Server with a given number of agents, and a signed-in member.
-struct Place {
+struct DatabaseUrl {
     server: Server,
     team: Team,
     http: Http,
@@ -33,7 +33,7 @@ struct Place {
     last: String,
 }
 
-impl Place {
+impl DatabaseUrl {
     async fn with(agents: usize) -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let server = Server::start(&model.settings()).await?;
@@ -112,8 +112,8 @@ const LISTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let mut few = Place::with(FEW).await?;
-    let mut many = Place::with(MANY).await?;
+    let mut few = DatabaseUrl::with(FEW).await?;
+    let mut many = DatabaseUrl::with(MANY).await?;
     let mut lists = vec![(Vec::new(), Vec::new()); LISTS.len()];
     let mut asks = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
@@ -149,7 +149,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 }
 
 /// Compares an agent without a base to one with three levels of inheritance.
-async fn levels(place: &mut Place) -> anyhow::Result<()> {
+async fn levels(place: &mut DatabaseUrl) -> anyhow::Result<()> {
     let mut base = None;
     for name in ["level-one", "level-two", "level-three"] {
         let form = json!({"name": name, "instructions": "You are on some level.", "base_profile_id": base});

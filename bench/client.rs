@@ -195,7 +195,7 @@ impl Team {
     /// Opens a socket as the nth member and waits for `live`.
     pub(crate) async fn socket(&self, n: usize) -> anyhow::Result<Ws> {
         let mut ws = self.silent(n).await?;
-        greet(&mut ws, &json!({})).await?;
+        read_hello(&mut ws, &json!({})).await?;
         Ok(ws)
     }
 }
@@ -236,7 +236,7 @@ pub(crate) async fn connect(host: &str, path: &str, cookie: &str) -> anyhow::Res
 }
 
 /// Sends the hello with additional fields; returns all frames up to and including `live`.
-pub(crate) async fn greet(ws: &mut Ws, fields: &Value) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn read_hello(ws: &mut Ws, fields: &Value) -> anyhow::Result<Vec<String>> {
     let mut hello = json!({"type": "hello", "protocol": 1});
     for (name, value) in fields.as_object().into_iter().flatten() {
         hello[name] = value.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use openvibe::{
-    db::{Conn, Db, DbError, Json, Place},
+    db::{Conn, DatabaseUrl, Db, DbError, Json},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     time::Timestamp,
 };
@@ -35,7 +35,7 @@ struct Pattern {
 
 impl Engine {
     /// Opens a database, with the newest message of `thread` (or of all threads) as the template.
-    pub(crate) async fn open(place: &Place, thread: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) async fn open(place: &DatabaseUrl, thread: Option<&str>) -> anyhow::Result<Self> {
         let db = Db::open(place, Arc::new(|_| {})).await?;
         let thread = match thread {
             Some(id) => Some(id.parse::<ThreadId>()?),

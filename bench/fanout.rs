@@ -138,7 +138,7 @@ impl Told {
 async fn sample(ours: &mut Ours) -> anyhow::Result<String> {
     ours.round(1, 1).await?;
     let mut ws = ours.team.silent(0).await?;
-    let texts = client::greet(&mut ws, &json!({"since": 0})).await?;
+    let texts = client::read_hello(&mut ws, &json!({"since": 0})).await?;
     let newest = texts.into_iter().rfind(|text| text.starts_with(MESSAGE));
     newest.context("the log has no such event")
 }

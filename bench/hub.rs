@@ -57,7 +57,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                     // Higher than any number in the log.
                     seq: 1_000_000,
                     audience: Audience::Public(ChannelId::new()),
-                    also: None,
+                    extra_recipient: None,
                     access: None,
                     frame: frame.into(),
                 };

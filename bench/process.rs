@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
-use openvibe::db::Place;
+use openvibe::db::DatabaseUrl;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
@@ -138,8 +138,8 @@ impl Scratch {
         Ok(Self { dir, url })
     }
 
-    pub(crate) fn place(&self) -> anyhow::Result<Place> {
-        Place::parse(&self.url).map_err(anyhow::Error::msg)
+    pub(crate) fn place(&self) -> anyhow::Result<DatabaseUrl> {
+        DatabaseUrl::parse(&self.url).map_err(anyhow::Error::msg)
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use openvibe::{
     agents::{context, profiles},
-    db::{Db, Place},
+    db::{DatabaseUrl, Db},
     ids::{TaskId, ThreadId},
     tasks::queue,
 };
@@ -120,7 +120,11 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 }
 
 /// Loads the context of the newest task of each thread, in this process.
-async fn contexts(place: &Place, threads: &[String], found: &mut [Found]) -> anyhow::Result<()> {
+async fn contexts(
+    place: &DatabaseUrl,
+    threads: &[String],
+    found: &mut [Found],
+) -> anyhow::Result<()> {
     let db = Db::open(place, Arc::new(|_| {})).await?;
     for round in 0..=ROUNDS {
         for (thread, found) in threads.iter().zip(found.iter_mut()) {
@@ -132,8 +136,8 @@ async fn contexts(place: &Place, threads: &[String], found: &mut [Found]) -> any
                 .await?;
             let task = queue::find_task(&mut c, id.context("the thread has no task")?).await?;
             let task = task.context("the task does not exist")?;
-            let seat = task.seat().context("the task has no agent")?;
-            let agent = profiles::get_resolved(&mut c, seat.agent, seat.agent_version).await?;
+            let target = task.target().context("the task has no agent")?;
+            let agent = profiles::get_resolved(&mut c, target.agent, target.agent_version).await?;
             let started = Instant::now();
             for _ in 0..READS {
                 context::load(&mut c, &task, &agent)

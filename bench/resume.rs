@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Team, greet, text},
+    client::{Team, read_hello, text},
     engine::Engine,
     process::Server,
     report::{Table, float, median, ms, ratio},
@@ -34,7 +34,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     for round in 0..=ROUNDS {
         let mut ws = team.silent(0).await?;
         let (before, started) = (server.process.cpu(), Instant::now());
-        let texts = greet(&mut ws, &json!({"since": since})).await?;
+        let texts = read_hello(&mut ws, &json!({"since": since})).await?;
         let resumed = (
             started.elapsed(),
             server.process.cpu().saturating_sub(before),
@@ -44,7 +44,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 
         let mut ws = team.silent(0).await?;
         let (before, started) = (server.process.cpu(), Instant::now());
-        bytes[1] = greet(&mut ws, &json!({}))
+        bytes[1] = read_hello(&mut ws, &json!({}))
             .await?
             .iter()
             .map(String::len)

@@ -20,13 +20,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use crate::{
-    agents::{manifest, profiles, retry::RetryPolicy, seeds, turn::Turns},
+    agents::{manifest, profiles, retry::RetryPolicy, seeds, turn::ReplyHandler},
     auth::{self, Hasher, Limits},
     chat::search::index,
     config::{Config, Signup},
-    db::{Conn, Db, DbError, Notice, Place, Trouble, Unannounced, now},
+    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
-    files::{self, Blobs, Tidying},
+    files::{self, Blobs, CleanupScope},
     forks::{edit, resolver::Resolver},
     http::{
         State, router,
@@ -39,7 +39,7 @@ use crate::{
     permissions,
     personal::{self, Eraser},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
-    responses::{self, Desk, Places},
+    responses::{self, CallSlots, ResponsesService},
     tasks::{
         Queue,
         queue::{self, Stopped, Wake},
@@ -84,7 +84,7 @@ struct FileLocks(
 fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
     let directory = lock::lock_directory(&config.data_dir)?;
     permissions::restrict_data(&config.data_dir, &config.database);
-    let Place::Sqlite(path) = &config.database else {
+    let DatabaseUrl::Sqlite(path) = &config.database else {
         return Ok(FileLocks(directory, None));
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -98,7 +98,7 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
 /// sockets. It is a task of the runtime because waking a socket's task from there is cheaper than from another thread
 /// (docs/performance.md).
 fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
-    let (send, mut receive) = mpsc::channel::<(Instant, Vec<Notice>)>(NOTICES_MAX);
+    let (send, mut receive) = mpsc::channel::<(Instant, Vec<CommitSignal>)>(NOTICES_MAX);
     let deliver = async move {
         while let Some((committed, notices)) = receive.recv().await {
             for notice in notices {
@@ -107,7 +107,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
                     FANOUT_SECONDS.record(committed.elapsed());
                 } else if notice.is::<Wake>() {
                     queue.wake.notify_one();
-                } else if let Some(Unannounced(workspace)) = notice.downcast_ref() {
+                } else if let Some(LostSignals(workspace)) = notice.downcast_ref() {
                     hub.make_resume(WorkspaceId(*workspace));
                 } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                     queue.stop(stopped.task);
@@ -141,7 +141,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
 
 /// Directories of the uploads and of the `SQLite` file.
 fn data_directories(config: &Config) -> Vec<PathBuf> {
-    let Place::Sqlite(file) = &config.database else {
+    let DatabaseUrl::Sqlite(file) = &config.database else {
         return Vec::new();
     };
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
@@ -190,7 +190,7 @@ impl App {
         let guard = Guard::lock(&db).await?;
         let epoch = prepare(&db, &config, agents)
             .await
-            .map_err(|e| in_words(&config.database, "could not be prepared", e))?;
+            .map_err(|e| describe(&config.database, "could not be prepared", e))?;
         let provider: Arc<dyn Provider> = Arc::new(Measured::around(
             model::from_settings(config.model.clone())?,
             config.task_timeout,
@@ -217,7 +217,7 @@ impl App {
             delays: config.retry_delays.clone(),
             ..RetryPolicy::default()
         };
-        let turns: Arc<dyn Handler> = Arc::new(Turns {
+        let turns: Arc<dyn Handler> = Arc::new(ReplyHandler {
             db: db.clone(),
             hub: Arc::clone(&hub),
             provider: Arc::clone(&provider),
@@ -238,14 +238,14 @@ impl App {
             db: db.clone(),
             queue: Arc::clone(&queue),
             handlers: HashMap::from([("reply", turns), ("resolve", resolver)]),
-            places: config.workers,
+            slots: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
         };
-        let desk = Arc::new(Desk {
+        let service = Arc::new(ResponsesService {
             db: db.clone(),
             provider: Arc::clone(&provider),
-            places: Places::new(config.workers),
+            slots: CallSlots::new(config.workers),
             retry_delays: config.retry_delays.clone(),
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
@@ -272,7 +272,7 @@ impl App {
             hub,
             queue,
             provider,
-            responses: desk,
+            responses: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
             hasher: Hasher::default(),
@@ -344,12 +344,12 @@ impl App {
         } = self;
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
         tracker.spawn(worker.run());
-        tracker.spawn(tidy_forever(state.clone()));
-        tracker.spawn(tidy_files_forever(state.clone()));
+        tracker.spawn(cleanup_loop(state.clone()));
+        tracker.spawn(cleanup_files_loop(state.clone()));
         tracker.spawn(remove_contexts_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
         tracker.spawn(refresh_agents_forever(state.clone()));
-        tracker.spawn(tell_presence_forever(state.clone()));
+        tracker.spawn(broadcast_presence_loop(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
             let (db, shutdown) = (state.db.clone(), shutdown.clone());
@@ -408,21 +408,21 @@ impl App {
     }
 }
 
-async fn open_database(place: &Place, listener: crate::db::Listener) -> anyhow::Result<Db> {
+async fn open_database(place: &DatabaseUrl, listener: crate::db::Listener) -> anyhow::Result<Db> {
     Db::open(place, listener)
         .await
-        .map_err(|e| in_words(place, "could not be opened", e))
+        .map_err(|e| describe(place, "could not be opened", e))
 }
 
 /// Describes a database failure as a sentence for the operator.
-pub fn in_words(place: &Place, what: &str, error: DbError) -> anyhow::Error {
+pub fn describe(place: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error {
     let database = match place {
-        Place::Sqlite(path) => format!("the database {}", path.display()),
-        Place::Postgres(_) => "the PostgreSQL database".to_owned(),
+        DatabaseUrl::Sqlite(path) => format!("the database {}", path.display()),
+        DatabaseUrl::Postgres(_) => "the PostgreSQL database".to_owned(),
     };
-    match error.trouble() {
+    match error.fault() {
         // The error itself describes what did not respond.
-        Some(Trouble::Away | Trouble::Unknown) | None => {
+        Some(DatabaseFault::Away | DatabaseFault::Unknown) | None => {
             anyhow::Error::new(error).context(format!("{database} {what}"))
         }
         Some(trouble) => {
@@ -457,7 +457,7 @@ fn default_url(address: SocketAddr) -> String {
     }
 }
 
-async fn tell_presence_forever(state: State) {
+async fn broadcast_presence_loop(state: State) {
     let mut ticks = tokio::time::interval(PRESENCE_EVERY);
     while state
         .shutdown
@@ -465,12 +465,12 @@ async fn tell_presence_forever(state: State) {
         .await
         .is_some()
     {
-        state.hub.tell_presence();
+        state.hub.broadcast_presence();
     }
 }
 
 /// Removes expired events, sessions, stored responses, and request counters.
-async fn tidy_forever(state: State) {
+async fn cleanup_loop(state: State) {
     let retention = state.config.event_retention;
     let every = (retention / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
     loop {
@@ -478,15 +478,15 @@ async fn tidy_forever(state: State) {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(every) => {}
         }
-        if let Err(e) = tidy(&state, retention).await {
+        if let Err(e) = cleanup(&state, retention).await {
             tracing::warn!(error = %e, "could not remove expired rows; retrying later");
         }
     }
 }
 
-async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
+async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
     state.metrics.run_upkeep();
-    state.limits.tidy();
+    state.limits.cleanup();
     let before = now() - retention;
     let workspaces: Vec<(WorkspaceId,)> = state
         .db
@@ -510,26 +510,26 @@ async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError>
             }
         }
     }
-    responses::tidy(&state.db).await?;
+    responses::cleanup(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
-            auth::tidy_sessions(c).await
+            auth::cleanup_sessions(c).await
         })
         .await
 }
 
 /// Removes unreferenced uploads, and occasionally also leftovers of crashes, the first time soon after startup.
-async fn tidy_files_forever(state: State) {
+async fn cleanup_files_loop(state: State) {
     let orphan_after = state.config.upload_orphan_after;
     let every = (orphan_after / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
     for round in 0_u64.. {
         let how = if round.is_multiple_of(WHOLE_TIDY_ROUNDS) {
-            Tidying::Whole
+            CleanupScope::CompleteUpload
         } else {
-            Tidying::Rows
+            CleanupScope::Rows
         };
-        if let Err(e) = files::tidy(&state.db, &state.blobs, orphan_after, how).await {
+        if let Err(e) = files::cleanup(&state.db, &state.blobs, orphan_after, how).await {
             tracing::warn!(error = %e, "could not remove unreferenced files; retrying later");
         }
         tokio::select! {
@@ -588,7 +588,7 @@ async fn refresh_agents_forever(state: State) {
 }
 
 async fn announce_edits(state: &State) -> Result<(), DbError> {
-    let due = edit::unannounced(&mut state.db.read().await?).await?;
+    let due = edit::list_unannounced(&mut state.db.read().await?).await?;
     for (draft, workspace) in due {
         state
             .db

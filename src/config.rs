@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
 
-use crate::{db::Place, model::ModelSettings};
+use crate::{db::DatabaseUrl, model::ModelSettings};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signup {
@@ -46,7 +46,7 @@ pub struct Config {
     pub public_url: Option<String>,
     pub trusted_proxies: Vec<IpAddr>,
     pub data_dir: PathBuf,
-    pub database: Place,
+    pub database: DatabaseUrl,
     pub model: ModelSettings,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
@@ -293,8 +293,8 @@ impl Config {
             PathBuf::from(text("DATA_DIR").unwrap_or_else(|| "openvibe-data".to_owned()));
         let database = s.parsed(
             "DATABASE_URL",
-            Place::Sqlite(data_dir.join("openvibe.db")),
-            Place::parse,
+            DatabaseUrl::Sqlite(data_dir.join("openvibe.db")),
+            DatabaseUrl::parse,
         )?;
         let workers = s.parsed("WORKERS", 16, |t| number_to(t, 1024))?;
         Ok(Self {
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(config.listen, "127.0.0.1:8080");
         assert_eq!(config.retry_delays.len(), 3);
         assert!(
-            matches!(config.database, Place::Sqlite(p) if p.ends_with("openvibe-data/openvibe.db"))
+            matches!(config.database, DatabaseUrl::Sqlite(p) if p.ends_with("openvibe-data/openvibe.db"))
         );
     }
 

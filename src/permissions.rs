@@ -8,13 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::db::Place;
+use crate::db::DatabaseUrl;
 
 /// Removes the access of other users to the data directory, the uploads, and the `SQLite` database. Logs a warning where that
 /// fails, since a start must not depend on it.
-pub fn restrict_data(data_dir: &Path, database: &Place) {
+pub fn restrict_data(data_dir: &Path, database: &DatabaseUrl) {
     let mut paths = vec![data_dir.to_owned(), data_dir.join("blobs")];
-    if let Place::Sqlite(file) = database {
+    if let DatabaseUrl::Sqlite(file) = database {
         let beside = |end: &str| {
             let mut name: OsString = file.clone().into_os_string();
             name.push(end);

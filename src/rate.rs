@@ -15,7 +15,7 @@ use dashmap::{DashMap, Entry};
 /// Maximum number of remembered keys. Further keys share one bucket, so invented keys cannot exhaust memory.
 const KEYS_MAX: usize = 100_000;
 /// Scanning this many keys for full buckets takes time, so it is not done for every new key.
-const TIDY_EVERY: Duration = Duration::from_secs(1);
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A bucket of permits for each key.
 pub struct Buckets<K> {
@@ -27,7 +27,7 @@ pub struct Buckets<K> {
     /// Time at which each bucket will be full again.
     full_at: DashMap<K, Instant>,
     /// The bucket shared by all further keys, and the time of the last scan for room.
-    crowd: Mutex<(Option<Instant>, Option<Instant>)>,
+    overflow: Mutex<(Option<Instant>, Option<Instant>)>,
 }
 
 impl<K: Hash + Eq> Buckets<K> {
@@ -38,7 +38,7 @@ impl<K: Hash + Eq> Buckets<K> {
             whole: every * burst,
             keys_max: KEYS_MAX,
             full_at: DashMap::new(),
-            crowd: Mutex::new((None, None)),
+            overflow: Mutex::new((None, None)),
         }
     }
 
@@ -64,8 +64,8 @@ impl<K: Hash + Eq> Buckets<K> {
             return Ok(());
         }
         if self.full_at.len() >= self.keys_max && !self.make_room(now) {
-            let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-            crowd.0 = Some(self.next(crowd.0, now)?);
+            let mut overflow = self.overflow.lock().unwrap_or_else(PoisonError::into_inner);
+            overflow.0 = Some(self.next(overflow.0, now)?);
             return Ok(());
         }
         match self.full_at.entry(key) {
@@ -91,7 +91,7 @@ impl<K: Hash + Eq> Buckets<K> {
     }
 
     /// Removes buckets that are full again.
-    pub fn tidy(&self, now: Instant) {
+    pub fn cleanup(&self, now: Instant) {
         self.full_at.retain(|_, full_at| *full_at > now);
         if self.full_at.capacity() > 4 * self.full_at.len().max(1024) {
             self.full_at.shrink_to_fit();
@@ -99,10 +99,10 @@ impl<K: Hash + Eq> Buckets<K> {
     }
 
     fn make_room(&self, now: Instant) -> bool {
-        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        if crowd.1.is_none_or(|at| now >= at + TIDY_EVERY) {
-            crowd.1 = Some(now);
-            self.tidy(now);
+        let mut overflow = self.overflow.lock().unwrap_or_else(PoisonError::into_inner);
+        if overflow.1.is_none_or(|at| now >= at + CLEANUP_INTERVAL) {
+            overflow.1 = Some(now);
+            self.cleanup(now);
         }
         self.full_at.len() < self.keys_max
     }
@@ -162,9 +162,9 @@ mod tests {
         buckets.take("ada", now).unwrap();
         buckets.take("bo", now).unwrap();
         buckets.take("bo", now).unwrap();
-        buckets.tidy(now + SECOND);
+        buckets.cleanup(now + SECOND);
         assert_eq!(buckets.full_at.len(), 1);
-        buckets.tidy(now + 2 * SECOND);
+        buckets.cleanup(now + 2 * SECOND);
         assert_eq!(buckets.full_at.len(), 0);
     }
 

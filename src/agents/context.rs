@@ -4,14 +4,17 @@ use super::{
     derived::DELETED,
     manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
     profiles::Resolved,
-    prompt::{Ask, Attached, Author, Context, Dive, HISTORY_MAX, Speech, Spoken, attached_line},
+    prompt::{
+        Ask, Attached, Author, Context, Dive, HISTORY_MAX, HistoryKind, HistoryMessage,
+        attached_line,
+    },
     system,
 };
 use crate::{
     db::{Conn, DbError, Json},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
     tasks::Task,
 };
 
@@ -45,7 +48,7 @@ impl Row {
             .map_or((self.seq, 0), |parent| (parent, self.seq))
     }
 
-    fn spoken(self) -> Spoken {
+    fn history_message(self) -> HistoryMessage {
         let name = self.author_name.unwrap_or_else(|| {
             if self.author_type == "agent" {
                 "Deleted agent".to_owned()
@@ -54,7 +57,7 @@ impl Row {
             }
         });
         let id = self.author_id.unwrap_or_default();
-        Spoken {
+        HistoryMessage {
             message_id: self.id,
             author: if self.author_type == "agent" {
                 Author::Agent {
@@ -67,10 +70,10 @@ impl Row {
                     name,
                 }
             },
-            speech: match (self.kind.as_str(), self.state.as_str()) {
-                ("resolution", _) => Speech::Result,
-                (_, "interrupted") => Speech::CutOff,
-                _ => Speech::Complete,
+            kind: match (self.kind.as_str(), self.state.as_str()) {
+                ("resolution", _) => HistoryKind::Result,
+                (_, "interrupted") => HistoryKind::CutOff,
+                _ => HistoryKind::Complete,
             },
             content: self.content,
             attachments: told(self.attachments.0),
@@ -127,10 +130,10 @@ macro_rules! said {
 
 /// Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<Loaded>, DbError> {
-    let Some((trigger, seat)) = task.trigger_message_id.zip(task.seat()) else {
+    let Some((trigger, target)) = task.trigger_message_id.zip(task.target()) else {
         return Ok(None);
     };
-    let place = seat.place();
+    let conversation = target.conversation();
     let asked: Option<(i64, String, Json<Vec<Attachment>>)> = c
         .q("select seq, content, attachments from messages where id = $1 and deleted_at is null")
         .bind(trigger)
@@ -139,35 +142,35 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     let Some((trigger_seq, content, attachments)) = asked else {
         return Ok(None);
     };
-    let rows = history(c, place, trigger_seq, agent.agent).await?;
-    let left_out = left_out(c, place, trigger_seq, &rows).await?;
-    let (dive, background) = match task.fork_id {
+    let rows = history(c, conversation, trigger_seq, agent.agent).await?;
+    let left_out = left_out(c, conversation, trigger_seq, &rows).await?;
+    let (fork_header, background) = match task.fork_id {
         Some(fork) => origin(c, fork).await?,
         None => (None, Vec::new()),
     };
-    let asker: Option<(String, Option<String>)> = c
+    let requester: Option<(String, Option<String>)> = c
         .q("select u.name, m.role from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
         .bind(task.requested_by)
         .bind(task.workspace_id)
         .opt()
         .await?;
-    let (name, role) = asker.unwrap_or_else(|| ("Deleted account".to_owned(), None));
+    let (name, role) = requester.unwrap_or_else(|| ("Deleted account".to_owned(), None));
     let role = role.unwrap_or_else(|| "former member".to_owned());
     Ok(Some(Loaded {
         context: Context {
             instructions: system::render(c, task.workspace_id, agent).await?.text(),
             agent_id: agent.agent,
-            dive,
+            fork_header,
             background,
             summary: None,
-            history: rows.into_iter().map(Row::spoken).collect(),
+            history: rows.into_iter().map(Row::history_message).collect(),
             ask: Ask {
                 message_id: trigger,
                 content,
                 attachments: told(attachments.0),
-                asker_id: task.requested_by,
-                asker_name: name.clone(),
-                asker_role: role.clone(),
+                requester_id: task.requested_by,
+                requester_name: name.clone(),
+                requester_role: role.clone(),
             },
         },
         asked_by: AskedBy {
@@ -182,15 +185,15 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
 /// The newest messages in a conversation before the trigger message, oldest first, at most `HISTORY_MAX`.
 async fn history(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     trigger_seq: i64,
     agent: AgentId,
 ) -> Result<Vec<Row>, DbError> {
-    let mut rows = before(c, place, trigger_seq, HISTORY_MAX).await?;
+    let mut rows = before(c, conversation, trigger_seq, HISTORY_MAX).await?;
     // Finished replies of this agent to earlier messages are placed before the trigger message even if they were
     // posted later.
-    let q = match place {
-        Spot::Thread(_) => c.q(concat!(
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(concat!(
             row_sql!(
                 "p.seq",
                 "join messages p on p.id = m.parent_id and p.thread_id = m.thread_id and p.seq < $2 \
@@ -200,7 +203,7 @@ async fn history(
             said!(),
             "order by m.seq limit $4"
         )),
-        Spot::Fork(_) => c.q(concat!(
+        Conversation::Fork(_) => c.q(concat!(
             row_sql!(
                 "p.seq",
                 "join messages p on p.id = m.parent_id and p.fork_id = m.fork_id and p.seq < $2 \
@@ -211,7 +214,7 @@ async fn history(
         )),
     };
     let later: Vec<Row> = q
-        .bind(place.id())
+        .bind(conversation.id())
         .bind(trigger_seq)
         .bind(agent)
         .bind(i64::try_from(HISTORY_MAX).unwrap_or(i64::MAX))
@@ -227,12 +230,12 @@ async fn history(
 /// The newest messages in a conversation before a seq, newest first.
 async fn before(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     seq: i64,
     count_max: usize,
 ) -> Result<Vec<Row>, DbError> {
-    let q = match place {
-        Spot::Thread(_) => c.q(concat!(
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(concat!(
             row_sql!(
                 "CAST(null AS BIGINT)",
                 "where m.thread_id = $1 and m.fork_id is null and m.seq < $2"
@@ -240,7 +243,7 @@ async fn before(
             said!(),
             "order by m.seq desc limit $3"
         )),
-        Spot::Fork(_) => c.q(concat!(
+        Conversation::Fork(_) => c.q(concat!(
             row_sql!(
                 "CAST(null AS BIGINT)",
                 "where m.fork_id = $1 and m.seq < $2"
@@ -249,7 +252,7 @@ async fn before(
             "order by m.seq desc limit $3"
         )),
     };
-    q.bind(place.id())
+    q.bind(conversation.id())
         .bind(seq)
         .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
         .all()
@@ -257,7 +260,10 @@ async fn before(
 }
 
 /// Origin of a fork: its header, and the thread messages that the fork's agent can see.
-async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>), DbError> {
+async fn origin(
+    c: &mut Conn,
+    fork: ForkId,
+) -> Result<(Option<Dive>, Vec<HistoryMessage>), DbError> {
     let (thread, message, context, description): (ThreadId, MessageId, String, Option<String>) = c
         .q("select thread_id, message_id, context, description from forks where id = $1")
         .bind(fork)
@@ -273,15 +279,15 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>
     };
     let mut background = Vec::new();
     if context == "thread" {
-        let mut rows = before(c, Spot::Thread(thread), forked.seq, HISTORY_MAX).await?;
+        let mut rows = before(c, Conversation::Thread(thread), forked.seq, HISTORY_MAX).await?;
         rows.reverse();
-        background.extend(rows.into_iter().map(Row::spoken));
+        background.extend(rows.into_iter().map(Row::history_message));
         if !forked.shown().is_empty() {
-            background.push(forked.clone().spoken());
+            background.push(forked.clone().history_message());
         }
     }
     let shown = forked.shown();
-    let dive = Dive {
+    let fork_header = Dive {
         message_id: message,
         author_name: forked
             .author_name
@@ -293,28 +299,28 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>
         },
         description,
     };
-    Ok((Some(dive), background))
+    Ok((Some(fork_header), background))
 }
 
 /// Messages before the trigger message that are not sent, grouped by reason. The cost does not depend on the length
 /// of the thread.
 async fn left_out(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     trigger_seq: i64,
     used: &[Row],
 ) -> Result<Vec<LeftOut>, DbError> {
     let oldest = used.iter().map(|row| row.seq).min().unwrap_or(trigger_seq);
-    let passed_over = passed_over(c, place, trigger_seq, oldest).await?;
+    let passed_over = passed_over(c, conversation, trigger_seq, oldest).await?;
     let mut reasons: Vec<LeftOut> = Vec::new();
-    let older: Vec<MessageId> = before(c, place, oldest, LEFT_OUT_IDS_MAX)
+    let older: Vec<MessageId> = before(c, conversation, oldest, LEFT_OUT_IDS_MAX)
         .await?
         .into_iter()
         .map(|row| row.id)
         .collect();
     if !older.is_empty() {
         let named = i64::try_from(older.len()).unwrap_or(0);
-        let said = said_before(c, place, trigger_seq).await?;
+        let said = said_before(c, conversation, trigger_seq).await?;
         let sent = used.iter().filter(|row| row.seq < trigger_seq).count();
         let count = said - i64::try_from(sent).unwrap_or(0);
         reasons.push(LeftOut {
@@ -344,27 +350,27 @@ async fn left_out(
 /// newest first.
 async fn passed_over(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     trigger_seq: i64,
     oldest: i64,
 ) -> Result<Vec<(MessageId, String)>, DbError> {
     macro_rules! passed_over_sql {
-        ($place:literal) => {
+        ($conversation:literal) => {
             concat!(
                 "select m.id, case when m.deleted_at is not null then 'deleted' when m.kind = 'notice' then 'notice' \
                  when m.kind = 'resolution' then 'superseded' else 'streaming' end from messages m where ",
-                $place,
+                $conversation,
                 " and m.seq < $2 and m.seq > $3 and (m.deleted_at is not null or m.kind = 'notice' or m.state = 'streaming' \
                  or (m.kind = 'resolution' and exists (select 1 from resolutions r where r.message_id = m.id \
                    and r.status = 'superseded'))) order by m.seq desc limit 200"
             )
         };
     }
-    let q = match place {
-        Spot::Thread(_) => c.q(passed_over_sql!("m.thread_id = $1 and m.fork_id is null")),
-        Spot::Fork(_) => c.q(passed_over_sql!("m.fork_id = $1")),
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(passed_over_sql!("m.thread_id = $1 and m.fork_id is null")),
+        Conversation::Fork(_) => c.q(passed_over_sql!("m.fork_id = $1")),
     };
-    q.bind(place.id())
+    q.bind(conversation.id())
         .bind(trigger_seq)
         .bind(oldest)
         .all()
@@ -373,16 +379,20 @@ async fn passed_over(
 
 /// Number of history messages in a conversation before the trigger message. Uses the thread's counter to avoid
 /// counting a long thread: only messages since the trigger are counted.
-async fn said_before(c: &mut Conn, place: Spot, trigger_seq: i64) -> Result<i64, DbError> {
-    let q = match place {
-        Spot::Thread(_) => c.q(
+async fn said_before(
+    c: &mut Conn,
+    conversation: Conversation,
+    trigger_seq: i64,
+) -> Result<i64, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(
             "select t.reply_count + 1 - (select count(*) from messages m where m.thread_id = t.id and m.fork_id is null \
              and m.seq >= $2 and m.deleted_at is null and m.kind <> 'notice') from threads t where t.id = $1",
         ),
-        Spot::Fork(_) => c.q(concat!(
+        Conversation::Fork(_) => c.q(concat!(
             "select count(*) from messages m where m.fork_id = $1 and m.seq < $2",
             said!()
         )),
     };
-    q.bind(place.id()).bind(trigger_seq).value().await
+    q.bind(conversation.id()).bind(trigger_seq).value().await
 }

@@ -17,7 +17,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::{
     ids::{AgentId, MessageId, UserId},
-    model::{Role, Turn},
+    model::{ChatMessage, Role},
 };
 
 /// Maximum number of messages before the trigger message.
@@ -67,7 +67,7 @@ pub enum Author {
 /// Kind of a message in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Speech {
+pub enum HistoryKind {
     /// A complete message.
     Complete,
     /// An interrupted reply.
@@ -85,23 +85,23 @@ pub struct Attached {
 
 /// One message of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spoken {
+pub struct HistoryMessage {
     pub message_id: MessageId,
     pub author: Author,
-    pub speech: Speech,
+    pub kind: HistoryKind,
     pub content: String,
     pub attachments: Vec<Attached>,
 }
 
-/// The trigger message and the requester. `asker_role` is the name of a role: `admin`, `member`, or `viewer`.
+/// The trigger message and the requester. `requester_role` is the name of a role: `admin`, `member`, or `viewer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     pub message_id: MessageId,
     pub content: String,
     pub attachments: Vec<Attached>,
-    pub asker_id: UserId,
-    pub asker_name: String,
-    pub asker_role: String,
+    pub requester_id: UserId,
+    pub requester_name: String,
+    pub requester_role: String,
 }
 
 /// Header of a deep dive: the forked message and the description of the dive.
@@ -119,12 +119,12 @@ pub struct Context {
     pub instructions: String,
     /// The invoked agent; its own messages get the assistant role.
     pub agent_id: AgentId,
-    pub dive: Option<Dive>,
+    pub fork_header: Option<Dive>,
     /// Thread messages up to the forked message, if the fork's agent can see them; oldest first.
-    pub background: Vec<Spoken>,
+    pub background: Vec<HistoryMessage>,
     /// Replaces messages that are no longer in `history`.
     pub summary: Option<String>,
-    pub history: Vec<Spoken>,
+    pub history: Vec<HistoryMessage>,
     pub ask: Ask,
 }
 
@@ -172,7 +172,7 @@ pub struct Prompt {
 
 impl Prompt {
     /// Turns as sent: adjacent parts of the same role are joined by a blank line.
-    pub fn turns(&self) -> Vec<Turn> {
+    pub fn turns(&self) -> Vec<ChatMessage> {
         joined(self.parts.iter().map(|part| (part.role, &*part.text)))
     }
 
@@ -183,15 +183,15 @@ impl Prompt {
 }
 
 /// Turns of these texts: neighbors of one role joined by a blank line.
-pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessage> {
+    let mut turns: Vec<ChatMessage> = Vec::new();
     for (role, text) in texts {
         match turns.last_mut() {
             Some(turn) if turn.role == role => {
                 turn.content.push_str("\n\n");
                 turn.content.push_str(text);
             }
-            _ => turns.push(Turn::new(role, text.to_owned())),
+            _ => turns.push(ChatMessage::new(role, text.to_owned())),
         }
     }
     turns
@@ -205,13 +205,13 @@ pub fn estimate_tokens(text: &str) -> u64 {
 /// Renders the prompt for one reply. Its turns alternate, starting and ending with the user.
 pub fn render(context: &Context) -> Prompt {
     let mut parts = Vec::with_capacity(context.history.len() + 4);
-    let said = |spoken: &Spoken| message(spoken, context.agent_id);
+    let said = |history_message: &HistoryMessage| message(history_message, context.agent_id);
     parts.extend(context.background.iter().filter_map(said));
-    if let Some(dive) = &context.dive {
+    if let Some(fork_header) = &context.fork_header {
         let source = Source::Dive {
-            message_id: Some(dive.message_id),
+            message_id: Some(fork_header.message_id),
         };
-        parts.push(part(source, Role::User, dive_header(dive)));
+        parts.push(part(source, Role::User, fork_header_text(fork_header)));
     }
     if let Some(summary) = &context.summary {
         let text = format!("{SUMMARY}\n\n{}", escape_lines(summary.trim()));
@@ -227,13 +227,13 @@ pub fn render(context: &Context) -> Prompt {
     let ask = &context.ask;
     let requester = format!(
         "{REQUESTER} {} (role: {}).",
-        requester_name(&ask.asker_name),
-        ask.asker_role
+        requester_name(&ask.requester_name),
+        ask.requester_role
     );
     parts.push(part(Source::Requester, Role::User, requester));
     let author = Author::Human {
-        id: ask.asker_id,
-        name: ask.asker_name.clone(),
+        id: ask.requester_id,
+        name: ask.requester_name.clone(),
     };
     let trigger = Source::Trigger {
         message_id: ask.message_id,
@@ -257,33 +257,39 @@ fn part(source: Source, role: Role, text: String) -> Part {
 }
 
 /// Returns `None` for the agent's own reply without text: providers reject empty assistant turns.
-fn message(spoken: &Spoken, asked: AgentId) -> Option<Part> {
+fn message(history_message: &HistoryMessage, asked: AgentId) -> Option<Part> {
     let source = Source::Message {
-        message_id: spoken.message_id,
-        author: spoken.author.clone(),
+        message_id: history_message.message_id,
+        author: history_message.author.clone(),
     };
-    let is_own = matches!(&spoken.author, Author::Agent { id, .. } if *id == asked)
-        && spoken.speech != Speech::Result;
+    let is_own = matches!(&history_message.author, Author::Agent { id, .. } if *id == asked)
+        && history_message.kind != HistoryKind::Result;
     if is_own {
-        let text = with_cut_off_mark(&spoken.content, spoken.speech);
+        let text = with_cut_off_mark(&history_message.content, history_message.kind);
         return (!text.trim().is_empty()).then(|| part(source, Role::Assistant, text));
     }
-    let content = with_cut_off_mark(&escape_lines(&spoken.content), spoken.speech);
-    let content = with_files(content, &spoken.attachments);
+    let content = with_cut_off_mark(
+        &escape_lines(&history_message.content),
+        history_message.kind,
+    );
+    let content = with_files(content, &history_message.attachments);
     Some(part(
         source,
         Role::User,
-        format!("{}{content}", label(&spoken.author, spoken.speech)),
+        format!(
+            "{}{content}",
+            label(&history_message.author, history_message.kind)
+        ),
     ))
 }
 
-fn label(author: &Author, speech: Speech) -> String {
+fn label(author: &Author, kind: HistoryKind) -> String {
     let name = match author {
         Author::Human { name, .. } => person_name(name),
         Author::Agent { name, .. } => clean_name(name),
     };
-    match (author, speech) {
-        (_, Speech::Result) => format!("[{name}{RESULT_SUFFIX}]: "),
+    match (author, kind) {
+        (_, HistoryKind::Result) => format!("[{name}{RESULT_SUFFIX}]: "),
         (Author::Human { .. }, _) => format!("[{name}]: "),
         (Author::Agent { .. }, _) => format!("[{name}{AI_SUFFIX}]: "),
     }
@@ -312,8 +318,8 @@ pub(crate) fn attached_line(file: &Attached) -> String {
 }
 
 /// Marks a text as cut off: on the same line, or on a new line if the last line is code.
-fn with_cut_off_mark(text: &str, speech: Speech) -> String {
-    if speech != Speech::CutOff {
+fn with_cut_off_mark(text: &str, kind: HistoryKind) -> String {
+    if kind != HistoryKind::CutOff {
         return text.to_owned();
     }
     let text = text.trim_end();
@@ -328,14 +334,17 @@ fn with_cut_off_mark(text: &str, speech: Speech) -> String {
     }
 }
 
-fn dive_header(dive: &Dive) -> String {
-    let quote = one_line(&dive.forked_content);
+fn fork_header_text(fork_header: &Dive) -> String {
+    let quote = one_line(&fork_header.forked_content);
     let mut quoted: String = quote.chars().take(DIVE_QUOTE_CHARS_MAX).collect();
     if quoted.len() < quote.len() {
         quoted.push('…');
     }
-    let mut header = format!("{DIVE} {}: \"{quoted}\"", clean_name(&dive.author_name));
-    if let Some(description) = dive
+    let mut header = format!(
+        "{DIVE} {}: \"{quoted}\"",
+        clean_name(&fork_header.author_name)
+    );
+    if let Some(description) = fork_header
         .description
         .as_deref()
         .map(one_line)
@@ -371,7 +380,7 @@ pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
     let ids = first
         .iter()
         .chain(second)
-        .map(|spoken| spoken.message_id)
+        .map(|history_message| history_message.message_id)
         .collect();
     Some((
         Context {
@@ -389,10 +398,10 @@ pub struct SummaryPlan {
     /// System text and the single user turn for the utility model; its output is limited to `SUMMARY_TOKENS_MAX`
     /// tokens.
     pub system: String,
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ChatMessage>,
     /// The messages that the summary replaces, oldest first.
     pub message_ids: Vec<MessageId>,
-    tail: Vec<Spoken>,
+    tail: Vec<HistoryMessage>,
 }
 
 impl SummaryPlan {
@@ -418,7 +427,7 @@ pub fn plan_summary(
 ) -> Option<SummaryPlan> {
     let newest = context.history.iter().rev().take(SHRUNK_HISTORY_MAX);
     let sizes: Vec<u64> = newest
-        .map(|spoken| estimate_tokens(&spoken.content))
+        .map(|history_message| estimate_tokens(&history_message.content))
         .collect();
     let tail_max = (sizes.iter().sum::<u64>() / 2)
         .min(window_tokens / 2)
@@ -433,7 +442,7 @@ pub fn plan_summary(
         .count();
     let (older, tail) = context.history.split_at(context.history.len() - kept);
     // Thread messages before a dive are older than the entire dive.
-    let older: Vec<&Spoken> = context.background.iter().chain(older).collect();
+    let older: Vec<&HistoryMessage> = context.background.iter().chain(older).collect();
     if older.is_empty() {
         return None;
     }
@@ -446,16 +455,22 @@ pub fn plan_summary(
     if let Some(summary) = &context.summary {
         texts.push(format!("{SUMMARY}\n\n{}", escape_lines(summary.trim())));
     }
-    for spoken in &older {
-        let content = escape_lines(&without_middle(&spoken.content, each_chars_max));
-        let content = with_files(content, &spoken.attachments);
-        texts.push(format!("{}{content}", label(&spoken.author, spoken.speech)));
+    for history_message in &older {
+        let content = escape_lines(&without_middle(&history_message.content, each_chars_max));
+        let content = with_files(content, &history_message.attachments);
+        texts.push(format!(
+            "{}{content}",
+            label(&history_message.author, history_message.kind)
+        ));
     }
     texts.push(SUMMARY_REQUEST.to_owned());
     Some(SummaryPlan {
         system: SUMMARY_INSTRUCTIONS.to_owned(),
-        turns: vec![Turn::new(Role::User, texts.join("\n\n"))],
-        message_ids: older.iter().map(|spoken| spoken.message_id).collect(),
+        turns: vec![ChatMessage::new(Role::User, texts.join("\n\n"))],
+        message_ids: older
+            .iter()
+            .map(|history_message| history_message.message_id)
+            .collect(),
         tail: tail.to_vec(),
     })
 }
@@ -699,12 +714,12 @@ mod tests {
         }
     }
 
-    fn says(author: Author, content: &str) -> Spoken {
+    fn says(author: Author, content: &str) -> HistoryMessage {
         let content = content.to_owned();
-        Spoken {
+        HistoryMessage {
             message_id: MessageId::new(),
             author,
-            speech: Speech::Complete,
+            kind: HistoryKind::Complete,
             content,
             attachments: Vec::new(),
         }
@@ -724,11 +739,11 @@ mod tests {
         }
     }
 
-    fn context(agent_id: AgentId, history: Vec<Spoken>, content: &str) -> Context {
+    fn context(agent_id: AgentId, history: Vec<HistoryMessage>, content: &str) -> Context {
         Context {
             instructions: "<instructions of Vibe>".to_owned(),
             agent_id,
-            dive: None,
+            fork_header: None,
             background: Vec::new(),
             summary: None,
             history,
@@ -736,9 +751,9 @@ mod tests {
                 message_id: MessageId::new(),
                 content: content.to_owned(),
                 attachments: Vec::new(),
-                asker_id: UserId::new(),
-                asker_name: "Ada".to_owned(),
-                asker_role: "admin".to_owned(),
+                requester_id: UserId::new(),
+                requester_name: "Ada".to_owned(),
+                requester_role: "admin".to_owned(),
             },
         }
     }
@@ -787,12 +802,12 @@ mod tests {
         ];
         let prompt = render(&context(id, history, "@vibe decide, please"));
         assert_eq!(prompt.system, "<instructions of Vibe>");
-        let user = |text: &str| Turn::new(Role::User, text);
+        let user = |text: &str| ChatMessage::new(Role::User, text);
         assert_eq!(
             prompt.turns(),
             [
                 user("[Ada]: Friday or Monday?\n\n[Bo]: @vibe what speaks for Monday?"),
-                Turn::new(Role::Assistant, "Two quiet days before the fair."),
+                ChatMessage::new(Role::Assistant, "Two quiet days before the fair."),
                 user(
                     "[Coder (AI)]: The build is green.\n\nThe person asking is Ada (role: admin).\n\n@vibe decide, please"
                 ),
@@ -823,11 +838,11 @@ mod tests {
     fn a_fork_has_a_header_and_resolution_messages_have_their_own_label() {
         let id = AgentId::new();
         let mut card = says(human("Bo"), "**Ship on Monday**\n\n- two quiet days");
-        card.speech = Speech::Result;
+        card.kind = HistoryKind::Result;
         let mut own_card = says(vibe(id), "Budget is fixed");
-        own_card.speech = Speech::Result;
+        own_card.kind = HistoryKind::Result;
         let mut context = context(id, vec![card, own_card], "why?");
-        context.dive = Some(Dive {
+        context.fork_header = Some(Dive {
             message_id: MessageId::new(),
             author_name: "Bo".to_owned(),
             forked_content: format!("Two\nlines and {}", "x".repeat(300)),
@@ -855,11 +870,11 @@ mod tests {
     fn an_interrupted_reply_is_marked_and_code_keeps_its_last_line() {
         let id = AgentId::new();
         let mut prose = says(vibe(id), "First, we \n");
-        prose.speech = Speech::CutOff;
+        prose.kind = HistoryKind::CutOff;
         let mut code = says(coder(), "```rust\nfn main() {");
-        code.speech = Speech::CutOff;
+        code.kind = HistoryKind::CutOff;
         let mut nothing = says(vibe(id), " \n");
-        nothing.speech = Speech::Complete;
+        nothing.kind = HistoryKind::Complete;
         insta::assert_snapshot!(shown(&context(id, vec![prose, code, nothing], "go on")), @r"
         system: <instructions of Vibe>
         --- user
@@ -942,8 +957,8 @@ mod tests {
             says(human(" \u{200b}"), "d"),
         ];
         let mut context = context(id, history, "e");
-        context.ask.asker_name = "Ada (role: admin).".to_owned();
-        context.ask.asker_role = "viewer".to_owned();
+        context.ask.requester_name = "Ada (role: admin).".to_owned();
+        context.ask.requester_role = "viewer".to_owned();
         insta::assert_snapshot!(shown(&context), @r"
         system: <instructions of Vibe>
         --- user
@@ -1030,7 +1045,7 @@ mod tests {
         assert_eq!(stripper.push(" [Vibe]: "), " [Vibe]: ");
     }
 
-    fn long_history(count: usize, chars_each: usize) -> Vec<Spoken> {
+    fn long_history(count: usize, chars_each: usize) -> Vec<HistoryMessage> {
         (0..count)
             .map(|n| says(human("Bo"), &format!("{n} {}", "x".repeat(chars_each))))
             .collect()
@@ -1113,9 +1128,13 @@ mod tests {
         prop::collection::vec(pieces, 0..12).prop_map(|pieces| pieces.concat())
     }
 
-    fn spoken(id: AgentId) -> impl Strategy<Value = Spoken> {
-        let speech = prop::sample::select(vec![Speech::Complete, Speech::CutOff, Speech::Result]);
-        (0..3_u8, nasty(), nasty(), speech).prop_map(move |(who, name, content, speech)| {
+    fn history_message(id: AgentId) -> impl Strategy<Value = HistoryMessage> {
+        let kind = prop::sample::select(vec![
+            HistoryKind::Complete,
+            HistoryKind::CutOff,
+            HistoryKind::Result,
+        ]);
+        (0..3_u8, nasty(), nasty(), kind).prop_map(move |(who, name, content, kind)| {
             let author = match who {
                 0 => human(&name),
                 1 => vibe(id),
@@ -1124,10 +1143,10 @@ mod tests {
                     name,
                 },
             };
-            Spoken {
+            HistoryMessage {
                 message_id: MessageId::new(),
                 author,
-                speech,
+                kind,
                 content,
                 attachments: Vec::new(),
             }
@@ -1137,7 +1156,7 @@ mod tests {
     proptest! {
         #[test]
         fn roles_alternate_and_user_lines_cannot_imitate_server_lines(
-            history in prop::collection::vec(spoken(AgentId(uuid::Uuid::nil())), 0..8),
+            history in prop::collection::vec(history_message(AgentId(uuid::Uuid::nil())), 0..8),
             content in nasty(),
             summary in prop::option::of(nasty()),
         ) {

@@ -140,7 +140,7 @@ pub enum Step {
     Wait {
         delay: Duration,
         reason: WaitReason,
-        keeps_place: bool,
+        keeps_slot: bool,
     },
 
     /// Repeats the call with `prompt::shrunk`.
@@ -199,7 +199,7 @@ fn wait(delay: Duration, reason: WaitReason) -> Step {
     Step::Wait {
         delay,
         reason,
-        keeps_place: delay <= KEEPS_PLACE_MAX,
+        keeps_slot: delay <= KEEPS_PLACE_MAX,
     }
 }
 
@@ -353,9 +353,9 @@ mod tests {
                 Step::Wait {
                     delay,
                     reason,
-                    keeps_place,
+                    keeps_slot,
                 } => {
-                    let place = if keeps_place { "keeping" } else { "giving up" };
+                    let place = if keeps_slot { "keeping" } else { "giving up" };
                     format!("{} s {reason:?} {place} its place", delay.as_secs())
                 }
                 other => format!("{other:?}"),
@@ -495,7 +495,7 @@ mod tests {
             Step::Wait {
                 delay: SECOND,
                 reason: WaitReason::Unavailable,
-                keeps_place: true
+                keeps_slot: true
             }
         );
         assert_eq!(

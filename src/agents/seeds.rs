@@ -150,7 +150,7 @@ async fn seeds(c: &mut Conn) -> Result<Vec<(bool, Parts)>, DbError> {
 }
 
 /// Adds the seed agents to a new workspace and returns the default one.
-pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId>, AgentError> {
+pub async fn seed(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId>, AgentError> {
     let mut default = None;
     for (active, parts) in &seeds(c).await? {
         let first = FirstVersion {

@@ -108,7 +108,7 @@ pub(super) async fn build(
         _ => system.add("instructions", &merged.instructions),
     }
     system.add("identity", merged.identity.as_deref().unwrap_or(""));
-    for text in files::standing_orders(c, workspace, agent).await? {
+    for text in files::instruction_files(c, workspace, agent).await? {
         system.add("files", &text);
     }
     if let Some(agency) = &merged.agency {

@@ -168,7 +168,7 @@ pub async fn import_agent(
     }
     let parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
     let agent = profiles::create_agent(c, actor, parts, "imported".to_owned()).await?;
-    files::plant(c, actor, &agent, &kept).await?;
+    files::seed(c, actor, &agent, &kept).await?;
     Ok(agent)
 }
 

@@ -8,7 +8,7 @@ use super::AuthError;
 use crate::{
     db::{Conn, Db, DbError, Share, now},
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
-    realtime::log::Sight,
+    realtime::log::AgentVisibility,
 };
 
 /// SQL expression: the session or key with the ID `$id` exists and has not expired at `$now`.
@@ -195,7 +195,7 @@ pub struct Actor<'a> {
 
 /// Snapshot of role and scopes for long-running work; it grants no rights.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct ActorSnapshot {
     pub user: UserId,
     pub workspace: WorkspaceId,
     pub scopes: Scopes,
@@ -376,10 +376,10 @@ impl WorkspaceCaller {
     }
 }
 
-impl Standing {
+impl ActorSnapshot {
     /// Agents whose events this person can see.
-    pub fn sight(&self) -> Sight {
-        Sight {
+    pub fn visibility(&self) -> AgentVisibility {
+        AgentVisibility {
             agents: self.scopes.has(Scope::AgentsRead),
             all_agents: self.scopes.has(Scope::AgentsAdmin),
         }
@@ -387,8 +387,8 @@ impl Standing {
 }
 
 impl Actor<'_> {
-    pub fn standing(&self) -> Standing {
-        Standing {
+    pub fn snapshot(&self) -> ActorSnapshot {
+        ActorSnapshot {
             user: self.user,
             workspace: self.workspace,
             scopes: self.scopes.clone(),
@@ -396,8 +396,8 @@ impl Actor<'_> {
     }
 
     /// Agents whose events this person can see.
-    pub fn sight(&self) -> Sight {
-        self.standing().sight()
+    pub fn visibility(&self) -> AgentVisibility {
+        self.snapshot().visibility()
     }
 
     /// Guards changes of the person's own membership and keys: API keys need `workspace:admin`.

@@ -36,11 +36,11 @@ const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
 const UPLOADS: (Duration, u32) = (SECOND, 60);
 /// Requests from one address: all, and anonymous ones.
 const REQUESTS: (Duration, u32) = (Duration::from_millis(2), 5000);
-const STRANGERS: (Duration, u32) = (Duration::from_millis(100), 200);
+const ANONYMOUS: (Duration, u32) = (Duration::from_millis(100), 200);
 
 /// Rate limit class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum RateClass {
     Reading,
     Writing,
     /// Upload of a file.
@@ -70,7 +70,7 @@ pub struct Limits {
     writes: Buckets<UserId>,
     uploads: Buckets<UserId>,
     requests: Buckets<IpAddr>,
-    strangers: Buckets<IpAddr>,
+    anonymous: Buckets<IpAddr>,
     sockets: Arc<Mutex<Sockets>>,
 }
 
@@ -82,7 +82,7 @@ struct Sockets {
 }
 
 /// A socket slot that is released on drop.
-pub struct SocketPlace {
+pub struct SocketPermit {
     sockets: Arc<Mutex<Sockets>>,
     user: Option<UserId>,
 }
@@ -91,7 +91,7 @@ fn lock(sockets: &Mutex<Sockets>) -> MutexGuard<'_, Sockets> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for SocketPlace {
+impl Drop for SocketPermit {
     fn drop(&mut self) {
         let mut sockets = lock(&self.sockets);
         sockets.all -= 1;
@@ -142,7 +142,7 @@ impl Limits {
             writes: buckets(WRITES),
             uploads: buckets(UPLOADS),
             requests: buckets(REQUESTS),
-            strangers: buckets(STRANGERS),
+            anonymous: buckets(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
                 max: sockets_max,
                 // Load tests open thousands of sockets with a few accounts.
@@ -165,19 +165,19 @@ impl Limits {
     ///
     /// # Errors
     /// `RateLimited`.
-    pub fn stranger(&self, address: IpAddr) -> Result<(), AuthError> {
-        self.count(&self.strangers, net(address), "strangers")
+    pub fn anonymous(&self, address: IpAddr) -> Result<(), AuthError> {
+        self.count(&self.anonymous, net(address), "strangers")
     }
 
     /// Counts a request of a signed-in person, over all sessions and keys.
     ///
     /// # Errors
     /// `RateLimited`.
-    pub fn act(&self, caller: &Caller, doing: Doing) -> Result<(), AuthError> {
-        if doing == Doing::Reading {
+    pub fn act(&self, caller: &Caller, doing: RateClass) -> Result<(), AuthError> {
+        if doing == RateClass::Reading {
             return self.count(&self.reads, caller.user, "reads");
         }
-        if doing == Doing::Uploading {
+        if doing == RateClass::Uploading {
             self.count(&self.uploads, caller.user, "uploads")?;
         }
         self.count(&self.writes, caller.user, "writes")
@@ -268,7 +268,7 @@ impl Limits {
     ///
     /// # Errors
     /// `TooManySockets` for the limit per person, `NoMoreSockets` for the total.
-    pub fn open_socket(&self, user: Option<UserId>) -> Result<SocketPlace, AuthError> {
+    pub fn open_socket(&self, user: Option<UserId>) -> Result<SocketPermit, AuthError> {
         let refused = |limit| {
             metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
         };
@@ -290,25 +290,25 @@ impl Limits {
         }
         sockets.all += 1;
         drop(sockets);
-        Ok(SocketPlace {
+        Ok(SocketPermit {
             sockets: Arc::clone(&self.sockets),
             user,
         })
     }
 
     /// Removes expired entries; called periodically.
-    pub fn tidy(&self) {
+    pub fn cleanup(&self) {
         let now = Instant::now();
-        self.account_logins.tidy(now);
-        self.address_logins.tidy(now);
-        self.account_logins_anywhere.tidy(now);
-        self.unknown_logins.tidy(now);
-        self.password_changes.tidy(now);
-        self.reads.tidy(now);
-        self.writes.tidy(now);
-        self.uploads.tidy(now);
-        self.requests.tidy(now);
-        self.strangers.tidy(now);
+        self.account_logins.cleanup(now);
+        self.address_logins.cleanup(now);
+        self.account_logins_anywhere.cleanup(now);
+        self.unknown_logins.cleanup(now);
+        self.password_changes.cleanup(now);
+        self.reads.cleanup(now);
+        self.writes.cleanup(now);
+        self.uploads.cleanup(now);
+        self.requests.cleanup(now);
+        self.anonymous.cleanup(now);
     }
 }
 
@@ -360,21 +360,23 @@ mod tests {
         let (limits, ada) = (limits(), UserId::new());
         let keys: Vec<Caller> = (0..6).map(|_| key(ada)).collect();
         let mut callers = keys.iter().cycle();
-        let (n, wait) = granted(|| limits.act(callers.next().unwrap(), Doing::Writing));
+        let (n, wait) = granted(|| limits.act(callers.next().unwrap(), RateClass::Writing));
         assert!((400..450).contains(&n), "{n}");
         assert_eq!(wait, 1);
-        assert!(limits.act(&session(ada), Doing::Writing).is_err());
-        limits.act(&session(ada), Doing::Reading).unwrap();
-        limits.act(&session(UserId::new()), Doing::Writing).unwrap();
+        assert!(limits.act(&session(ada), RateClass::Writing).is_err());
+        limits.act(&session(ada), RateClass::Reading).unwrap();
+        limits
+            .act(&session(UserId::new()), RateClass::Writing)
+            .unwrap();
     }
 
     #[test]
     fn uploads_are_counted_per_user_across_credentials() {
         let (limits, ada) = (limits(), UserId::new());
-        let (n, wait) = granted(|| limits.act(&key(ada), Doing::Uploading));
+        let (n, wait) = granted(|| limits.act(&key(ada), RateClass::Uploading));
         assert_eq!((n, wait), (60, 1));
-        assert!(limits.act(&session(ada), Doing::Uploading).is_err());
-        limits.act(&session(ada), Doing::Writing).unwrap();
+        assert!(limits.act(&session(ada), RateClass::Uploading).is_err());
+        limits.act(&session(ada), RateClass::Writing).unwrap();
     }
 
     #[test]
@@ -390,10 +392,10 @@ mod tests {
             host += 1;
             let v6 = at("2001:db8:1:2::").to_canonical();
             let IpAddr::V6(v6) = v6 else { unreachable!() };
-            limits.stranger(Ipv6Addr::from_bits(v6.to_bits() | host).into())
+            limits.anonymous(Ipv6Addr::from_bits(v6.to_bits() | host).into())
         });
         assert!((200..220).contains(&n), "{n}");
-        limits.stranger(at("2001:db8:1:3::1")).unwrap();
+        limits.anonymous(at("2001:db8:1:3::1")).unwrap();
         assert_eq!(net(at("::ffff:203.0.113.7")), at("203.0.113.7"));
     }
 
@@ -477,7 +479,7 @@ mod tests {
         let (limits, address) = (Limits::new(false, 2, 1), IpAddr::from([10, 0, 0, 1]));
         for _ in 0..10_000 {
             limits.request(address).unwrap();
-            limits.stranger(address).unwrap();
+            limits.anonymous(address).unwrap();
             limits.log_in("ada@example.org", address).unwrap();
         }
         assert!(limits.requests.take(address, Instant::now()).is_ok());

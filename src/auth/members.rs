@@ -7,7 +7,7 @@ use super::{Actor, AuthError, Role, handles};
 use crate::{
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
-    realtime::{Access, Audience, NewEvent, log},
+    realtime::{Audience, MembershipChange, NewEvent, log},
 };
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -271,7 +271,7 @@ pub(super) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
         actor.require(super::Scope::WorkspaceAdmin)?;
     }
     check_not_last_admin(c, &member, actor.workspace).await?;
-    expel(c, actor.workspace, &member, &member).await?;
+    remove_member(c, actor.workspace, &member, &member).await?;
     super::record_audit(
         c,
         actor,
@@ -284,7 +284,7 @@ pub(super) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
 }
 
 /// Removes a member, with their keys and channel memberships; `shown` is the member in the event for the others.
-pub async fn expel(
+pub async fn remove_member(
     c: &mut Conn,
     workspace: WorkspaceId,
     member: &Member,
@@ -309,7 +309,7 @@ pub async fn expel(
         Audience::Workspace,
         &MemberEvent { member: shown },
     )?
-    .changing(Access::Expelled { user });
+    .changing(MembershipChange::Expelled { user });
     log::append(c, workspace, event).await?;
     Ok(())
 }

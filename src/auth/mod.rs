@@ -23,26 +23,26 @@ mod users;
 mod workspaces;
 
 pub(crate) use actor::credential_is_valid;
-pub use actor::{Actor, Caller, Credential, Role, Scope, Scopes, Standing, WorkspaceCaller};
+pub use actor::{Actor, ActorSnapshot, Caller, Credential, Role, Scope, Scopes, WorkspaceCaller};
 pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::{Attempt, Doing, Limits, SocketPlace, net as net_of};
+pub use limits::{Attempt, Limits, RateClass, SocketPermit, net as net_of};
 pub use members::{
-    Member, MemberEvent, check_not_last_admin, expel, find_member, get_member, list_members,
+    Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,
 };
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
-pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, touch};
+pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
 pub use tokens::{hash_token, new_token};
 pub use users::{
     KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, name_of, reset_password,
     sign_up,
 };
 pub use workspaces::{
-    MyWorkspace, Workspace, add_maker, announce as announce_workspace,
+    MyWorkspace, Workspace, add_creator, announce as announce_workspace,
     check_room as check_room_for_workspace, create_workspace, get_workspace,
     ids_of as workspaces_of, list_mine as list_my_workspaces, may_create as may_create_workspace,
 };

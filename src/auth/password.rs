@@ -76,7 +76,7 @@ impl Hasher {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, AuthError> {
-        let _place = self.0.acquire().await.map_err(|_| AuthError::Hash)?;
+        let _permit = self.0.acquire().await.map_err(|_| AuthError::Hash)?;
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|_| AuthError::Hash)

@@ -88,7 +88,7 @@ struct KeyRow {
 }
 
 /// Caller of a token. If `stale`, the time of last use needs an update (`touch`).
-pub struct Found {
+pub struct FoundCaller {
     pub caller: Caller,
     pub stale: bool,
 }
@@ -97,7 +97,7 @@ pub struct Found {
 ///
 /// # Errors
 /// `NotAuthenticated` if it is unknown or expired.
-pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> {
+pub async fn find_caller(c: &mut Conn, token: &str) -> Result<FoundCaller, AuthError> {
     let hash = hash_token(token);
     if token.starts_with("ov_") {
         let row: Option<KeyRow> = c
@@ -117,7 +117,7 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
             workspace: row.workspace_id,
             scopes: row.scopes.0,
         };
-        Ok(Found {
+        Ok(FoundCaller {
             caller: Caller {
                 user: row.user_id,
                 name: row.name,
@@ -138,7 +138,7 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
             .filter(|row| row.expires_at > now())
             .ok_or(AuthError::NotAuthenticated)?;
         let stale = row.last_seen_at < now() - SEEN_STALE_AFTER;
-        Ok(Found {
+        Ok(FoundCaller {
             caller: Caller {
                 user: row.user_id,
                 name: row.name,
@@ -223,7 +223,7 @@ pub(super) async fn end_others(
 }
 
 /// Deletes expired sessions and account events.
-pub async fn tidy(c: &mut Conn) -> Result<(), AuthError> {
+pub async fn cleanup(c: &mut Conn) -> Result<(), AuthError> {
     super::events::cleanup(c).await?;
     c.q("delete from sessions where expires_at < $1")
         .bind(now())

@@ -149,14 +149,14 @@ pub async fn create_workspace(
 }
 
 /// Adds the creator of a workspace as its first member and admin.
-pub async fn add_maker(
+pub async fn add_creator(
     c: &mut Conn,
     id: WorkspaceId,
-    maker: UserId,
+    creator: UserId,
     name: &str,
 ) -> Result<(), AuthError> {
-    let handle = handles::claim_from_name(c, id, name, maker.0).await?;
-    super::members::insert(c, id, maker, Role::Admin, &handle).await
+    let handle = handles::claim_from_name(c, id, name, creator.0).await?;
+    super::members::insert(c, id, creator, Role::Admin, &handle).await
 }
 
 /// # Errors

@@ -16,7 +16,7 @@ use super::{
     format::{Index, Reader, Verified, table_of},
 };
 use crate::db::{
-    Place,
+    DatabaseUrl,
     dump::{Load, Table},
 };
 
@@ -62,8 +62,8 @@ fn holds_files(dir: &Path) -> io::Result<bool> {
 }
 
 /// Fails if the target contains data.
-fn require_empty(place: &Place, data_dir: &Path) -> anyhow::Result<()> {
-    let Place::Sqlite(path) = place else {
+fn require_empty(place: &DatabaseUrl, data_dir: &Path) -> anyhow::Result<()> {
+    let DatabaseUrl::Sqlite(path) = place else {
         return Ok(());
     };
     for suffix in ["", "-wal"] {
@@ -109,7 +109,7 @@ impl Access {
 pub async fn restore(
     file: &Path,
     whole: Verified,
-    place: &Place,
+    place: &DatabaseUrl,
     data_dir: &Path,
     ended: &[Access],
 ) -> anyhow::Result<Restored> {
@@ -117,19 +117,19 @@ pub async fn restore(
     require_empty(place, data_dir)?;
     let staging = Staging {
         database: match place {
-            Place::Sqlite(path) => {
+            DatabaseUrl::Sqlite(path) => {
                 let mut name = path.clone().into_os_string();
                 name.push(".restoring");
                 Some((name.into(), path.clone()))
             }
-            Place::Postgres(_) => None,
+            DatabaseUrl::Postgres(_) => None,
         },
         blobs: data_dir.join("blobs.restoring"),
     };
     // Leftover of an earlier restore that was killed.
     drop(fs::remove_dir_all(&staging.blobs));
     let mut load = match (place, &staging.database) {
-        (Place::Postgres(url), _) => Load::into_postgres(url, manifest.migration).await?,
+        (DatabaseUrl::Postgres(url), _) => Load::into_postgres(url, manifest.migration).await?,
         (_, Some((path, _))) => {
             drop(fs::remove_file(path));
             if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -137,7 +137,7 @@ pub async fn restore(
             }
             Load::into_file(path, manifest.migration).await?
         }
-        (Place::Sqlite(_), None) => anyhow::bail!("no restore target is configured"),
+        (DatabaseUrl::Sqlite(_), None) => anyhow::bail!("no restore target is configured"),
     };
     let mut rows = fill(file, &manifest, &index, &mut load, &staging).await?;
     for access in ended {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::format::{Manifest, Writer};
 use crate::{
     db::{
-        DbError, Engine, Place,
+        DatabaseUrl, DbError, Engine,
         dump::{self, BlobRow, Dump},
     },
     time::Timestamp,
@@ -43,7 +43,11 @@ enum TakeError {
 ///
 /// # Errors
 /// If the database cannot be read or `out` cannot be written.
-pub async fn take<W: Write>(place: &Place, data_dir: &Path, out: W) -> anyhow::Result<(W, Taken)> {
+pub async fn take<W: Write>(
+    place: &DatabaseUrl,
+    data_dir: &Path,
+    out: W,
+) -> anyhow::Result<(W, Taken)> {
     let mut dump = Dump::open(place).await?;
     let tables = dump.tables().await?;
     let engine = match dump.engine() {
@@ -126,7 +130,7 @@ async fn copy_chunks<W: Write>(
 }
 
 async fn copy_file<W: Write>(
-    place: &Place,
+    place: &DatabaseUrl,
     blob: &BlobRow,
     path: &PathBuf,
     writer: &mut Writer<W>,

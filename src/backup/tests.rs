@@ -11,7 +11,7 @@ use super::{Damage, Index, Manifest, Verified, restore, take, verify};
 use crate::{
     corpus,
     db::{
-        Place,
+        DatabaseUrl,
         dump::{self, Load},
     },
 };
@@ -30,8 +30,8 @@ impl Dir {
         fs::read_dir(&self.0).unwrap().next().is_none()
     }
 
-    fn place(&self) -> Place {
-        Place::Sqlite(self.0.join("openvibe.db"))
+    fn place(&self) -> DatabaseUrl {
+        DatabaseUrl::Sqlite(self.0.join("openvibe.db"))
     }
 }
 

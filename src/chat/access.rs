@@ -10,7 +10,7 @@ use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
     db::{Conn, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, hub::Spot},
+    realtime::{Audience, hub::Conversation},
     tasks::Task,
 };
 
@@ -28,18 +28,18 @@ pub struct ChannelAccess<'a> {
 /// A thread or one of its forks, its channel, and the caller's rights there.
 #[derive(Debug, Clone)]
 pub struct ThreadAccess<'a> {
-    pub place: ChannelAccess<'a>,
+    pub channel_access: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
     /// Whether an agent is bound to the conversation.
     pub bound: bool,
     /// `None` for the main line of the thread.
-    pub fork: Option<ForkStanding>,
+    pub fork: Option<ForkAccess>,
 }
 
 /// A fork, and whether it accepts messages.
 #[derive(Debug, Clone, Copy)]
-pub struct ForkStanding {
+pub struct ForkAccess {
     pub id: ForkId,
     pub is_active: bool,
 }
@@ -125,9 +125,9 @@ pub async fn thread<'a>(
         .opt()
         .await?;
     let row = row.ok_or(ChatError::ThreadNotFound)?;
-    let place = row.channel.admit(caller)?;
+    let channel_access = row.channel.admit(caller)?;
     Ok(ThreadAccess {
-        place: place.ok_or(ChatError::ThreadNotFound)?,
+        channel_access: channel_access.ok_or(ChatError::ThreadNotFound)?,
         thread: row.thread_id,
         archived: row.status == "archived",
         bound: row.bound_agent.is_some(),
@@ -156,7 +156,7 @@ pub async fn fork<'a>(
     })?;
     Ok(ThreadAccess {
         bound: agent.is_some(),
-        fork: Some(ForkStanding {
+        fork: Some(ForkAccess {
             id,
             is_active: status == "active",
         }),
@@ -168,14 +168,14 @@ pub async fn fork<'a>(
 ///
 /// # Errors
 /// `ThreadNotFound`, `ForkNotFound`.
-pub async fn spot<'a>(
+pub async fn find_conversation<'a>(
     c: &mut Conn,
     caller: &'a Caller,
-    place: Spot,
+    conversation: Conversation,
 ) -> Result<ThreadAccess<'a>, ChatError> {
-    match place {
-        Spot::Thread(id) => thread(c, caller, id).await,
-        Spot::Fork(id) => fork(c, caller, id).await,
+    match conversation {
+        Conversation::Thread(id) => thread(c, caller, id).await,
+        Conversation::Fork(id) => fork(c, caller, id).await,
     }
 }
 
@@ -183,7 +183,7 @@ pub async fn spot<'a>(
 ///
 /// # Errors
 /// `TaskNotFound`.
-pub async fn placeless<'a>(
+pub async fn unplaced<'a>(
     c: &mut Conn,
     caller: &'a Caller,
     task: &Task,
@@ -215,11 +215,13 @@ pub async fn message<'a>(
         .opt()
         .await?;
     let (thread, fork) = row.ok_or(ChatError::MessageNotFound)?;
-    let place = fork.map_or(Spot::Thread(thread), Spot::Fork);
-    spot(c, caller, place).await.map_err(|e| match e {
-        ChatError::ThreadNotFound | ChatError::ForkNotFound => ChatError::MessageNotFound,
-        other => other,
-    })
+    let conversation = fork.map_or(Conversation::Thread(thread), Conversation::Fork);
+    find_conversation(c, caller, conversation)
+        .await
+        .map_err(|e| match e {
+            ChatError::ThreadNotFound | ChatError::ForkNotFound => ChatError::MessageNotFound,
+            other => other,
+        })
 }
 
 impl ChannelAccess<'_> {
@@ -251,14 +253,15 @@ impl ChannelAccess<'_> {
 }
 
 impl ThreadAccess<'_> {
-    pub fn spot(&self) -> Spot {
-        self.fork
-            .map_or(Spot::Thread(self.thread), |fork| Spot::Fork(fork.id))
+    pub fn conversation(&self) -> Conversation {
+        self.fork.map_or(Conversation::Thread(self.thread), |fork| {
+            Conversation::Fork(fork.id)
+        })
     }
 
     /// Whether this is a thread in a channel: not a fork, and not in a direct channel.
     pub fn is_shared_thread(&self) -> bool {
-        self.fork.is_none() && self.place.kind != "direct"
+        self.fork.is_none() && self.channel_access.kind != "direct"
     }
 
     pub fn fork_id(&self) -> Option<ForkId> {
@@ -268,7 +271,7 @@ impl ThreadAccess<'_> {
     /// # Errors
     /// Any error of `Actor::require`.
     pub fn reading(self) -> Result<Self, ChatError> {
-        self.place.actor.require(Scope::ChatRead)?;
+        self.channel_access.actor.require(Scope::ChatRead)?;
         Ok(self)
     }
 
@@ -287,10 +290,13 @@ impl ThreadAccess<'_> {
     /// # Errors
     /// `ThreadArchived`, `ChannelArchived`, or any error of `Actor::require`.
     pub fn writing_closed(self) -> Result<Self, ChatError> {
-        let place = self.place.writing()?;
+        let channel_access = self.channel_access.writing()?;
         if self.archived {
             return Err(ChatError::ThreadArchived);
         }
-        Ok(Self { place, ..self })
+        Ok(Self {
+            channel_access,
+            ..self
+        })
     }
 }

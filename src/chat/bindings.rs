@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{ChatError, access::ThreadAccess, forks, messages, post, threads};
 use crate::{
-    agents::profiles::{self, AccessControl, Askable},
+    agents::profiles::{self, AccessControl, InvocableAgent},
     auth::Actor,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
     tasks::queue,
 };
 
@@ -45,8 +45,8 @@ impl Binding {
     }
 
     /// Whether the agent replies to this person.
-    pub fn is_for(&self, actor: &Actor<'_>) -> bool {
-        profiles::may_use(self.access.as_ref(), actor)
+    pub fn can_be_invoked_by(&self, actor: &Actor<'_>) -> bool {
+        profiles::can_invoke(self.access.as_ref(), actor)
     }
 }
 
@@ -60,18 +60,21 @@ struct BindingRow {
     access: Option<Json<AccessControl>>,
 }
 
-pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, DbError> {
-    let q = match place {
-        Spot::Thread(_) => c.q(
+pub async fn find_binding(
+    c: &mut Conn,
+    conversation: Conversation,
+) -> Result<Option<Binding>, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(
             "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from threads t \
             join bindings b on b.place_id = t.id and b.agent_id = t.agent_id left join agents a on a.id = b.agent_id where t.id = $1",
         ),
-        Spot::Fork(_) => c.q(
+        Conversation::Fork(_) => c.q(
             "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from forks f \
             join bindings b on b.place_id = f.id and b.agent_id = f.agent_id left join agents a on a.id = b.agent_id where f.id = $1",
         ),
     };
-    let row: Option<BindingRow> = q.bind(place.id()).opt().await?;
+    let row: Option<BindingRow> = q.bind(conversation.id()).opt().await?;
     Ok(row.map(|row| Binding {
         agent: row.agent_id,
         version: row.agent_version,
@@ -92,17 +95,17 @@ pub async fn bind(
     c: &mut Conn,
     workspace: WorkspaceId,
     thread: ThreadId,
-    place: Spot,
+    conversation: Conversation,
     (agent, version): (AgentId, i64),
 ) -> Result<(), DbError> {
-    let fork = match place {
-        Spot::Thread(_) => None,
-        Spot::Fork(fork) => Some(fork),
+    let fork = match conversation {
+        Conversation::Thread(_) => None,
+        Conversation::Fork(fork) => Some(fork),
     };
     c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
          values ($1, $2, $3, $4, $5, $6, TRUE, $7, $7) \
          on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = TRUE, updated_at = excluded.updated_at")
-        .bind(place.id())
+        .bind(conversation.id())
         .bind(agent)
         .bind(workspace)
         .bind(thread)
@@ -111,18 +114,18 @@ pub async fn bind(
         .bind(now())
         .run()
         .await?;
-    set_agent(c, place, Some(agent)).await
+    set_agent(c, conversation, Some(agent)).await
 }
 
 /// Records whether a notice announced the fallback agent of an agent that is turned off.
 pub(super) async fn set_stood_in(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     agent: AgentId,
     stood_in: bool,
 ) -> Result<(), DbError> {
     c.q("update bindings set stood_in = $3 where place_id = $1 and agent_id = $2")
-        .bind(place.id())
+        .bind(conversation.id())
         .bind(agent)
         .bind(stood_in)
         .run()
@@ -185,36 +188,40 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
 }
 
 /// Sets the agent of a conversation. `bind` writes the binding itself.
-async fn set_agent(c: &mut Conn, place: Spot, agent: Option<AgentId>) -> Result<(), DbError> {
-    let q = match place {
-        Spot::Thread(_) => c.q("update threads set agent_id = $2 where id = $1"),
-        Spot::Fork(_) => c.q("update forks set agent_id = $2 where id = $1"),
+async fn set_agent(
+    c: &mut Conn,
+    conversation: Conversation,
+    agent: Option<AgentId>,
+) -> Result<(), DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q("update threads set agent_id = $2 where id = $1"),
+        Conversation::Fork(_) => c.q("update forks set agent_id = $2 where id = $1"),
     };
-    q.bind(place.id()).bind(agent).run().await?;
+    q.bind(conversation.id()).bind(agent).run().await?;
     Ok(())
 }
 
 /// Rebinds a conversation to another agent and announces the changed thread or fork.
-pub(super) async fn move_on(
+pub(super) async fn rebind(
     c: &mut Conn,
     access: &ThreadAccess<'_>,
-    agent: &Askable,
+    agent: &InvocableAgent,
 ) -> Result<(), ChatError> {
-    let place = access.spot();
+    let conversation = access.conversation();
     bind(
         c,
-        access.place.actor.workspace,
+        access.channel_access.actor.workspace,
         access.thread,
-        place,
+        conversation,
         (agent.id, agent.version),
     )
     .await?;
-    match place {
-        Spot::Thread(thread) => {
-            threads::announce_update(c, &access.place, thread).await?;
+    match conversation {
+        Conversation::Thread(thread) => {
+            threads::announce_update(c, &access.channel_access, thread).await?;
         }
-        Spot::Fork(fork) => {
-            forks::announce_update(c, fork, access.place.audience()).await?;
+        Conversation::Fork(fork) => {
+            forks::announce_update(c, fork, access.channel_access.audience()).await?;
         }
     }
     Ok(())
@@ -238,22 +245,24 @@ pub async fn change(
     access: &ThreadAccess<'_>,
     patch: &BindingPatch,
 ) -> Result<(), ChatError> {
-    let (actor, place) = (&access.place.actor, access.spot());
+    let (actor, conversation) = (&access.channel_access.actor, access.conversation());
     match patch.agent {
         Some(Some(agent)) => {
             actor.require(crate::auth::Scope::AgentsUse)?;
             profiles::refresh_first(c, actor.workspace, agent).await?;
-            let found = profiles::find_askable(c, actor, agent).await?;
+            let found = profiles::find_invocable(c, actor, agent).await?;
             let to = found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?;
-            hand_over(c, access, &to).await?;
+            handoff(c, access, &to).await?;
         }
-        Some(None) => set_agent(c, place, None).await?,
+        Some(None) => set_agent(c, conversation, None).await?,
         None => {}
     }
     let Some(auto_reply) = patch.auto_reply else {
         return Ok(());
     };
-    let agent = find_binding(c, place).await?.map(|bound| bound.agent);
+    let agent = find_binding(c, conversation)
+        .await?
+        .map(|bound| bound.agent);
     let Some(agent) = agent else {
         return Err(ChatError::Invalid(
             "auto_reply needs an agent: set agent_id too".to_owned(),
@@ -261,7 +270,7 @@ pub async fn change(
         ));
     };
     c.q("update bindings set auto_reply = $3, updated_at = $4 where place_id = $1 and agent_id = $2")
-        .bind(place.id())
+        .bind(conversation.id())
         .bind(agent)
         .bind(auto_reply)
         .bind(now())
@@ -272,21 +281,27 @@ pub async fn change(
 
 /// Hands a conversation over to an agent. If another agent was bound, a notice announces the
 /// handoff; it replaces the notice of a handoff by the same person a moment ago.
-async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Result<(), ChatError> {
-    let (actor, place) = (&access.place.actor, access.spot());
-    let before = find_binding(c, place).await?.map(|bound| bound.agent);
+async fn handoff(
+    c: &mut Conn,
+    access: &ThreadAccess<'_>,
+    to: &InvocableAgent,
+) -> Result<(), ChatError> {
+    let (actor, conversation) = (&access.channel_access.actor, access.conversation());
+    let before = find_binding(c, conversation)
+        .await?
+        .map(|bound| bound.agent);
     bind(
         c,
         actor.workspace,
         access.thread,
-        place,
+        conversation,
         (to.id, to.version),
     )
     .await?;
     let Some(from) = before.filter(|from| *from != to.id) else {
         return Ok(());
     };
-    let earlier = recent_handoff(c, place, from, actor.user).await?;
+    let earlier = recent_handoff(c, conversation, from, actor.user).await?;
     // The notice names the first and the last agent of a chain of handoffs, unless the chain led
     // back to the first.
     let named = earlier.as_ref().map(|earlier| earlier.from);
@@ -295,22 +310,22 @@ async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Res
         profiles::shown_name(c, named).await?,
         profiles::shown_name(c, to.id).await?,
     );
-    let what = match place {
-        Spot::Thread(_) => "thread",
-        Spot::Fork(_) => "deep dive",
+    let what = match conversation {
+        Conversation::Thread(_) => "thread",
+        Conversation::Fork(_) => "deep dive",
     };
     let text = format!(
         "{} handed this {what} over from {gave} to {took}.",
         actor.name
     );
-    let audience = access.place.audience();
+    let audience = access.channel_access.audience();
     let notice = if let Some(earlier) = earlier {
         messages::rewrite_notice(c, &earlier.notice, to.id, text, audience).await?;
         earlier.notice.id
     } else {
-        let notice = post::NoticePlace {
+        let notice = post::NoticeTarget {
             workspace: actor.workspace,
-            channel: access.place.channel,
+            channel: access.channel_access.channel,
             thread: access.thread,
             fork: access.fork_id(),
             agent: to.id,
@@ -321,7 +336,7 @@ async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Res
     };
     c.q("update bindings set handed_over_by = $3, handed_over_from = $4, handed_over_at = $5, handoff_notice_id = $6 \
          where place_id = $1 and agent_id = $2")
-        .bind(place.id())
+        .bind(conversation.id())
         .bind(to.id)
         .bind(actor.user)
         .bind(named)
@@ -348,7 +363,7 @@ struct HandoffRow {
 /// ago.
 async fn recent_handoff(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     agent: AgentId,
     user: UserId,
 ) -> Result<Option<RecentHandoff>, DbError> {
@@ -356,7 +371,7 @@ async fn recent_handoff(
         .q("select handed_over_from, handoff_notice_id from bindings \
             where place_id = $1 and agent_id = $2 and handed_over_by = $3 and handed_over_at > $4 \
               and handed_over_from is not null and handoff_notice_id is not null")
-        .bind(place.id())
+        .bind(conversation.id())
         .bind(agent)
         .bind(user)
         .bind(now() - HANDOFF_REPLACED_WITHIN)

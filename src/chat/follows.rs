@@ -146,7 +146,7 @@ pub async fn set(
     level: FollowLevel,
 ) -> Result<(Follow, WorkspaceId), ChatError> {
     let access = access::thread(c, caller, thread).await?;
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     // The level is personal, so viewers can change it; an API key needs write access.
     actor.require(if actor.key.is_some() {
         Scope::ChatWrite
@@ -154,7 +154,7 @@ pub async fn set(
         Scope::ChatRead
     })?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    if !access.place.joined {
+    if !access.channel_access.joined {
         return Err(ChatError::NotJoined);
     }
     if level == FollowLevel::All {
@@ -175,7 +175,7 @@ pub async fn set(
     )
     .bind(thread)
     .bind(caller.user)
-    .bind(access.place.channel)
+    .bind(access.channel_access.channel)
     .bind(level.as_str())
     .bind(FollowCause::Manual.as_str())
     .bind(now())
@@ -192,7 +192,7 @@ pub async fn set(
 /// has the maximum number of followers.
 pub(super) async fn follow_as_author(
     c: &mut Conn,
-    place: &ChannelAccess<'_>,
+    channel_access: &ChannelAccess<'_>,
     thread: ThreadId,
     cause: FollowCause,
 ) -> Result<(), DbError> {
@@ -205,8 +205,8 @@ pub(super) async fn follow_as_author(
          on conflict (thread_id, user_id) do nothing",
     )
     .bind(thread)
-    .bind(place.channel)
-    .bind(place.actor.user)
+    .bind(channel_access.channel)
+    .bind(channel_access.actor.user)
     .bind(cause.as_str())
     .bind(now())
     .bind(FOLLOWERS_MAX)

@@ -145,7 +145,7 @@ pub async fn announce(
     // Indexed by the forked message, so that a title derived from a deleted text can be removed
     // from these frames.
     let event = NewEvent::new(seq, kind, audience, &ForkData { fork: &fork })?
-        .in_place(fork.thread_id, Some(id))
+        .in_conversation(fork.thread_id, Some(id))
         .about(Some(fork.message_id));
     log::append(c, fork.workspace_id, event).await?;
     Ok(fork)
@@ -200,7 +200,11 @@ fn title_of(text: &str) -> String {
 ///
 /// Call it after all other events of the transaction were appended: sequence numbers follow the
 /// order of events.
-pub async fn note_said(c: &mut Conn, message: &Message, audience: Audience) -> Result<(), DbError> {
+pub async fn on_message_posted(
+    c: &mut Conn,
+    message: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
     let Some(fork) = message.fork_id else {
         return Ok(());
     };
@@ -265,7 +269,7 @@ async fn announced(c: &mut Conn, fork: ForkId, audience: Audience) -> Result<(),
 
 /// Marks drafts and resolutions as stale if they were made from a message that was edited or
 /// deleted.
-pub(super) async fn note_changed(
+pub(super) async fn on_source_changed(
     c: &mut Conn,
     message: &Message,
     audience: Audience,
@@ -289,7 +293,7 @@ pub(super) async fn note_changed(
 
 /// Resets the titles of forks that are named after a deleted message, and removes all titles
 /// derived from it from the event log.
-pub(super) async fn forget_title(
+pub(super) async fn erase_title(
     c: &mut Conn,
     message: &Message,
     audience: Audience,
@@ -340,7 +344,7 @@ fn blank_titles(frame: &mut serde_json::Value, fork: &str, titles: &[String]) {
 
 /// Deletes the resolution of a deleted resolution message, with its text and its action items, also
 /// from the event log.
-pub(super) async fn forget_card(
+pub(super) async fn erase_resolution(
     c: &mut Conn,
     card: &Message,
     audience: Audience,
@@ -418,7 +422,7 @@ fn blank_result(frame: &mut serde_json::Value, id: &str) {
 
 /// Removes the title and the description that a fork's creator wrote, and replaces the creator with
 /// an alias. Appends `fork.updated`.
-pub async fn forget_person(
+pub async fn erase_person(
     c: &mut Conn,
     id: ForkId,
     alias: UserId,

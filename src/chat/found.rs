@@ -27,15 +27,15 @@ pub async fn found_workspace(
     let id = WorkspaceId::new();
     db.write(id.0, async move |c: &mut Conn| {
         caller.check_credential(c).await?;
-        let maker = caller.user;
-        if signup != Signup::Open && !auth::may_create_workspace(c, maker).await? {
+        let creator = caller.user;
+        if signup != Signup::Open && !auth::may_create_workspace(c, creator).await? {
             return Err(AuthError::WorkspaceCreationClosed.into());
         }
-        auth::check_room_for_workspace(c, maker, max).await?;
+        auth::check_room_for_workspace(c, creator, max).await?;
         auth::create_workspace(c, id, &name, slug.as_deref()).await?;
         // Agents get their handles before people, whose handles are derived from their names.
-        seeds::plant(c, id).await?;
-        auth::add_maker(c, id, maker, &caller.name).await?;
+        seeds::seed(c, id).await?;
+        auth::add_creator(c, id, creator, &caller.name).await?;
         for (channel, topic) in [
             ("general", "Announcements and topics for everyone"),
             ("random", "Everything else"),
@@ -48,8 +48,8 @@ pub async fn found_workspace(
                 direct_key: None,
                 agent: None,
                 joined_by_all: true,
-                created_by: maker,
-                members: vec![maker],
+                created_by: creator,
+                members: vec![creator],
             };
             channels::insert(c, &new).await?;
         }

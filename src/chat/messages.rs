@@ -10,7 +10,7 @@ use super::{
     event::ReactionData,
     mentions::RawMention,
     plain,
-    search::index::{self, Findable, Opens},
+    search::index::{self, SearchDocument, ThreadRoot},
 };
 use crate::{
     agents::derived::{self, Change, SourceId},
@@ -18,7 +18,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     files::{Attachment, File},
     ids::{ChannelId, FileId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, hub::Spot, log},
+    realtime::{Audience, NewEvent, hub::Conversation, log},
 };
 
 use super::error::MESSAGE_BYTES_MAX;
@@ -208,7 +208,7 @@ pub(super) use message_sql;
 pub struct Text {
     pub content: String,
     pub plain: String,
-    pub findable: Findable,
+    pub search_document: SearchDocument,
     pub mentions: Vec<RawMention>,
     /// Attached files.
     pub files: Vec<FileId>,
@@ -262,12 +262,12 @@ impl Text {
             ));
         }
         let plain = plain::to_plain(&content);
-        let findable = Findable::of(&content, &plain);
+        let search_document = SearchDocument::of(&content, &plain);
         let mentions = super::mentions::parse(&content);
         Ok(Self {
             content,
             plain,
-            findable,
+            search_document,
             mentions,
             files,
         })
@@ -299,25 +299,25 @@ pub enum Window {
 /// `limit` if there are more in that direction.
 pub async fn list(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     window: Window,
     limit: i64,
 ) -> Result<Vec<Message>, DbError> {
     let mut rows: Vec<Row> = match window {
-        Window::Newest => before(c, place, i64::MAX, limit + 1).await?,
-        Window::Before(seq) => before(c, place, seq, limit + 1).await?,
+        Window::Newest => before(c, conversation, i64::MAX, limit + 1).await?,
+        Window::Before(seq) => before(c, conversation, seq, limit + 1).await?,
         Window::After(seq) => {
-            return Ok(after(c, place, seq, limit + 1)
+            return Ok(after(c, conversation, seq, limit + 1)
                 .await?
                 .into_iter()
                 .map(Message::from)
                 .collect());
         }
         Window::Around(seq) => {
-            let mut newer = after(c, place, seq - 1, limit / 2 + 1).await?;
+            let mut newer = after(c, conversation, seq - 1, limit / 2 + 1).await?;
             newer.reverse();
             let room = limit - i64::try_from(newer.len()).unwrap_or(limit);
-            newer.extend(before(c, place, seq, room).await?);
+            newer.extend(before(c, conversation, seq, room).await?);
             newer
         }
     };
@@ -325,43 +325,53 @@ pub async fn list(
     Ok(rows.into_iter().map(Message::from).collect())
 }
 
-async fn before(c: &mut Conn, place: Spot, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
-    let q = match place {
-        Spot::Thread(_) => c.q(message_sql!(
+async fn before(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Row>, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(message_sql!(
             "where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"
         )),
-        Spot::Fork(_) => c.q(message_sql!(
+        Conversation::Fork(_) => c.q(message_sql!(
             "where m.fork_id = $1 and m.seq < $2 order by m.seq desc limit $3"
         )),
     };
-    q.bind(place.id()).bind(seq).bind(limit).all().await
+    q.bind(conversation.id()).bind(seq).bind(limit).all().await
 }
 
-async fn after(c: &mut Conn, place: Spot, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
-    let q = match place {
-        Spot::Thread(_) => c.q(message_sql!(
+async fn after(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Row>, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(message_sql!(
             "where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"
         )),
-        Spot::Fork(_) => c.q(message_sql!(
+        Conversation::Fork(_) => c.q(message_sql!(
             "where m.fork_id = $1 and m.seq > $2 order by m.seq limit $3"
         )),
     };
-    q.bind(place.id()).bind(seq).bind(limit).all().await
+    q.bind(conversation.id()).bind(seq).bind(limit).all().await
 }
 
 /// Sequence number of a message if it belongs to this conversation.
-pub async fn seq_in_place(
+pub async fn conversation_seq(
     c: &mut Conn,
-    place: Spot,
+    conversation: Conversation,
     id: MessageId,
 ) -> Result<Option<i64>, DbError> {
-    let q = match place {
-        Spot::Thread(_) => {
+    let q = match conversation {
+        Conversation::Thread(_) => {
             c.q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
         }
-        Spot::Fork(_) => c.q("select seq from messages where id = $1 and fork_id = $2"),
+        Conversation::Fork(_) => c.q("select seq from messages where id = $1 and fork_id = $2"),
     };
-    let row: Option<(i64,)> = q.bind(id).bind(place.id()).opt().await?;
+    let row: Option<(i64,)> = q.bind(id).bind(conversation.id()).opt().await?;
     Ok(row.map(|row| row.0))
 }
 
@@ -373,7 +383,7 @@ pub(super) async fn announce_update(
 ) -> Result<(), DbError> {
     let seq = log::reserve(c, message.workspace_id, 1).await?;
     let event = NewEvent::new(seq, "message.updated", audience, &MessageData { message })?
-        .in_place(message.thread_id, message.fork_id)
+        .in_conversation(message.thread_id, message.fork_id)
         .about(Some(message.id));
     log::append(c, message.workspace_id, event).await
 }
@@ -389,7 +399,7 @@ pub async fn edit(
     text: &Text,
 ) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?.writing()?;
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let message = get_message(c, id).await?;
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
@@ -405,7 +415,7 @@ pub async fn edit(
     if message.attachments.is_empty() {
         text.require_words()?;
     }
-    let found = super::post::resolve_mentions(c, &access.place.actor, text).await?;
+    let found = super::post::resolve_mentions(c, &access.channel_access.actor, text).await?;
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
         .bind(id)
         .bind(text.content.clone())
@@ -422,9 +432,9 @@ pub async fn edit(
         super::post::insert_mention_targets(c, &message, &found).await?;
     }
     let message = get_message(c, id).await?;
-    index::renew(c, &message, &text.findable).await?;
-    announce_update(c, &message, access.place.audience()).await?;
-    super::forks::note_changed(c, &message, access.place.audience()).await?;
+    index::reindex(c, &message, &text.search_document).await?;
+    announce_update(c, &message, access.channel_access.audience()).await?;
+    super::forks::on_source_changed(c, &message, access.channel_access.audience()).await?;
     Ok(message)
 }
 
@@ -465,18 +475,18 @@ pub async fn react(
     what: React,
 ) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?.writing()?;
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let mut message = get_message(c, id).await?;
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
     let had_reactions = !message.reactions.is_empty();
-    let place = message.reactions.iter().position(|r| r.emoji == emoji);
-    let there = place.is_some_and(|i| message.reactions[i].user_ids.contains(&caller.user));
+    let index = message.reactions.iter().position(|r| r.emoji == emoji);
+    let there = index.is_some_and(|i| message.reactions[i].user_ids.contains(&caller.user));
     if there == (what == React::Add) {
         return Ok(message);
     }
-    match (place, what) {
+    match (index, what) {
         (Some(i), React::Add) => message.reactions[i].user_ids.push(caller.user),
         (None, React::Add) if message.reactions.len() >= EMOJI_MAX => {
             return Err(ChatError::Invalid(
@@ -506,8 +516,8 @@ pub async fn react(
         .run()
         .await?;
     if had_reactions == message.reactions.is_empty() {
-        let text = Findable::of(&message.content, &message.content_plain);
-        index::renew(c, &message, &text).await?;
+        let text = SearchDocument::of(&message.content, &message.content_plain);
+        index::reindex(c, &message, &text).await?;
     }
     let kind = if what == React::Add {
         "reaction.added"
@@ -521,8 +531,8 @@ pub async fn react(
         user_id: caller.user,
         reactions: &message.reactions,
     };
-    let event = NewEvent::new(seq, kind, access.place.audience(), &data)?
-        .in_place(message.thread_id, message.fork_id);
+    let event = NewEvent::new(seq, kind, access.channel_access.audience(), &data)?
+        .in_conversation(message.thread_id, message.fork_id);
     log::append(c, message.workspace_id, event).await?;
     Ok(message)
 }
@@ -532,17 +542,17 @@ pub async fn react(
 pub struct ReplyText {
     pub(super) content: String,
     pub(super) plain: String,
-    pub(super) findable: Findable,
+    pub(super) search_document: SearchDocument,
 }
 
 impl ReplyText {
     pub fn of(content: String) -> Self {
         let plain = plain::to_plain(&content);
-        let findable = Findable::of(&content, &plain);
+        let search_document = SearchDocument::of(&content, &plain);
         Self {
             content,
             plain,
-            findable,
+            search_document,
         }
     }
 }
@@ -563,7 +573,7 @@ pub async fn finish_reply(
         .run()
         .await?;
     if let Some(message) = find_message(c, id).await? {
-        index::add(c, &message, &text.findable, Opens::Nothing).await?;
+        index::add(c, &message, &text.search_document, ThreadRoot::Nothing).await?;
         announce_update(c, &message, audience).await?;
     }
     Ok(())
@@ -580,7 +590,7 @@ pub async fn checkpoint_reply(c: &mut Conn, id: MessageId, content: &str) -> Res
 }
 
 /// Removes all of a person's reactions to a message. Appends `reaction.removed` for each.
-pub async fn forget_reactions(
+pub async fn erase_reactions(
     c: &mut Conn,
     message: &Message,
     user: UserId,
@@ -610,7 +620,7 @@ pub async fn forget_reactions(
             reactions: &reactions,
         };
         let event = NewEvent::new(seq, "reaction.removed", audience, &data)?
-            .in_place(message.thread_id, message.fork_id);
+            .in_conversation(message.thread_id, message.fork_id);
         log::append(c, message.workspace_id, event).await?;
     }
     Ok(())
@@ -657,7 +667,7 @@ pub async fn rewrite(
         shown["content_plain"] = content_plain.as_str().into();
     })
     .await?;
-    super::search::index::renew_stored(c, message.id).await?;
+    super::search::index::reindex_stored(c, message.id).await?;
     derived::changed(c, SourceId::Message(message.id), Change::Rewritten).await?;
     let message = Message {
         content,

@@ -205,11 +205,11 @@ pub async fn mark_thread(
         ));
     }
     let access = access::thread(c, caller, thread).await?.reading()?;
-    let workspace = access.place.actor.workspace;
-    let channel = access.place.channel;
+    let workspace = access.channel_access.actor.workspace;
+    let channel = access.channel_access.channel;
     let (head, _) = log::head(c, workspace).await?;
     let seq = seq.min(head);
-    if access.place.joined {
+    if access.channel_access.joined {
         c.q(
             "insert into reads (user_id, thread_id, channel_id, seq) values ($1, $2, $3, $4) \
              on conflict (user_id, thread_id) do update set seq = excluded.seq",
@@ -232,7 +232,7 @@ pub async fn mark_thread(
         .map(|found| found.0)
         .unwrap_or_default();
     // If the whole channel is read, one mark for the channel suffices.
-    if counts.unread_count == 0 && access.place.joined && seq >= last_seq {
+    if counts.unread_count == 0 && access.channel_access.joined && seq >= last_seq {
         let rest = of_channels(c, caller.user, Some(channel)).await?;
         if !rest.contains_key(&channel) {
             mark_channel(c, workspace, caller.user, channel).await?;

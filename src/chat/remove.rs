@@ -8,7 +8,7 @@ use super::{
     event::MessageData,
     forks,
     messages::{self, Message, ReplyText},
-    search::index::{self, Opens},
+    search::index::{self, ThreadRoot},
 };
 use crate::{
     agents::{
@@ -42,7 +42,7 @@ pub async fn interrupt_reply(
         text
     } else if message.content.is_empty() {
         // There is no text to keep.
-        bury(c, &message, audience).await?;
+        tombstone(c, &message, audience).await?;
         return Ok(());
     } else {
         stored = ReplyText::of(message.content.clone());
@@ -63,7 +63,7 @@ pub async fn interrupt_reply(
         state: "interrupted".to_owned(),
         ..message
     };
-    index::add(c, &message, &text.findable, Opens::Nothing).await?;
+    index::add(c, &message, &text.search_document, ThreadRoot::Nothing).await?;
     messages::announce_update(c, &message, audience).await
 }
 
@@ -103,7 +103,7 @@ pub async fn cancel_task(
         .ok_or(ChatError::TaskNotFound)?;
     let Some(thread) = task.thread_id else {
         // A task without a conversation is recorded after it has ended: there is nothing to cancel.
-        access::placeless(c, caller, &task)
+        access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;
         return Ok(task);
@@ -111,9 +111,9 @@ pub async fn cancel_task(
     let access = access::thread(c, caller, thread)
         .await
         .map_err(|_| ChatError::TaskNotFound)?;
-    access.place.actor.require(Scope::ChatWrite)?;
+    access.channel_access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
-    match stop(c, &task, hub, access.place.audience()).await? {
+    match stop(c, &task, hub, access.channel_access.audience()).await? {
         Some(task) => Ok(task),
         None => queue::find_task(c, id)
             .await?
@@ -133,7 +133,7 @@ pub async fn delete_message(
     hub: &Hub,
 ) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?;
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let message = messages::get_message(c, id).await?;
@@ -154,7 +154,7 @@ pub async fn delete_message(
         );
         auth::record_audit(c, actor, "message.deleted", target, data).await?;
     }
-    take_back(c, &message, hub, access.place.audience()).await
+    take_back(c, &message, hub, access.channel_access.audience()).await
 }
 
 /// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are
@@ -175,12 +175,16 @@ pub async fn take_back(
     if let Some(task) = queue::active_of_reply(c, place, id).await? {
         queue::cancel(c, task.id, audience).await?;
     }
-    Ok(bury(c, message, audience).await?)
+    Ok(tombstone(c, message, audience).await?)
 }
 
 /// Replaces a message with a tombstone, deletes its text from all copies, and appends
 /// `message.deleted`.
-pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result<Message, DbError> {
+pub async fn tombstone(
+    c: &mut Conn,
+    message: &Message,
+    audience: Audience,
+) -> Result<Message, DbError> {
     let id = message.id;
     c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, attachments = $2, state = $3, deleted_at = $4 where id = $1")
         .bind(id)
@@ -217,15 +221,15 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
             message: &tombstone,
         },
     )?
-    .in_place(message.thread_id, message.fork_id)
+    .in_conversation(message.thread_id, message.fork_id)
     .about(Some(id));
     log::append(c, message.workspace_id, event).await?;
     if message.kind == "resolution" {
-        forks::forget_card(c, message, audience).await?;
+        forks::erase_resolution(c, message, audience).await?;
     }
     if message.kind != "notice" {
-        forks::forget_title(c, message, audience).await?;
-        forks::note_changed(c, message, audience).await?;
+        forks::erase_title(c, message, audience).await?;
+        forks::on_source_changed(c, message, audience).await?;
     }
     Ok(tombstone)
 }

@@ -33,12 +33,12 @@ pub async fn update(
     let access = access::thread(c, caller, id).await?;
     // Reopening is the only change that an archived thread allows.
     let access = if patch.status == Some("open") {
-        access.place.actor.require(Scope::ChatWrite)?;
+        access.channel_access.actor.require(Scope::ChatWrite)?;
         access
     } else {
         access.writing()?
     };
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     if let Some(title) = &patch.title {
         c.q("update threads set title = $2 where id = $1")
@@ -51,7 +51,7 @@ pub async fn update(
             .bind(id)
             .value()
             .await?;
-        index::renew_stored(c, root).await?;
+        index::reindex_stored(c, root).await?;
     }
     bindings::change(c, &access, &patch.binding).await?;
     if let Some(status) = patch.status {
@@ -61,8 +61,8 @@ pub async fn update(
             .run()
             .await?;
     }
-    let thread = threads::announce_update(c, &access.place, id).await?;
+    let thread = threads::announce_update(c, &access.channel_access, id).await?;
     let mut found =
-        threads::with_details(c, caller.user, access.place.channel, vec![thread]).await?;
+        threads::with_details(c, caller.user, access.channel_access.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
 }

@@ -15,12 +15,12 @@ use super::{
     reads,
 };
 use crate::{
-    agents::profiles::Askable,
+    agents::profiles::InvocableAgent,
     auth::Caller,
     cursor,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, hub::Spot, log},
+    realtime::{Audience, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
 };
 
@@ -153,10 +153,16 @@ pub(super) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, Cha
 /// Appends `thread.updated` with the current thread.
 pub(super) async fn announce_update(
     c: &mut Conn,
-    place: &ChannelAccess<'_>,
+    channel_access: &ChannelAccess<'_>,
     id: ThreadId,
 ) -> Result<Thread, ChatError> {
-    announce_as(c, place.actor.workspace, place.audience(), id).await
+    announce_as(
+        c,
+        channel_access.actor.workspace,
+        channel_access.audience(),
+        id,
+    )
+    .await
 }
 
 /// Like `announce_update`, for a change that was not made by someone in the channel.
@@ -174,7 +180,7 @@ pub(super) async fn announce_as(
         audience,
         &ThreadData { thread: &thread },
     )?
-    .in_place(id, None);
+    .in_conversation(id, None);
     log::append(c, workspace, event).await?;
     Ok(thread)
 }
@@ -182,27 +188,34 @@ pub(super) async fn announce_as(
 /// Inserts a thread before its root message. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
-    place: &ChannelAccess<'_>,
+    channel_access: &ChannelAccess<'_>,
     id: ThreadId,
     root: MessageId,
     title: Option<&str>,
-    agent: Option<&Askable>,
+    agent: Option<&InvocableAgent>,
 ) -> Result<Thread, ChatError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, agent_id, reply_count, participants, last_seq, \
          last_activity_at, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', null, -1, $6, 0, $7, $8, $7)")
         .bind(id)
-        .bind(place.actor.workspace)
-        .bind(place.channel)
+        .bind(channel_access.actor.workspace)
+        .bind(channel_access.channel)
         .bind(root)
         .bind(title.map(str::to_owned))
         .bind(Json(Vec::<Participant>::new()))
         .bind(now())
-        .bind(place.actor.user)
+        .bind(channel_access.actor.user)
         .run()
         .await?;
     if let Some(agent) = agent {
         let bound = (agent.id, agent.version);
-        bindings::bind(c, place.actor.workspace, id, Spot::Thread(id), bound).await?;
+        bindings::bind(
+            c,
+            channel_access.actor.workspace,
+            id,
+            Conversation::Thread(id),
+            bound,
+        )
+        .await?;
     }
     let thread = get_thread(c, id).await?;
     Ok(Thread {
@@ -375,7 +388,8 @@ pub(super) async fn with_details(
 pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?.reading()?;
     let thread = get_thread(c, id).await?;
-    let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
+    let mut found =
+        with_details(c, caller.user, access.channel_access.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
 }
 
@@ -398,7 +412,7 @@ pub async fn open_mine(
 
 /// Removes a person from a thread: their name from the participants, and the title if they created
 /// the thread. Appends `thread.updated`.
-pub async fn forget_person(
+pub async fn erase_person(
     c: &mut Conn,
     id: ThreadId,
     (user, alias): (UserId, UserId),
@@ -408,15 +422,15 @@ pub async fn forget_person(
     let gone = user.to_string();
     let mut participants = thread.participants;
     participants.retain(|participant| participant.id != gone);
-    let is_maker = thread.created_by == user;
+    let is_creator = thread.created_by == user;
     c.q("update threads set participants = $2, title = $3, created_by = $4 where id = $1")
         .bind(id)
         .bind(Json(participants))
-        .bind(thread.title.filter(|_| !is_maker))
-        .bind(if is_maker { alias } else { thread.created_by })
+        .bind(thread.title.filter(|_| !is_creator))
+        .bind(if is_creator { alias } else { thread.created_by })
         .run()
         .await?;
-    super::search::index::renew_stored(c, thread.root_message_id).await?;
+    super::search::index::reindex_stored(c, thread.root_message_id).await?;
     let thread = get_thread(c, id).await?;
     let seq = log::reserve(c, thread.workspace_id, 1).await?;
     let event = NewEvent::new(
@@ -425,7 +439,7 @@ pub async fn forget_person(
         audience,
         &ThreadData { thread: &thread },
     )?
-    .in_place(id, None);
+    .in_conversation(id, None);
     log::append(c, thread.workspace_id, event).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::{say, say_error};
-use crate::{backup, config::Config, db::Place, lock};
+use crate::{backup, config::Config, db::DatabaseUrl, lock};
 
 #[derive(Args)]
 pub(super) struct BackupCommand {
@@ -93,13 +93,13 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
     let whole = backup::verify(&command.file)?;
     let _directory = lock::lock_directory(&config.data_dir)?;
     let _database = match &config.database {
-        Place::Sqlite(path) => {
+        DatabaseUrl::Sqlite(path) => {
             if let Some(dir) = path.parent() {
                 std::fs::create_dir_all(dir)?;
             }
             Some(lock::lock_database_file(path)?)
         }
-        Place::Postgres(_) => None,
+        DatabaseUrl::Postgres(_) => None,
     };
     let mut ended = Vec::new();
     if command.end_sessions {

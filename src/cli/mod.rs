@@ -15,7 +15,7 @@ use self::{
     backup::{BackupCommand, RestoreCommand},
 };
 use crate::{
-    app::{App, in_words},
+    app::{App, describe},
     auth::{self, Hasher, KeysAfterReset},
     config::{Config, LogFormat},
     db::Db,
@@ -211,7 +211,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 async fn open(config: &Config) -> anyhow::Result<Db> {
-    if matches!(config.database, crate::db::Place::Sqlite(_)) {
+    if matches!(config.database, crate::db::DatabaseUrl::Sqlite(_)) {
         std::fs::create_dir_all(&config.data_dir).with_context(|| {
             format!(
                 "cannot create the data directory {}",
@@ -221,7 +221,7 @@ async fn open(config: &Config) -> anyhow::Result<Db> {
     }
     Db::open(&config.database, std::sync::Arc::new(|_| {}))
         .await
-        .map_err(|e| in_words(&config.database, "could not be opened", e))
+        .map_err(|e| describe(&config.database, "could not be opened", e))
 }
 
 async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {

@@ -16,9 +16,9 @@ use uuid::Uuid;
 
 use super::{
     DbError, Engine,
-    lanes::{Place, ReaderPlace, SCAN_DEADLINE},
+    lanes::{LanePermit, ReaderPermit, SCAN_DEADLINE},
     sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},
-    writer::Notice,
+    writer::CommitSignal,
 };
 
 const BEGIN_SNAPSHOT: &str = "begin transaction isolation level repeatable read read only";
@@ -34,16 +34,16 @@ impl<T> Bind for T where
 }
 
 /// Types that a row of either engine can be read into: every `#[derive(FromRow)]` struct and every tuple.
-pub trait Record:
+pub trait FromAnyRow:
     for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
 {
 }
-impl<T> Record for T where
+impl<T> FromAnyRow for T where
     T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
 {
 }
 
-enum Link {
+enum Backend {
     Lite(PoolConnection<Sqlite>),
     LiteTx(Transaction<'static, Sqlite>),
     Pg(Box<Session>),
@@ -105,7 +105,7 @@ impl Session {
         begun.map(|_| ())
     }
 
-    async fn fetch<T: Record>(
+    async fn fetch<T: FromAnyRow>(
         &mut self,
         sql: &'static str,
         args: PgArguments,
@@ -170,17 +170,17 @@ struct Scan {
     until: Instant,
     /// A statement is running.
     is_running: bool,
-    place: ScanPlace,
+    permit: ScanPermit,
 }
 
-enum ScanPlace {
-    Lite(ReaderPlace),
-    Pg { _place: Place },
+enum ScanPermit {
+    Lite(ReaderPermit),
+    Pg { _permit: LanePermit },
 }
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        if let ScanPlace::Lite(reader) = &self.place {
+        if let ScanPermit::Lite(reader) = &self.permit {
             if self.is_running {
                 // The caller dropped the read.
                 reader.deadline.expire();
@@ -193,14 +193,14 @@ impl Drop for Scan {
 
 /// Row of the event log whose presence proves that a transaction was committed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proof {
+pub struct CommitMarker {
     pub workspace: Uuid,
     pub seq: i64,
     pub ts: Timestamp,
 }
 
 pub struct Conn {
-    link: Link,
+    backend: Backend,
     /// Declared after the link, so that it is dropped after it.
     scan: Option<Scan>,
     /// Time when the connection was taken from its pool.
@@ -211,21 +211,21 @@ pub struct Conn {
     pub(super) failed: bool,
     /// The failure is transient, so the command can be retried.
     pub(super) retryable: bool,
-    pub(super) notices: Vec<Notice>,
-    pub(super) proof: Option<Proof>,
+    pub(super) notices: Vec<CommitSignal>,
+    pub(super) marker: Option<CommitMarker>,
 }
 
 impl Conn {
-    fn new(link: Link) -> Self {
+    fn new(backend: Backend) -> Self {
         Self {
-            link,
+            backend,
             scan: None,
             taken_at: Instant::now(),
             writes: 0,
             failed: false,
             retryable: false,
             notices: Vec::new(),
-            proof: None,
+            marker: None,
         }
     }
 
@@ -235,29 +235,29 @@ impl Conn {
         self.failed = false;
         self.retryable = false;
         self.notices.clear();
-        self.proof = None;
+        self.marker = None;
     }
 
     pub(super) fn lite(c: PoolConnection<Sqlite>) -> Self {
-        Self::new(Link::Lite(c))
+        Self::new(Backend::Lite(c))
     }
 
     pub(super) fn lite_tx(c: Transaction<'static, Sqlite>) -> Self {
-        Self::new(Link::LiteTx(c))
+        Self::new(Backend::LiteTx(c))
     }
 
-    pub(super) fn lite_scan(c: Transaction<'static, Sqlite>, place: ReaderPlace) -> Self {
-        let mut c = Self::new(Link::LiteTx(c));
+    pub(super) fn lite_scan(c: Transaction<'static, Sqlite>, permit: ReaderPermit) -> Self {
+        let mut c = Self::new(Backend::LiteTx(c));
         c.scan = Some(Scan {
             until: Instant::now() + SCAN_DEADLINE,
             is_running: false,
-            place: ScanPlace::Lite(place),
+            permit: ScanPermit::Lite(permit),
         });
         c
     }
 
     pub(super) fn pg(c: PoolConnection<Postgres>, faults: Arc<Faults>) -> Self {
-        Self::new(Link::Pg(Box::new(Session {
+        Self::new(Backend::Pg(Box::new(Session {
             c: Some(c),
             faults,
             in_transaction: false,
@@ -270,7 +270,7 @@ impl Conn {
     /// A connection that only reads.
     pub(super) async fn pg_reader(readers: &ReaderPool) -> Result<Self, DbError> {
         let mut c = Self::pg(readers.acquire().await?, Arc::clone(&readers.faults));
-        if let Link::Pg(session) = &mut c.link {
+        if let Backend::Pg(session) = &mut c.backend {
             session.readers = Some(readers.clone());
         }
         Ok(c)
@@ -278,16 +278,16 @@ impl Conn {
 
     /// Keeps this connection: a read that loses it fails.
     pub(super) fn pin(&mut self) {
-        if let Link::Pg(session) = &mut self.link {
+        if let Backend::Pg(session) = &mut self.backend {
             session.readers = None;
         }
     }
 
-    pub(super) fn in_lane(mut self, place: Place) -> Self {
+    pub(super) fn in_lane(mut self, permit: LanePermit) -> Self {
         self.scan = Some(Scan {
             until: Instant::now() + SCAN_DEADLINE,
             is_running: false,
-            place: ScanPlace::Pg { _place: place },
+            permit: ScanPermit::Pg { _permit: permit },
         });
         self
     }
@@ -295,7 +295,7 @@ impl Conn {
     /// Starts a snapshot: all further reads see the same state of the database. `PostgreSQL` only.
     pub(super) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
         let begun = self.control(BEGIN_SNAPSHOT).await;
-        if let Link::Pg(session) = &mut self.link {
+        if let Backend::Pg(session) = &mut self.backend {
             session.in_transaction = true;
             if let Err(DbError::Sql(e)) = &begun
                 && is_lost(e)
@@ -309,13 +309,13 @@ impl Conn {
 
     /// Runs a read on `PostgreSQL`. It is repeated once on another connection if its own is lost and nothing was read in its
     /// transaction before.
-    async fn fetch_pg<T: Record>(
+    async fn fetch_pg<T: FromAnyRow>(
         &mut self,
         sql: &'static str,
         args: PgArguments,
         is_kept: bool,
     ) -> Result<Vec<T>, sqlx::Error> {
-        let Link::Pg(session) = &mut self.link else {
+        let Backend::Pg(session) = &mut self.backend else {
             return Err(gone());
         };
         if !session.can_repeat() {
@@ -352,15 +352,17 @@ impl Conn {
 
     /// Checks whether the connection is still open, without a round trip to the server.
     pub(super) fn is_usable(&self) -> bool {
-        match &self.link {
-            Link::Lite(_) | Link::LiteTx(_) => true,
-            Link::Pg(session) => session.c.is_some() && !session.faults.is_suspect(self.taken_at),
+        match &self.backend {
+            Backend::Lite(_) | Backend::LiteTx(_) => true,
+            Backend::Pg(session) => {
+                session.c.is_some() && !session.faults.is_suspect(self.taken_at)
+            }
         }
     }
 
     /// Closes the connection instead of returning it to its pool.
     pub(super) fn discard(&mut self) {
-        if let Link::Pg(session) = &mut self.link
+        if let Backend::Pg(session) = &mut self.backend
             && let Some(c) = session.c.take()
         {
             sessions::discard(c);
@@ -368,19 +370,19 @@ impl Conn {
     }
 
     pub fn engine(&self) -> Engine {
-        match self.link {
-            Link::Lite(_) | Link::LiteTx(_) => Engine::Sqlite,
-            Link::Pg(_) => Engine::Postgres,
+        match self.backend {
+            Backend::Lite(_) | Backend::LiteTx(_) => Engine::Sqlite,
+            Backend::Pg(_) => Engine::Postgres,
         }
     }
 
     /// Prepares a statement with the parameters `$1`, `$2`, ….
-    pub fn q(&mut self, sql: &'static str) -> Q<'_> {
+    pub fn q(&mut self, sql: &'static str) -> Query<'_> {
         let args = match self.engine() {
             Engine::Sqlite => Args::Lite(SqliteArguments::default()),
             Engine::Postgres => Args::Pg(PgArguments::default()),
         };
-        Q {
+        Query {
             conn: self,
             sql,
             args,
@@ -390,21 +392,21 @@ impl Conn {
     }
 
     /// Sends `notice` to the listener after this transaction is committed.
-    pub fn notify(&mut self, notice: Notice) {
+    pub fn notify(&mut self, notice: CommitSignal) {
         self.notices.push(notice);
     }
 
     /// Sets the event row that proves the commit of this transaction.
-    pub fn prove(&mut self, proof: Proof) {
-        self.proof = Some(proof);
+    pub fn mark_commit(&mut self, marker: CommitMarker) {
+        self.marker = Some(marker);
     }
 
     /// Runs a transaction control statement; not counted as a write.
     pub(super) async fn control(&mut self, sql: &'static str) -> Result<(), DbError> {
-        match &mut self.link {
-            Link::Lite(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
-            Link::LiteTx(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
-            Link::Pg(session) => {
+        match &mut self.backend {
+            Backend::Lite(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
+            Backend::LiteTx(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
+            Backend::Pg(session) => {
                 // A commit may wait for replicas, and is slow on a full disk.
                 let limit = if sql == "commit" {
                     STATEMENT_DEADLINE
@@ -429,17 +431,17 @@ impl Conn {
     }
 
     fn as_lite(&mut self) -> Option<&mut SqliteConnection> {
-        match &mut self.link {
-            Link::Lite(c) => Some(&mut **c),
-            Link::LiteTx(c) => Some(&mut **c),
-            Link::Pg(_) => None,
+        match &mut self.backend {
+            Backend::Lite(c) => Some(&mut **c),
+            Backend::LiteTx(c) => Some(&mut **c),
+            Backend::Pg(_) => None,
         }
     }
 
     fn as_pg(&mut self) -> Option<&mut PgConnection> {
-        match &mut self.link {
-            Link::Pg(session) => session.c.as_deref_mut(),
-            Link::Lite(_) | Link::LiteTx(_) => None,
+        match &mut self.backend {
+            Backend::Pg(session) => session.c.as_deref_mut(),
+            Backend::Lite(_) | Backend::LiteTx(_) => None,
         }
     }
 
@@ -451,7 +453,7 @@ impl Conn {
             }
             scan.is_running = true;
         }
-        if let Link::Pg(session) = &mut self.link {
+        if let Backend::Pg(session) = &mut self.backend {
             session.is_running = true;
         }
         Ok(())
@@ -462,7 +464,7 @@ impl Conn {
         if let Some(scan) = &mut self.scan {
             scan.is_running = false;
         }
-        if let Link::Pg(session) = &mut self.link {
+        if let Backend::Pg(session) = &mut self.backend {
             session.settle(done.as_ref().err());
         }
         done.map_err(|e| {
@@ -537,7 +539,7 @@ enum Args {
 
 /// Query builder: a statement and its parameters.
 #[must_use = "a statement does nothing until it is run"]
-pub struct Q<'c> {
+pub struct Query<'c> {
     conn: &'c mut Conn,
     sql: &'static str,
     args: Args,
@@ -545,7 +547,7 @@ pub struct Q<'c> {
     error: Option<sqlx::Error>,
 }
 
-impl Q<'_> {
+impl Query<'_> {
     /// Makes `PostgreSQL` plan the statement for these values instead of using a generic plan.
     pub fn planned_anew(mut self) -> Self {
         self.is_kept = false;
@@ -600,7 +602,7 @@ impl Q<'_> {
     }
 
     /// Returns all rows.
-    pub async fn all<T: Record>(self) -> Result<Vec<T>, DbError> {
+    pub async fn all<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
         let Self {
             conn,
             sql,
@@ -635,12 +637,12 @@ impl Q<'_> {
     }
 
     /// Returns the first row, if any.
-    pub async fn opt<T: Record>(self) -> Result<Option<T>, DbError> {
+    pub async fn opt<T: FromAnyRow>(self) -> Result<Option<T>, DbError> {
         Ok(self.all().await?.into_iter().next())
     }
 
     /// Returns the first row; fails with `RowNotFound` if there is none.
-    pub async fn one<T: Record>(self) -> Result<T, DbError> {
+    pub async fn one<T: FromAnyRow>(self) -> Result<T, DbError> {
         self.opt()
             .await?
             .ok_or_else(|| sqlx::Error::RowNotFound.into())
@@ -649,7 +651,7 @@ impl Q<'_> {
     /// Returns the single column of the first row.
     pub async fn value<T>(self) -> Result<T, DbError>
     where
-        (T,): Record,
+        (T,): FromAnyRow,
     {
         Ok(self.one::<(T,)>().await?.0)
     }

@@ -19,7 +19,7 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use super::{DbError, Engine, Place, migrate};
+use super::{DatabaseUrl, DbError, Engine, migrate};
 
 /// Tables that are not exported: internal ones of the engine, derived ones, and the chunks of uploads, which are
 /// exported separately.
@@ -76,7 +76,7 @@ pub struct Table {
     pub columns: Vec<Column>,
 }
 
-enum Link {
+enum Backend {
     Lite(SqliteConnection),
     Pg(Transaction<'static, Postgres>),
 }
@@ -89,7 +89,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-impl Link {
+impl Backend {
     fn engine(&self) -> Engine {
         match self {
             Self::Lite(_) => Engine::Sqlite,
@@ -225,7 +225,7 @@ impl Link {
 
 /// Snapshot of a database, which can be read during concurrent writes.
 pub struct Dump {
-    link: Link,
+    backend: Backend,
 }
 
 /// Row of an upload.
@@ -239,9 +239,9 @@ pub struct BlobRow {
 impl Dump {
     /// # Errors
     /// If the database does not exist or cannot be opened.
-    pub async fn open(place: &Place) -> Result<Self, DbError> {
-        let link = match place {
-            Place::Sqlite(path) => {
+    pub async fn open(place: &DatabaseUrl) -> Result<Self, DbError> {
+        let backend = match place {
+            DatabaseUrl::Sqlite(path) => {
                 if !path.is_file() {
                     let text = format!("there is no database at {}", path.display());
                     return Err(odd(text));
@@ -250,19 +250,25 @@ impl Dump {
                     .filename(path)
                     .read_only(true)
                     .busy_timeout(std::time::Duration::from_secs(10));
-                let mut link = Link::Lite(options.connect().await?);
-                link.run("begin deferred").await?;
-                link
+                let mut backend = Backend::Lite(options.connect().await?);
+                backend.run("begin deferred").await?;
+                backend
             }
-            Place::Postgres(url) => {
+            DatabaseUrl::Postgres(url) => {
                 let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
                 let snapshot = "begin transaction isolation level repeatable read read only";
-                Link::Pg(pool.begin_with(snapshot).await?)
+                Backend::Pg(pool.begin_with(snapshot).await?)
             }
         };
-        let mut dump = Self { link };
+        let mut dump = Self { backend };
         // The first read takes the snapshot.
-        if !dump.link.names().await?.iter().any(|name| name == "meta") {
+        if !dump
+            .backend
+            .names()
+            .await?
+            .iter()
+            .any(|name| name == "meta")
+        {
             return Err(odd("the database contains nothing of OpenVibe".to_owned()));
         }
         dump.version().await?;
@@ -270,13 +276,13 @@ impl Dump {
     }
 
     pub fn engine(&self) -> Engine {
-        self.link.engine()
+        self.backend.engine()
     }
 
     /// Newest migration that was applied to the database.
     pub async fn version(&mut self) -> Result<i64, DbError> {
         let found = self
-            .link
+            .backend
             .number("select max(version) from _sqlx_migrations where success")
             .await?;
         found.ok_or_else(|| {
@@ -285,12 +291,12 @@ impl Dump {
     }
 
     pub async fn tables(&mut self) -> Result<Vec<Table>, DbError> {
-        self.link.tables().await
+        self.backend.tables().await
     }
 
     /// Value of a key in `meta`.
     pub async fn meta(&mut self, key: &str) -> Result<Option<String>, DbError> {
-        let pairs = self.link.pairs("select key, value from meta").await?;
+        let pairs = self.backend.pairs("select key, value from meta").await?;
         Ok(pairs.into_iter().find(|(k, _)| k == key).map(|(_, v)| v))
     }
 
@@ -317,14 +323,14 @@ impl Dump {
             .collect();
         let sql = format!("select {} from {}", columns.join(", "), quoted(&table.name));
         let sql = AssertSqlSafe(sql);
-        match &mut self.link {
-            Link::Lite(c) => {
+        match &mut self.backend {
+            Backend::Lite(c) => {
                 let mut rows = sqlx::query(sql).fetch(c);
                 while let Some(row) = rows.try_next().await.map_err(db)? {
                     sink(line(&row, table).map_err(db)?)?;
                 }
             }
-            Link::Pg(c) => {
+            Backend::Pg(c) => {
                 let mut rows = sqlx::query(sql).fetch(&mut **c);
                 while let Some(row) = rows.try_next().await.map_err(db)? {
                     sink(line(&row, table).map_err(db)?)?;
@@ -337,9 +343,9 @@ impl Dump {
     /// Lists all uploads.
     pub async fn blobs(&mut self) -> Result<Vec<BlobRow>, DbError> {
         let sql = "select hash, upload_id, size_bytes from blobs order by hash";
-        let rows: Vec<(String, Uuid, i64)> = match &mut self.link {
-            Link::Lite(c) => sqlx::query_as(sql).fetch_all(c).await,
-            Link::Pg(c) => sqlx::query_as(sql).fetch_all(&mut **c).await,
+        let rows: Vec<(String, Uuid, i64)> = match &mut self.backend {
+            Backend::Lite(c) => sqlx::query_as(sql).fetch_all(c).await,
+            Backend::Pg(c) => sqlx::query_as(sql).fetch_all(&mut **c).await,
         }?;
         Ok(rows
             .into_iter()
@@ -354,15 +360,15 @@ impl Dump {
     /// Reads a chunk of an upload that is stored in the database.
     pub async fn chunk(&mut self, upload: Uuid, n: i64) -> Result<Option<Vec<u8>>, DbError> {
         let sql = "select bytes from blob_chunks where upload_id = $1 and n = $2";
-        Ok(match &mut self.link {
-            Link::Lite(c) => {
+        Ok(match &mut self.backend {
+            Backend::Lite(c) => {
                 sqlx::query_scalar(sql)
                     .bind(upload)
                     .bind(n)
                     .fetch_optional(c)
                     .await
             }
-            Link::Pg(c) => {
+            Backend::Pg(c) => {
                 sqlx::query_scalar(sql)
                     .bind(upload)
                     .bind(n)
@@ -374,7 +380,7 @@ impl Dump {
 }
 
 /// Checks whether an upload is still referenced in the current state, not in a snapshot.
-pub async fn names_blob(place: &Place, hash: &str) -> Result<bool, DbError> {
+pub async fn names_blob(place: &DatabaseUrl, hash: &str) -> Result<bool, DbError> {
     let mut now = Dump::open(place).await?;
     Ok(now.blobs().await?.iter().any(|blob| blob.hash == hash))
 }
@@ -424,7 +430,7 @@ pub fn newest_version() -> i64 {
 
 /// Import into an empty database. Nothing is visible before `finish`.
 pub struct Load {
-    link: Link,
+    backend: Backend,
 }
 
 impl Load {
@@ -433,7 +439,7 @@ impl Load {
     /// # Errors
     /// If the database rejects the deletion.
     pub async fn clear(&mut self, table: &str) -> Result<(), DbError> {
-        self.link
+        self.backend
             .run(&format!("delete from {}", quoted(table)))
             .await
     }
@@ -454,7 +460,7 @@ impl Load {
         let mut c = options.connect().await?;
         migrate::sqlite_to(&mut c, version).await?;
         Ok(Self {
-            link: Link::Lite(c),
+            backend: Backend::Lite(c),
         })
     }
 
@@ -472,8 +478,8 @@ impl Load {
             let text = "the database is in use by another OpenVibe server: stop it first";
             return Err(odd(text.to_owned()));
         }
-        let mut link = Link::Pg(tx);
-        let names = link.names().await?;
+        let mut backend = Backend::Pg(tx);
+        let names = backend.names().await?;
         // Rows that startup or `migrate` write do not count as data.
         let data = |name: &&String| !name.starts_with("_sqlx") && *name != "meta";
         for name in names.iter().filter(data) {
@@ -481,7 +487,7 @@ impl Load {
                 "select count(*) from (select 1 from {} limit 1) x",
                 quoted(name)
             );
-            if link.number(&sql).await?.unwrap_or(0) > 0 {
+            if backend.number(&sql).await?.unwrap_or(0) > 0 {
                 return Err(odd(format!(
                     "the database is not empty (table {name} has rows): restore into an empty one"
                 )));
@@ -489,17 +495,18 @@ impl Load {
         }
         if names.iter().any(|name| name.starts_with("_sqlx")) {
             let tables: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-            link.run(&format!("drop table {} cascade", tables.join(", ")))
+            backend
+                .run(&format!("drop table {} cascade", tables.join(", ")))
                 .await?;
         }
-        if let Link::Pg(c) = &mut link {
+        if let Backend::Pg(c) = &mut backend {
             migrate::postgres_to(c, version).await?;
         }
-        Ok(Self { link })
+        Ok(Self { backend })
     }
 
     pub async fn tables(&mut self) -> Result<Vec<Table>, DbError> {
-        self.link.tables().await
+        self.backend.tables().await
     }
 
     /// Inserts rows, one JSON array per line; returns their number.
@@ -507,9 +514,9 @@ impl Load {
     /// # Errors
     /// If a line is not a valid row; errors of the database.
     pub async fn insert(&mut self, table: &Table, lines: &str) -> Result<u64, DbError> {
-        match &mut self.link {
-            Link::Lite(c) => insert_lite(c, table, lines).await,
-            Link::Pg(c) => insert_pg(c, table, lines).await,
+        match &mut self.backend {
+            Backend::Lite(c) => insert_lite(c, table, lines).await,
+            Backend::Pg(c) => insert_pg(c, table, lines).await,
         }
     }
 
@@ -519,8 +526,8 @@ impl Load {
     /// Errors of the database.
     pub async fn put_chunk(&mut self, upload: Uuid, n: i64, bytes: &[u8]) -> Result<(), DbError> {
         let sql = "insert into blob_chunks (upload_id, n, bytes) values ($1, $2, $3)";
-        match &mut self.link {
-            Link::Lite(c) => {
+        match &mut self.backend {
+            Backend::Lite(c) => {
                 sqlx::query(sql)
                     .bind(upload)
                     .bind(n)
@@ -528,7 +535,7 @@ impl Load {
                     .execute(c)
                     .await?;
             }
-            Link::Pg(c) => {
+            Backend::Pg(c) => {
                 sqlx::query(sql)
                     .bind(upload)
                     .bind(n)
@@ -546,16 +553,16 @@ impl Load {
     /// If rows reference missing rows.
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
-        self.link
+        self.backend
             .run("delete from meta where key in ('epoch', 'search')")
             .await?;
-        self.link
+        self.backend
             .run(&format!(
                 "insert into meta (key, value) values ('epoch', '{epoch}')"
             ))
             .await?;
-        match self.link {
-            Link::Lite(mut c) => {
+        match self.backend {
+            Backend::Lite(mut c) => {
                 let broken: Option<String> =
                     sqlx::query_scalar("select \"table\" from pragma_foreign_key_check() limit 1")
                         .fetch_optional(&mut c)
@@ -565,7 +572,7 @@ impl Load {
                 }
                 c.close().await?;
             }
-            Link::Pg(c) => c.commit().await?,
+            Backend::Pg(c) => c.commit().await?,
         }
         Ok(())
     }

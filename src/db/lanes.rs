@@ -42,13 +42,13 @@ pub struct Share {
 
 /// Slots of the slow lane and their shares.
 pub(super) struct Lane {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     people: Shares,
     workspaces: Shares,
 }
 
 /// Slot in the lane, released on drop.
-pub(super) struct Place {
+pub(super) struct LanePermit {
     _permits: [OwnedSemaphorePermit; 3],
 }
 
@@ -56,7 +56,7 @@ impl Lane {
     /// A person can use up to a third of the slots, a workspace all but one.
     pub(super) fn new(size: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(size)),
+            slots: Arc::new(Semaphore::new(size)),
             people: Shares::new((size / 3).max(1)),
             workspaces: Shares::new(size.saturating_sub(1).max(1)),
         }
@@ -64,14 +64,14 @@ impl Lane {
 
     /// # Errors
     /// `Busy` if no slot becomes free in time, or too many reads of the person or workspace are waiting.
-    pub(super) async fn enter(&self, share: Share) -> Result<Place, DbError> {
+    pub(super) async fn enter(&self, share: Share) -> Result<LanePermit, DbError> {
         let enter = async {
             let person = self.people.take(share.person).await?;
             let workspace = self.workspaces.take(share.workspace).await?;
-            let place = Arc::clone(&self.places).acquire_owned().await;
-            let place = place.map_err(|_| DbError::Closed)?;
-            Ok(Place {
-                _permits: [person, workspace, place],
+            let permit = Arc::clone(&self.slots).acquire_owned().await;
+            let permit = permit.map_err(|_| DbError::Closed)?;
+            Ok(LanePermit {
+                _permits: [person, workspace, permit],
             })
         };
         tokio::time::timeout(WAIT_DEADLINE, enter)
@@ -171,14 +171,14 @@ pub(super) struct SqliteLane {
 }
 
 /// Reader of `SQLite`'s slow lane that is in use.
-pub(super) struct ReaderPlace {
+pub(super) struct ReaderPermit {
     index: usize,
     idle: Arc<Mutex<Vec<usize>>>,
     pub(super) deadline: Deadline,
-    _place: Place,
+    _permit: LanePermit,
 }
 
-impl Drop for ReaderPlace {
+impl Drop for ReaderPermit {
     fn drop(&mut self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(self.index);
@@ -225,8 +225,8 @@ impl SqliteLane {
     pub(super) async fn begin(
         &self,
         share: Share,
-    ) -> Result<(sqlx::Transaction<'static, sqlx::Sqlite>, ReaderPlace), DbError> {
-        let place = self.lane.enter(share).await?;
+    ) -> Result<(sqlx::Transaction<'static, sqlx::Sqlite>, ReaderPermit), DbError> {
+        let permit = self.lane.enter(share).await?;
         let index = self
             .idle
             .lock()
@@ -235,11 +235,11 @@ impl SqliteLane {
         // There are as many slots as readers, and a reader becomes idle before its slot is released.
         let reader = index.and_then(|index| self.readers.get(index).map(|reader| (index, reader)));
         let (index, reader) = reader.ok_or(DbError::Busy)?;
-        let place = ReaderPlace {
+        let permit = ReaderPermit {
             index,
             idle: Arc::clone(&self.idle),
             deadline: reader.deadline.clone(),
-            _place: place,
+            _permit: permit,
         };
         let begin = async || reader.pool.begin_with("begin deferred").await;
         let tx = match begin().await {
@@ -252,7 +252,7 @@ impl SqliteLane {
             e => e.into(),
         })?;
         reader.deadline.set(SCAN_DEADLINE);
-        Ok((tx, place))
+        Ok((tx, permit))
     }
 
     pub(super) async fn close(&self) {

@@ -9,10 +9,10 @@
 mod conn;
 pub mod dialect;
 pub mod dump;
+mod fault;
 mod lanes;
 mod migrate;
 mod sessions;
-mod trouble;
 mod writer;
 
 use std::{
@@ -29,13 +29,13 @@ use sqlx::{
 use uuid::Uuid;
 
 use crate::time::Timestamp;
-pub use conn::{Bind, Conn, Proof, Q, Record};
+pub use conn::{Bind, CommitMarker, Conn, FromAnyRow, Query};
+pub use fault::DatabaseFault;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool};
-pub use trouble::Trouble;
 use writer::Writers;
-pub use writer::{Notice, Unannounced};
+pub use writer::{CommitSignal, LostSignals};
 
 /// Maximum number of fast lane connections to the `SQLite` file, in addition to the writer: number of cores + 3.
 const SQLITE_READERS_MAX: usize = 16;
@@ -99,7 +99,7 @@ enum Readers {
 }
 
 /// Callback for the notices of committed batches, in commit order.
-pub type Listener = Arc<dyn Fn(Vec<Notice>) + Send + Sync>;
+pub type Listener = Arc<dyn Fn(Vec<CommitSignal>) + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Db {
@@ -111,12 +111,12 @@ pub struct Db {
 
 /// Address of the database.
 #[derive(Clone)]
-pub enum Place {
+pub enum DatabaseUrl {
     Sqlite(PathBuf),
     Postgres(String),
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for DatabaseUrl {
     /// Omits the URL of a server, which may contain a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Place {
     }
 }
 
-impl Place {
+impl DatabaseUrl {
     /// Parses `sqlite://PATH` or `postgres://…`.
     ///
     /// # Errors
@@ -195,9 +195,9 @@ impl Db {
     ///
     /// # Errors
     /// If it cannot be opened, is damaged, or is newer than this program.
-    pub async fn open(place: &Place, listener: Listener) -> Result<Self, DbError> {
+    pub async fn open(place: &DatabaseUrl, listener: Listener) -> Result<Self, DbError> {
         match place {
-            Place::Sqlite(path) => {
+            DatabaseUrl::Sqlite(path) => {
                 let options = sqlite_options(path).create_if_missing(true);
                 let write = SqlitePoolOptions::new()
                     .max_connections(1)
@@ -221,7 +221,7 @@ impl Db {
                 let writers = Writers::sqlite(write, &listener)?;
                 Ok(Self::new(Readers::Lite { fast, slow }, Arc::new(writers)))
             }
-            Place::Postgres(url) => {
+            DatabaseUrl::Postgres(url) => {
                 // Migrations may exceed the statement limits of other sessions.
                 let unlimited = PgPoolOptions::new()
                     .max_connections(1)

@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use super::{
     Conn, DbError, Engine, Listener,
-    conn::Proof,
+    conn::CommitMarker,
     sessions::{self, Faults, Purpose},
 };
 use crate::{
@@ -55,10 +55,10 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Signal to the rest of the process, sent after a transaction is committed.
-pub type Notice = Box<dyn Any + Send>;
+pub type CommitSignal = Box<dyn Any + Send>;
 
 /// A transaction of this workspace was committed, but its notices were lost with the connection.
-pub struct Unannounced(pub Uuid);
+pub struct LostSignals(pub Uuid);
 
 trait Job: Send {
     fn key(&self) -> Uuid;
@@ -403,7 +403,7 @@ impl Writer {
     }
 
     /// Returns the notices of the committed transaction, and keeps its connection for the next one.
-    fn keep(&self, mut c: Conn) -> Vec<Notice> {
+    fn keep(&self, mut c: Conn) -> Vec<CommitSignal> {
         let notices = std::mem::take(&mut c.notices);
         c.renew();
         *self.kept.borrow_mut() = Some(c);
@@ -432,15 +432,15 @@ impl Writer {
             Ok(notices) => self.finish(jobs, notices),
             Err(Failed { unknown: None, .. }) => self.run_each(jobs).await,
             Err(Failed {
-                unknown: Some(proof),
+                unknown: Some(marker),
                 error,
             }) => {
-                self.settle(jobs, proof.as_ref(), error).await;
+                self.settle(jobs, marker.as_ref(), error).await;
             }
         }
     }
 
-    fn finish(&self, jobs: Vec<Box<dyn Job>>, notices: Vec<Notice>) {
+    fn finish(&self, jobs: Vec<Box<dyn Job>>, notices: Vec<CommitSignal>) {
         if !notices.is_empty() {
             (self.listener)(notices);
         }
@@ -450,7 +450,7 @@ impl Writer {
     }
 
     /// Runs all jobs in one transaction. After an error, nothing was stored, or the outcome is unknown.
-    async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<Notice>, Failed> {
+    async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<CommitSignal>, Failed> {
         let mut c = self.acquire().await.map_err(Failed::before)?;
         let begin = if self.engine == Engine::Sqlite {
             "begin immediate"
@@ -478,9 +478,9 @@ impl Writer {
         let committed = c.control("commit").await;
         tell_of_slow_commit(jobs, started.elapsed());
         if let Err(e) = committed {
-            let proof = c.proof.take();
+            let marker = c.marker.take();
             self.roll_back(&mut c).await;
-            let unknown = (self.engine == Engine::Postgres).then_some(proof);
+            let unknown = (self.engine == Engine::Postgres).then_some(marker);
             return Err(Failed {
                 unknown,
                 error: Some(e),
@@ -529,8 +529,8 @@ impl Writer {
                     job.answer();
                     return None;
                 }
-                Err(OneFailed::Unknown(proof, error)) => {
-                    self.settle(vec![job], proof.as_ref(), Some(error)).await;
+                Err(OneFailed::Unknown(marker, error)) => {
+                    self.settle(vec![job], marker.as_ref(), Some(error)).await;
                     return None;
                 }
                 Err(OneFailed::Retry(error))
@@ -556,7 +556,7 @@ impl Writer {
         None
     }
 
-    async fn try_one(&self, job: &dyn Job) -> Result<Vec<Notice>, OneFailed> {
+    async fn try_one(&self, job: &dyn Job) -> Result<Vec<CommitSignal>, OneFailed> {
         let mut c = self.acquire().await.map_err(OneFailed::Retry)?;
         let begin = if self.engine == Engine::Sqlite {
             "begin immediate"
@@ -575,10 +575,10 @@ impl Writer {
         }
         failpoint!("before_commit");
         if let Err(e) = c.control("commit").await {
-            let proof = c.proof.take();
+            let marker = c.marker.take();
             self.roll_back(&mut c).await;
             return Err(if self.engine == Engine::Postgres {
-                OneFailed::Unknown(proof, e)
+                OneFailed::Unknown(marker, e)
             } else {
                 job.fail(e);
                 OneFailed::Command
@@ -589,20 +589,25 @@ impl Writer {
     }
 
     /// Handles a connection that was lost during the commit. The event log shows whether the commit happened.
-    async fn settle(&self, jobs: Vec<Box<dyn Job>>, proof: Option<&Proof>, error: Option<DbError>) {
+    async fn settle(
+        &self,
+        jobs: Vec<Box<dyn Job>>,
+        marker: Option<&CommitMarker>,
+        error: Option<DbError>,
+    ) {
         let error = error.map_or_else(|| "the connection was lost".to_owned(), |e| e.to_string());
         for job in &jobs {
             job.span()
                 .in_scope(|| tracing::warn!(error, "the outcome of a commit is unknown"));
         }
-        let committed = match proof {
-            Some(proof) => self.is_committed(proof).await,
+        let committed = match marker {
+            Some(marker) => self.is_committed(marker).await,
             None => None,
         };
         match committed {
             Some(true) => {
-                let workspace = proof.map(|proof| proof.workspace).unwrap_or_default();
-                self.finish(jobs, vec![Box::new(Unannounced(workspace))]);
+                let workspace = marker.map(|marker| marker.workspace).unwrap_or_default();
+                self.finish(jobs, vec![Box::new(LostSignals(workspace))]);
             }
             Some(false) => Box::pin(self.run_each(jobs)).await,
             None => {
@@ -615,21 +620,21 @@ impl Writer {
     }
 
     /// Checks for the commit; `None` if the database does not respond.
-    async fn is_committed(&self, proof: &Proof) -> Option<bool> {
+    async fn is_committed(&self, marker: &CommitMarker) -> Option<bool> {
         let mut delay = Duration::from_millis(100);
         let began = Instant::now();
         while began.elapsed() < REPEAT_DEADLINE {
             // The lock waits for a commit that is still in progress on the server.
             if let Ok(mut c) = self.acquire().await
-                && super::dialect::lock_workspace(&mut c, proof.workspace)
+                && super::dialect::lock_workspace(&mut c, marker.workspace)
                     .await
                     .is_ok()
             {
                 let found = c
                     .q("select seq from events where workspace_id = $1 and seq = $2 and ts = $3")
-                    .bind(proof.workspace)
-                    .bind(proof.seq)
-                    .bind(proof.ts)
+                    .bind(marker.workspace)
+                    .bind(marker.seq)
+                    .bind(marker.ts)
                     .opt::<(i64,)>()
                     .await;
                 if let Ok(row) = found {
@@ -672,7 +677,7 @@ fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
 
 struct Failed {
     /// `Some` if the commit itself failed, with its proof.
-    unknown: Option<Option<Proof>>,
+    unknown: Option<Option<CommitMarker>>,
     error: Option<DbError>,
 }
 
@@ -689,7 +694,7 @@ enum OneFailed {
     /// The command returned an error, which is in the job.
     Command,
     Retry(DbError),
-    Unknown(Option<Proof>, DbError),
+    Unknown(Option<CommitMarker>, DbError),
 }
 
 #[expect(

@@ -79,13 +79,13 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Data left behind by an incomplete upload.
-enum Leftover {
+enum OrphanBlob {
     File(PathBuf),
     Rows(Db, Uuid, TaskTracker),
     Nothing,
 }
 
-impl Drop for Leftover {
+impl Drop for OrphanBlob {
     fn drop(&mut self) {
         match self {
             // Already removed, or removed at the next server start.
@@ -126,15 +126,15 @@ enum Sink {
 pub struct Incoming {
     sink: Sink,
     upload: Uuid,
-    leftover: Leftover,
+    leftover: OrphanBlob,
     hash: Sha256,
     size_bytes: u64,
     head: Vec<u8>,
 }
 
 /// A completely written upload that is not published yet.
-pub struct Whole {
-    leftover: Leftover,
+pub struct CompleteUpload {
+    leftover: OrphanBlob,
     upload: Uuid,
     pub hash: String,
     pub size_bytes: u64,
@@ -148,7 +148,7 @@ pub struct Published {
     pub hash: String,
     pub size_bytes: u64,
     pub upload: Uuid,
-    leftover: Leftover,
+    leftover: OrphanBlob,
     _alone: OwnedRwLockReadGuard<()>,
 }
 
@@ -156,7 +156,7 @@ impl Published {
     /// Called after the row is committed; `stored_as` is the upload whose bytes it refers to.
     pub fn keep(mut self, stored_as: Uuid) {
         if stored_as == self.upload {
-            self.leftover = Leftover::Nothing;
+            self.leftover = OrphanBlob::Nothing;
             metrics::gauge!(STORED_BYTES).increment(as_f64(self.size_bytes));
         }
     }
@@ -197,7 +197,7 @@ impl Blobs {
             Home::Directory(dir) => {
                 let path = dir.join("tmp").join(upload.simple().to_string());
                 let file = tokio::fs::File::create_new(&path).await?;
-                (Sink::File(file, path.clone()), Leftover::File(path))
+                (Sink::File(file, path.clone()), OrphanBlob::File(path))
             }
             Home::Rows(db) => {
                 let sink = Sink::Rows {
@@ -207,7 +207,7 @@ impl Blobs {
                 };
                 (
                     sink,
-                    Leftover::Rows(db.clone(), upload, self.tracker.clone()),
+                    OrphanBlob::Rows(db.clone(), upload, self.tracker.clone()),
                 )
             }
         };
@@ -225,7 +225,7 @@ impl Blobs {
     ///
     /// # Errors
     /// `Io`.
-    pub async fn publish(&self, mut whole: Whole) -> Result<Published, FileError> {
+    pub async fn publish(&self, mut whole: CompleteUpload) -> Result<Published, FileError> {
         let alone = Arc::clone(&self.publishing).read_owned().await;
         if let (Home::Directory(dir), Some(from)) = (&self.home, whole.written.take()) {
             let (dir, to) = (dir.clone(), path_of(dir, &whole.hash));
@@ -240,7 +240,7 @@ impl Blobs {
                 sync_directory(parent)
             })
             .await?;
-            whole.leftover = Leftover::Nothing;
+            whole.leftover = OrphanBlob::Nothing;
         }
         Ok(Published {
             hash: whole.hash,
@@ -518,7 +518,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `Io`, `Db`.
-    pub async fn finish(self) -> Result<Whole, FileError> {
+    pub async fn finish(self) -> Result<CompleteUpload, FileError> {
         let written = match self.sink {
             Sink::File(mut file, path) => {
                 file.flush().await?;
@@ -534,7 +534,7 @@ impl Incoming {
                 None
             }
         };
-        Ok(Whole {
+        Ok(CompleteUpload {
             leftover: self.leftover,
             upload: self.upload,
             hash: hex::encode(self.hash.finalize()),

@@ -9,21 +9,21 @@
 //! until a file is attached to one, only its uploader can access it.
 
 mod blobs;
+mod cleanup;
 mod error;
 mod kind;
 mod name;
 mod receive;
 pub mod routes;
 mod rows;
-mod tidy;
 
 pub use blobs::{Blobs, Bytestream, Published};
+pub use cleanup::{CleanupScope, cleanup};
 pub use error::FileError;
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
 pub use receive::{Bounds, PACE_WITHIN, Received, receive};
 pub use rows::{
     ATTACHMENTS_MAX, Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose,
-    find, forget_loose_of, insert, lend_avatar, remove_of_message,
+    erase_unattached, find, insert, remove_of_message, share_avatar,
 };
-pub use tidy::{Tidying, tidy};

@@ -15,7 +15,7 @@ use futures::Stream;
 use multer::{Field, Multipart};
 use tokio::time::{Instant, Sleep};
 
-use super::{Blobs, FileError, blobs::Whole, clean_name};
+use super::{Blobs, FileError, blobs::CompleteUpload, clean_name};
 
 /// Minimum upload speed: this many bytes per interval. Time during which the server stores data does not count.
 const PACE_BYTES: u64 = 64 * 1024;
@@ -35,13 +35,13 @@ pub struct Bounds {
 
 /// A completely received upload.
 pub struct Received {
-    pub whole: Whole,
+    pub whole: CompleteUpload,
     pub name: String,
     pub client_id: Option<String>,
 }
 
 /// Forwards one chunk at a time, refuses to run far ahead of the consumer, and fails if the client is too slow.
-struct Paced<S> {
+struct BackpressureStream<S> {
     body: S,
     /// Bytes that can be accepted before the consumer takes some.
     room: Arc<AtomicI64>,
@@ -55,7 +55,7 @@ struct Paced<S> {
     is_too_slow: Arc<AtomicBool>,
 }
 
-impl<S> Paced<S> {
+impl<S> BackpressureStream<S> {
     fn note_arrival(&mut self, bytes: usize) {
         if let Some((since, _)) = self.waiting.take() {
             self.waited += since.elapsed();
@@ -75,7 +75,7 @@ impl<S> Paced<S> {
     }
 }
 
-impl<S, E> Stream for Paced<S>
+impl<S, E> Stream for BackpressureStream<S>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
 {
@@ -133,7 +133,7 @@ where
     })?;
     let room = Arc::new(AtomicI64::new(HELD_BYTES_MAX));
     let is_too_slow = Arc::new(AtomicBool::new(false));
-    let paced = Paced {
+    let paced = BackpressureStream {
         body,
         room: Arc::clone(&room),
         rests: false,
@@ -162,7 +162,8 @@ async fn read_parts(
     room: &AtomicI64,
     bytes_max: u64,
 ) -> Result<Received, FileError> {
-    let (mut file, mut client_id): (Option<(Whole, String)>, Option<String>) = (None, None);
+    let (mut file, mut client_id): (Option<(CompleteUpload, String)>, Option<String>) =
+        (None, None);
     while let Some(mut part) = parts.next_field().await.map_err(|e| broken(&e))? {
         match part.name() {
             Some("file") if file.is_none() => {
@@ -198,7 +199,7 @@ async fn store(
     part: &mut Field<'_>,
     room: &AtomicI64,
     bytes_max: u64,
-) -> Result<Whole, FileError> {
+) -> Result<CompleteUpload, FileError> {
     let mut incoming = blobs.begin().await?;
     while let Some(bytes) = part.chunk().await.map_err(|e| broken(&e))? {
         if incoming.size_bytes() + bytes.len() as u64 > bytes_max {
@@ -276,13 +277,13 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::db::{Db, Place};
+    use crate::db::{DatabaseUrl, Db};
 
     #[tokio::test]
     async fn a_stalled_upload_is_aborted_without_leftovers() {
         let dir = std::env::temp_dir().join(format!("openvibe-upload-{}", Uuid::now_v7()));
         std::fs::create_dir_all(&dir).unwrap();
-        let place = Place::Sqlite(dir.join("x.db"));
+        let place = DatabaseUrl::Sqlite(dir.join("x.db"));
         let db = Db::open(&place, Arc::new(|_| {})).await.unwrap();
         let blobs = Blobs::open(&db, &dir, TaskTracker::new()).unwrap();
         let bounds = Bounds {
@@ -308,8 +309,8 @@ mod tests {
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
-    fn paced<S>(body: S, pace_within: Duration) -> Paced<S> {
-        Paced {
+    fn paced<S>(body: S, pace_within: Duration) -> BackpressureStream<S> {
+        BackpressureStream {
             body,
             room: Arc::new(AtomicI64::new(HELD_BYTES_MAX)),
             rests: false,

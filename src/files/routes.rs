@@ -130,7 +130,7 @@ async fn visible<'a>(
     let stored = super::find(c, id).await?.ok_or(FileError::NotFound)?;
     let actor = match stored.message_id {
         Some(message) => match access::message(c, caller, message).await {
-            Ok(access) => access.place.actor,
+            Ok(access) => access.channel_access.actor,
             Err(ChatError::MessageNotFound) => return Err(FileError::NotFound.into()),
             Err(e) => return Err(e.into()),
         },

@@ -206,7 +206,7 @@ pub async fn attach(
 ///
 /// # Errors
 /// `NotFound` for any other file, `InUse` if it is attached to a message, `NoImage`.
-pub async fn lend_avatar(c: &mut Conn, actor: &Actor<'_>, id: FileId) -> Result<(), FileError> {
+pub async fn share_avatar(c: &mut Conn, actor: &Actor<'_>, id: FileId) -> Result<(), FileError> {
     let stored = find(c, id)
         .await?
         .filter(|stored| stored.workspace_id == actor.workspace)
@@ -278,7 +278,7 @@ pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
 }
 
 /// Removes a user's unattached uploads from a workspace; returns their number.
-pub async fn forget_loose_of(
+pub async fn erase_unattached(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,

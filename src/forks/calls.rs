@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 
 use super::{
-    draft::{self, Brief, Rubbish},
+    draft::{self, Brief, UnparsableDraft},
     resolver::{Read, Resolver},
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(super) struct Calls<'a> {
 /// Reason why the model produced no draft.
 pub(super) enum Failed {
     Call(Failure),
-    Rubbish(Rubbish),
+    UnparsableDraft(UnparsableDraft),
     Abort(Abort),
 }
 
@@ -55,9 +55,9 @@ impl From<Abort> for Failed {
     }
 }
 
-impl From<Rubbish> for Failed {
-    fn from(e: Rubbish) -> Self {
-        Self::Rubbish(e)
+impl From<UnparsableDraft> for Failed {
+    fn from(e: UnparsableDraft) -> Self {
+        Self::UnparsableDraft(e)
     }
 }
 
@@ -71,7 +71,7 @@ impl Calls<'_> {
         let done = tokio::task::spawn_blocking(move || work(&read)).await;
         done.map_err(|e| {
             tracing::error!(error = %e, "checking the model's draft panicked");
-            Failed::Rubbish(Rubbish::NoObject)
+            Failed::UnparsableDraft(UnparsableDraft::NoObject)
         })
     }
 
@@ -191,7 +191,7 @@ impl Calls<'_> {
         self.resolver
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
+                queue::lock_lease(c, &lease).await?;
                 let (workspace, task) = (lease.workspace, lease.task);
                 Ok::<_, LeaseLost>(manifest::save(c, workspace, task, &manifest, &record).await?)
             })
@@ -224,7 +224,7 @@ impl Calls<'_> {
             .resolver
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
+                queue::lock_lease(c, &lease).await?;
                 manifest::end_attempt(c, lease.task, outcome, error.clone(), 0, now()).await?;
                 let counts = match counts {
                     Some(counts) => serde_json::to_value(counts).unwrap_or_default(),
@@ -245,7 +245,7 @@ impl Calls<'_> {
         self.resolver
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
+                queue::lock_lease(c, &lease).await?;
                 let error = Some(error.clone());
                 Ok::<_, LeaseLost>(
                     manifest::end_attempt(c, lease.task, outcome, error, 0, now()).await?,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::{
     drafts::Content,
     form::one_line,
-    material::Dive,
+    material::ForkMaterial,
     resolution::{Resolution, ResolutionItem, SourcedText},
 };
 use crate::{
@@ -19,7 +19,11 @@ const SAME_WORDS_PERCENT: usize = 60;
 
 /// Content of a draft. Items that the previous resolution already has keep their IDs and their
 /// `done` state.
-pub(super) fn content_of(dive: &Dive, outline: &Outline, before: Option<&Resolution>) -> Content {
+pub(super) fn content_of(
+    dive: &ForkMaterial,
+    outline: &Outline,
+    before: Option<&Resolution>,
+) -> Content {
     let mut known: Vec<&ResolutionItem> =
         before.map_or_else(Vec::new, |result| result.action_items.iter().collect());
     let points = |points: &[Point]| -> Vec<SourcedText> {
@@ -47,7 +51,7 @@ pub(super) fn content_of(dive: &Dive, outline: &Outline, before: Option<&Resolut
     }
 }
 
-fn sources(dive: &Dive, lines: &[usize]) -> Vec<MessageId> {
+fn sources(dive: &ForkMaterial, lines: &[usize]) -> Vec<MessageId> {
     let mut seen = HashSet::new();
     lines
         .iter()
@@ -56,7 +60,7 @@ fn sources(dive: &Dive, lines: &[usize]) -> Vec<MessageId> {
         .collect()
 }
 
-fn item_of(dive: &Dive, item: &Item, known: &mut Vec<&ResolutionItem>) -> ResolutionItem {
+fn item_of(dive: &ForkMaterial, item: &Item, known: &mut Vec<&ResolutionItem>) -> ResolutionItem {
     let text = one_line(&item.text);
     let (owner_id, owner_name): (Option<UserId>, Option<String>) = match &item.owner {
         Some(Owner::Person(n)) => (

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{
     calls::{Calls, Failed},
-    draft::{self, Asked, Brief, Checked, Raw},
+    draft::{self, Brief, Checked, DraftRequest, Raw},
     resolver::{Drafted, Read, Resolver, extracted},
 };
 use crate::{
@@ -60,7 +60,7 @@ impl Resolver {
             spent: None,
         };
         let guidance = task.input.0.prompt.trim();
-        let asked = Asked {
+        let asked = DraftRequest {
             material: &read.dive.material,
             description: read.dive.fork.description.as_deref(),
             guidance: Some(guidance).filter(|text| !text.is_empty()),
@@ -76,11 +76,11 @@ impl Resolver {
                     return Ok(Drafted {
                         outline,
                         usage: calls.spent.unwrap_or_else(|| nothing_spent(&calls.model)),
-                        by: Some(lease.seat.agent),
+                        by: Some(lease.target.agent),
                     });
                 }
                 Err(Failed::Abort(e)) => return Err(e),
-                Err(Failed::Rubbish(e)) => {
+                Err(Failed::UnparsableDraft(e)) => {
                     tracing::info!(reason = %e, "unusable model draft; using the extracted draft");
                     calls
                         .end_attempt("failed", bad_response(&e.to_string()))
@@ -103,9 +103,9 @@ impl Resolver {
                 Step::Wait {
                     delay,
                     reason,
-                    keeps_place: true,
+                    keeps_slot: true,
                 } => {
-                    self.put_back(lease, counts, error, delay, reason).await?;
+                    self.requeue(lease, counts, error, delay, reason).await?;
                     return Err(Abort::Stopped);
                 }
                 Step::Shrink | Step::Summarise => calls.next_attempt(counts, error).await?,
@@ -145,7 +145,7 @@ impl Resolver {
         })
     }
 
-    async fn put_back(
+    async fn requeue(
         &self,
         lease: Lease,
         counts: RetryCounts,
@@ -158,10 +158,10 @@ impl Resolver {
         let retry_at = now() + delay;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
+                queue::lock_lease(c, &lease).await?;
                 let error = Some(error.clone());
                 manifest::end_attempt(c, lease.task, "retry", error, waited_ms, now()).await?;
-                queue::put_back(c, &lease, stored.clone(), retry_at, reason.text(), true).await?;
+                queue::requeue(c, &lease, stored.clone(), retry_at, reason.text(), true).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;
@@ -187,7 +187,11 @@ fn nothing_spent(model: &str) -> TokenUsage {
 }
 
 impl Calls<'_> {
-    async fn draft(&mut self, asked: &Asked<'_>, tokens_max: u64) -> Result<Outline, Failed> {
+    async fn draft(
+        &mut self,
+        asked: &DraftRequest<'_>,
+        tokens_max: u64,
+    ) -> Result<Outline, Failed> {
         let briefs = draft::briefs(asked, tokens_max);
         let answers = self.ask(&briefs).await?;
         let (brief, answer) = if let ([brief], [answer]) = (briefs.as_slice(), answers.as_slice()) {

@@ -40,11 +40,11 @@ pub async fn edit(
     form: &ResolutionForm,
 ) -> Result<Resolution, ForkError> {
     let access = access::fork(c, caller, id).await?;
-    access.place.actor.require(Scope::ChatWrite)?;
+    access.channel_access.actor.require(Scope::ChatWrite)?;
     let expected = expected.ok_or(ForkError::PreconditionRequired)?;
     let access = access.writing()?;
-    let audience = access.place.audience();
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let audience = access.channel_access.audience();
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
     let current = match find_draft(c, id).await? {
         Some(draft) => Some(draft),
@@ -166,7 +166,7 @@ async fn announce_edit(
 }
 
 /// Drafts with edits whose announcement is due, with their workspaces.
-pub async fn unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, WorkspaceId)>, DbError> {
+pub async fn list_unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, WorkspaceId)>, DbError> {
     c.q("select id, workspace_id from resolutions where is_announced = false and announced_at <= $1 order by announced_at limit $2")
         .bind(now() - ANNOUNCE_EVERY)
         .bind(ANNOUNCED_AT_ONCE)

@@ -61,7 +61,7 @@ async fn append(
         .await?;
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(seq, kind, audience, data)?
-        .in_place(thread, Some(fork))
+        .in_conversation(thread, Some(fork))
         .about(Some(origin));
     log::append(c, workspace, event).await
 }

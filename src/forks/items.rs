@@ -192,7 +192,7 @@ pub async fn change(
             ChatError::Db(e) => ForkError::Db(e),
             _ => ForkError::ItemNotFound,
         })?;
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let before = get(c, id).await?;
@@ -239,14 +239,14 @@ pub async fn change(
             &before.due,
         );
     if is_changed {
-        announce_item(c, &item, access.place.audience()).await?;
+        announce_item(c, &item, access.channel_access.audience()).await?;
     }
     Ok(item)
 }
 
 /// Removes a person from a resolution: its editors, publisher, and item owners, and the text of its
 /// message.
-pub async fn forget_person(
+pub async fn erase_person(
     c: &mut Conn,
     id: ResolutionId,
     (user, alias): (UserId, UserId),

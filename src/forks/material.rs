@@ -17,7 +17,7 @@ const MEMBERS_MAX: i64 = 20_000;
 
 /// A fork at the time of reading. The other lists are parallel to lists in `material`.
 #[derive(Debug, Clone)]
-pub struct Dive {
+pub struct ForkMaterial {
     pub fork: Fork,
     pub material: Material,
     /// Parallel to `material.lines`.
@@ -57,7 +57,7 @@ macro_rules! said_sql {
 }
 
 /// Returns `None` if the fork no longer exists. `c` must be a snapshot of the database.
-pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<Dive>, DbError> {
+pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbError> {
     let fork = match forks::get_fork(c, id).await {
         Ok(fork) => fork,
         Err(crate::chat::ChatError::Db(e)) => return Err(e),
@@ -93,7 +93,7 @@ fn assemble(
     covers_seq: i64,
     rows: Vec<Row>,
     members: Vec<(UserId, String, String)>,
-) -> Dive {
+) -> ForkMaterial {
     let spoke: HashSet<UserId> = rows.iter().filter_map(Row::person).collect();
     let mentioned: HashSet<&str> = rows
         .iter()
@@ -156,7 +156,7 @@ fn assemble(
         });
     }
     let (ids, people) = people.into_iter().unzip();
-    Dive {
+    ForkMaterial {
         fork,
         material: Material { people, lines },
         message_ids,

@@ -19,7 +19,7 @@ use crate::{
         forks::{self, Fork},
         messages::{self, Message, MessageMetadata},
         plain, post,
-        search::index::{self, Findable, Opens},
+        search::index::{self, SearchDocument, ThreadRoot},
     },
     db::{Conn, DbError, now},
     failpoint,
@@ -67,15 +67,15 @@ pub async fn publish(
     hub: &Hub,
 ) -> Result<Published, ForkError> {
     let access = access::fork(c, caller, id).await?;
-    access.place.actor.require(Scope::ChatWrite)?;
-    let workspace = access.place.actor.workspace;
+    access.channel_access.actor.require(Scope::ChatWrite)?;
+    let workspace = access.channel_access.actor.workspace;
     crate::db::dialect::lock_workspace(c, workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
     if fork.status == "resolved" {
         return already(c, fork).await;
     }
     let access = access.writing()?;
-    let audience = access.place.audience();
+    let audience = access.channel_access.audience();
     let draft = find_draft(c, id).await?;
     let revision = draft.as_ref().map_or(0, |draft| draft.revision);
     if expected.is_some_and(|expected| expected != revision) {
@@ -104,8 +104,8 @@ pub async fn publish(
         }
         (None, None) => return Err(ForkError::NoDraft),
     };
-    if !access.place.joined {
-        channels::join(c, workspace, access.place.channel, caller.user).await?;
+    if !access.channel_access.joined {
+        channels::join(c, workspace, access.channel_access.channel, caller.user).await?;
     }
     publish_draft(c, &fork, draft, Author::Person(caller.user), audience, hub).await
 }
@@ -234,7 +234,7 @@ async fn insert_card(
     audience: Audience,
 ) -> Result<Message, DbError> {
     let content = card::markdown(draft);
-    let notify_user_ids = told(c, fork, draft, author).await?;
+    let notify_user_ids = recipients(c, fork, draft, author).await?;
     let mut metadata = MessageMetadata {
         resolution_id: Some(draft.id),
         fork_id: Some(fork.id),
@@ -272,16 +272,16 @@ async fn insert_card(
         metadata,
         client_id: None,
     };
-    let findable = Findable::of(&new.content, &new.plain);
+    let search_document = SearchDocument::of(&new.content, &new.plain);
     let card = post::insert_message(c, seq, &new, audience).await?;
-    index::add(c, &card, &findable, Opens::Nothing).await?;
+    index::add(c, &card, &search_document, ThreadRoot::Nothing).await?;
     post::count_as_mentioned(c, &card, notify_user_ids.into_iter().map(|user| user.0)).await?;
     Ok(card)
 }
 
 /// Users to notify of a resolution: participants of the fork and owners of its items who can see
 /// the message, except its publisher.
-async fn told(
+async fn recipients(
     c: &mut Conn,
     fork: &Fork,
     draft: &Resolution,
@@ -307,6 +307,6 @@ async fn told(
         Author::Person(user) => Some(user),
         Author::Agent { .. } => None,
     };
-    let told = there.into_iter().map(|row| row.0);
-    Ok(told.filter(|user| Some(*user) != publisher).collect())
+    let recipients = there.into_iter().map(|row| row.0);
+    Ok(recipients.filter(|user| Some(*user) != publisher).collect())
 }

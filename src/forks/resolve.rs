@@ -21,7 +21,7 @@ const GUIDANCE_UNITS_MAX: usize = 2000;
 
 /// Parameters of a resolve request.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct ResolveOptions {
     /// Publish the draft immediately, with the agent as its author.
     pub publish: bool,
     pub guidance: Option<String>,
@@ -78,10 +78,10 @@ pub async fn resolve(
     c: &mut Conn,
     caller: &Caller,
     id: ForkId,
-    wish: &Wish,
+    wish: &ResolveOptions,
 ) -> Result<(Fork, Task), ForkError> {
     let access = access::fork(c, caller, id).await?.writing()?;
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     actor.require(Scope::AgentsUse)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
@@ -110,7 +110,7 @@ pub async fn resolve(
         kind: "resolve",
         agent,
         agent_version,
-        channel: access.place.channel,
+        channel: access.channel_access.channel,
         thread: access.thread,
         fork: Some(id),
         trigger: None,
@@ -119,13 +119,13 @@ pub async fn resolve(
         prompt: wish.guidance.clone().unwrap_or_default(),
         options: serde_json::to_value(options).ok(),
     };
-    let full = if queue::free_places(c, actor.workspace).await? <= 0 {
+    let full = if queue::free_slots(c, actor.workspace).await? <= 0 {
         Some(post::queue_full(c, agent).await?)
     } else {
         None
     };
     let seq = log::reserve(c, actor.workspace, 1).await?;
-    let task = post::enqueue(c, seq, &new, full, access.place.audience())
+    let task = post::enqueue(c, seq, &new, full, access.channel_access.audience())
         .await?
         .ok_or(ForkError::Chat(ChatError::AlreadyRetried))?;
     Ok((forks::get_fork(c, id).await?, task))
@@ -147,9 +147,9 @@ async fn writer(
     access: &access::ThreadAccess<'_>,
     workspace: WorkspaceId,
 ) -> Result<(AgentId, i64), ForkError> {
-    let bound = bindings::find_binding(c, access.spot()).await?;
-    if let Some(bound) =
-        bound.filter(|bound| bound.is_active() && bound.is_for(&access.place.actor))
+    let bound = bindings::find_binding(c, access.conversation()).await?;
+    if let Some(bound) = bound
+        .filter(|bound| bound.is_active() && bound.can_be_invoked_by(&access.channel_access.actor))
     {
         return Ok((bound.agent, bound.version));
     }

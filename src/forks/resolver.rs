@@ -17,7 +17,7 @@ use super::{
     drafts::{self, NewDraft},
     event::announce_resolution,
     form::one_line,
-    material::{self, Dive},
+    material::{self, ForkMaterial},
     publish::{Author, publish_draft},
     resolution::{self, Resolution, find_draft, find_published},
     resolve::Options,
@@ -67,7 +67,7 @@ pub(super) struct Drafted {
 
 /// A fork and its reading by the extractor.
 pub(super) struct Read {
-    pub dive: Dive,
+    pub dive: ForkMaterial,
     pub reading: Reading,
 }
 
@@ -84,7 +84,7 @@ impl Handler for Resolver {
         .boxed()
     }
 
-    fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+    fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
         async move {
             let mut c = self.db.snapshot().await?;
             let task = queue::find_task(&mut c, lease.task).await?;
@@ -143,7 +143,7 @@ impl Resolver {
     ) -> Result<(), Abort> {
         let mut c = self.db.snapshot().await?;
         let agent =
-            profiles::get_resolved(&mut c, lease.seat.agent, lease.seat.agent_version).await?;
+            profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         drop(c);
         let counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
@@ -202,7 +202,7 @@ impl Resolver {
         let Drafted { outline, usage, by } = drafted;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                let task = queue::hold(c, &lease).await?;
+                let task = queue::lock_lease(c, &lease).await?;
                 let stored =
                     store_draft(c, &task, lease, &read.dive, &outline, by, options).await?;
                 let Some(draft) = stored else {
@@ -213,8 +213,8 @@ impl Resolver {
                 manifest::end_attempt(c, task.id, "completed", None, 0, now()).await?;
                 let card = if options.publish && draft.is_new {
                     let author = Author::Agent {
-                        agent: lease.seat.agent,
-                        version: lease.seat.agent_version,
+                        agent: lease.target.agent,
+                        version: lease.target.agent_version,
                         task: task.id,
                     };
                     publish_if_open(c, &draft.resolution, author, lease, &hub).await?
@@ -242,8 +242,8 @@ impl Resolver {
     async fn fail(&self, lease: Lease) -> Result<(), Abort> {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                let task = queue::hold(c, &lease).await?;
-                let name = profiles::shown_name(c, lease.seat.agent).await?;
+                let task = queue::lock_lease(c, &lease).await?;
+                let name = profiles::shown_name(c, lease.target.agent).await?;
                 let message = notice_text(&name, FailCode::WorkerLost);
                 let notice =
                     post::insert_notice(c, (&lease).into(), lease.audience, None, message.clone())
@@ -279,7 +279,7 @@ async fn store_draft(
     c: &mut Conn,
     task: &Task,
     lease: Lease,
-    dive: &Dive,
+    dive: &ForkMaterial,
     outline: &Outline,
     by: Option<crate::ids::AgentId>,
     options: Options,

@@ -15,7 +15,7 @@ use crate::{
     },
     db::{Conn, DbError, now},
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
-    realtime::{Audience, Hub, hub::Spot},
+    realtime::{Audience, Hub, hub::Conversation},
     tasks::{Task, queue},
 };
 
@@ -78,13 +78,14 @@ pub async fn start_fork(
     new: &NewFork,
 ) -> Result<(Fork, bool), ForkError> {
     let access = access::thread(c, caller, thread).await?;
-    access.place.actor.require(Scope::ChatWrite)?;
-    let workspace = access.place.actor.workspace;
+    access.channel_access.actor.require(Scope::ChatWrite)?;
+    let workspace = access.channel_access.actor.workspace;
     crate::db::dialect::lock_workspace(c, workspace.0).await?;
     let id = ForkId::new();
     let place = format!("{thread}/forks");
     let client_id = new.client_id.as_deref();
-    let known = post::claim_client_id(c, &access.place.actor, client_id, &place, id.0).await?;
+    let known =
+        post::claim_client_id(c, &access.channel_access.actor, client_id, &place, id.0).await?;
     if let Some(known) = known {
         return Ok((forks::get_fork(c, ForkId(known)).await?, false));
     }
@@ -94,8 +95,8 @@ pub async fn start_fork(
         return Err(ForkError::TooManyForks);
     }
     let partner = partner(c, &access, new.agent).await?;
-    if !access.place.joined {
-        channels::join(c, workspace, access.place.channel, caller.user).await?;
+    if !access.channel_access.joined {
+        channels::join(c, workspace, access.channel_access.channel, caller.user).await?;
     }
     let title = new.title.clone();
     c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, agent_id, context, \
@@ -103,7 +104,7 @@ pub async fn start_fork(
          values ($1, $2, $3, $4, $5, $6, $7, $8, null, $9, 'active', FALSE, 0, 0, $10, $11)")
         .bind(id)
         .bind(workspace)
-        .bind(access.place.channel)
+        .bind(access.channel_access.channel)
         .bind(thread)
         .bind(new.message)
         .bind(title.clone().unwrap_or_else(|| title_after(&origin)))
@@ -115,9 +116,9 @@ pub async fn start_fork(
         .run()
         .await?;
     if let Some(bound) = partner {
-        bindings::bind(c, workspace, thread, Spot::Fork(id), bound).await?;
+        bindings::bind(c, workspace, thread, Conversation::Fork(id), bound).await?;
     }
-    let fork = forks::announce(c, "fork.created", id, access.place.audience()).await?;
+    let fork = forks::announce(c, "fork.created", id, access.channel_access.audience()).await?;
     Ok((fork, true))
 }
 
@@ -161,23 +162,25 @@ async fn partner(
     access: &ThreadAccess<'_>,
     chosen: Option<Option<AgentId>>,
 ) -> Result<Option<(AgentId, i64)>, ForkError> {
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     match chosen {
         Some(None) => Ok(None),
         Some(Some(id)) => {
             actor.require(Scope::AgentsUse)?;
             profiles::refresh_first(c, actor.workspace, id).await?;
-            let found = profiles::find_askable(c, actor, id).await?;
+            let found = profiles::find_invocable(c, actor, id).await?;
             let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
             Ok(Some((agent.id, agent.version)))
         }
         None => {
-            let bound = bindings::find_binding(c, access.spot()).await?;
-            if let Some(bound) = bound.filter(|bound| bound.is_active() && bound.is_for(actor)) {
+            let bound = bindings::find_binding(c, access.conversation()).await?;
+            if let Some(bound) =
+                bound.filter(|bound| bound.is_active() && bound.can_be_invoked_by(actor))
+            {
                 return Ok(Some((bound.agent, bound.version)));
             }
             let default = profiles::find_default(c, actor.workspace).await?;
-            let default = default.filter(|agent| agent.is_for(actor));
+            let default = default.filter(|agent| agent.can_be_invoked_by(actor));
             Ok(default.map(|agent| (agent.id, agent.version)))
         }
     }
@@ -202,7 +205,7 @@ pub async fn change(
     patch: &ForkPatch,
 ) -> Result<Fork, ForkError> {
     let access = access::fork(c, caller, id).await?.writing()?;
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     if let Some(title) = &patch.title {
         c.q("update forks set title = $2, title_from = null where id = $1")
             .bind(id)
@@ -225,7 +228,7 @@ pub async fn change(
             .await?;
     }
     bindings::change(c, &access, &patch.binding).await?;
-    Ok(forks::announce_update(c, id, access.place.audience()).await?)
+    Ok(forks::announce_update(c, id, access.channel_access.audience()).await?)
 }
 
 /// Closes a fork without a resolution and cancels its tasks. A fork that is already abandoned is
@@ -240,8 +243,8 @@ pub async fn abandon(
     hub: &Hub,
 ) -> Result<Fork, ForkError> {
     let access = access::fork(c, caller, id).await?.writing_closed()?;
-    let audience = access.place.audience();
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let audience = access.channel_access.audience();
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
     match fork.status.as_str() {
         "active" => {}
@@ -279,7 +282,7 @@ pub(super) async fn stop_tasks(
 /// `TooManyForks`, or `ChatError`: `ForkNotFound`, or any error of `writing_closed`.
 pub async fn reopen(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<Fork, ForkError> {
     let access = access::fork(c, caller, id).await?.writing_closed()?;
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
     if fork.status == "active" {
         return Ok(fork);
@@ -291,5 +294,5 @@ pub async fn reopen(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<Fork, F
         .bind(id)
         .run()
         .await?;
-    Ok(forks::announce_update(c, id, access.place.audience()).await?)
+    Ok(forks::announce_update(c, id, access.channel_access.audience()).await?)
 }

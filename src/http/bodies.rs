@@ -147,7 +147,7 @@ impl Intake {
 }
 
 /// Public routes, which need no session and ignore any credentials.
-pub fn is_for_strangers(path: &str) -> bool {
+pub fn is_for_anonymous(path: &str) -> bool {
     matches!(
         path,
         "/v1/auth/setup" | "/v1/auth/signup" | "/v1/auth/login"
@@ -160,7 +160,7 @@ fn is_upload(request: &Request) -> bool {
 }
 
 /// Limits the number of requests that are handled concurrently; further ones wait for a limited time.
-pub async fn take_turns(
+pub async fn limit_concurrency(
     FromState(intake): FromState<Arc<Intake>>,
     request: Request,
     next: Next,
@@ -202,9 +202,9 @@ impl Intake {
             // These routes accept no body.
             return Ok(next.run(request).await);
         }
-        let for_strangers = is_for_strangers(path);
+        let for_anonymous = is_for_anonymous(path);
         let (mut parts, body) = request.into_parts();
-        let caller = if for_strangers || token_of(&parts.headers).is_none() {
+        let caller = if for_anonymous || token_of(&parts.headers).is_none() {
             Err(AuthError::NotAuthenticated.into())
         } else {
             let _turn = self.turn().await?;
@@ -214,8 +214,8 @@ impl Intake {
             Ok(caller) => Some(caller.user),
             Err(error) if !error.is_unauthenticated() => return Err(error),
             // Handlers that need a caller reject the request themselves; WebSockets use a close code.
-            Err(_) if body.is_end_stream() || for_strangers => {
-                if !for_strangers {
+            Err(_) if body.is_end_stream() || for_anonymous => {
+                if !for_anonymous {
                     parts.extensions.insert(Unidentified);
                 }
                 None

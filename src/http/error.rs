@@ -15,7 +15,7 @@ use crate::{
     agents::AgentError,
     auth::AuthError,
     chat::ChatError,
-    db::{DbError, Engine, Trouble},
+    db::{DatabaseFault, DbError, Engine},
     disk::LowDiskSpace,
     files::FileError,
     forks::ForkError,
@@ -366,7 +366,7 @@ pub fn is_openai(path: &str) -> bool {
 }
 
 /// Converts errors from any layer to the format of `OpenAI`'s API on its routes.
-pub async fn speak_openai(request: Request, next: Next) -> Response {
+pub async fn to_openai_errors(request: Request, next: Next) -> Response {
     let is_openai = is_openai(request.uri().path());
     let mut response = next.run(request).await;
     if is_openai && let Some(error) = response.extensions_mut().remove::<ApiError>() {
@@ -416,7 +416,7 @@ impl From<DbError> for ApiError {
             e => {
                 tracing::error!(error = %e, "a request failed");
                 let refusal = e
-                    .trouble()
+                    .fault()
                     .map_or_else(Self::internal, |trouble| Self::unavailable(advice(trouble)));
                 Self {
                     has_lost_connection: e.is_lost_connection(),
@@ -440,24 +440,24 @@ impl From<LowDiskSpace> for ApiError {
 }
 
 /// Message for people whose request failed because of a database fault.
-fn advice(trouble: Trouble) -> &'static str {
+fn advice(trouble: DatabaseFault) -> &'static str {
     match trouble {
-        Trouble::DiskFull => {
+        DatabaseFault::DiskFull => {
             "the server's disk is full and nothing was stored; reading still works: try again when its operator has freed space"
         }
-        Trouble::DiskBroken => {
+        DatabaseFault::DiskBroken => {
             "the server's disk failed and nothing was stored: its operator needs to check it"
         }
-        Trouble::ReadOnly => {
+        DatabaseFault::ReadOnly => {
             "the server's database is read-only and nothing was stored: its operator needs to check it"
         }
-        Trouble::Damaged => {
+        DatabaseFault::Damaged => {
             "the server's database is damaged: its operator needs to restore a backup"
         }
-        Trouble::Busy | Trouble::Away | Trouble::Newer(_) => {
+        DatabaseFault::Busy | DatabaseFault::Away | DatabaseFault::Newer(_) => {
             "the database does not respond: try again in a moment"
         }
-        Trouble::Unknown => {
+        DatabaseFault::Unknown => {
             "the connection to the database was lost, so this may or may not be stored: send it again with the same client_id"
         }
     }
@@ -639,7 +639,7 @@ impl From<FileError> for ApiError {
             E::Io(e) => {
                 tracing::error!(error = %e, "could not store or read a file");
                 if e.kind() == std::io::ErrorKind::StorageFull {
-                    return Self::unavailable(advice(Trouble::DiskFull)).logged();
+                    return Self::unavailable(advice(DatabaseFault::DiskFull)).logged();
                 }
                 Self::unavailable("could not store or read the file: try again in a moment")
                     .logged()

@@ -16,7 +16,7 @@ use tracing::Instrument;
 
 use super::{ApiError, State};
 use crate::{
-    auth::{self, AuthError, Caller, Credential, Doing, WorkspaceCaller},
+    auth::{self, AuthError, Caller, Credential, RateClass, WorkspaceCaller},
     ids::{IdError, WorkspaceId},
 };
 
@@ -202,7 +202,7 @@ impl FromRequestParts<State> for Caller {
             Err(AuthError::NotAuthenticated) if shown => {
                 // An invalid token counts as anonymous. Requests without a token were counted by `count_address`.
                 let Address(address) = Address::from_request_parts(parts, state).await?;
-                state.limits.stranger(address)?;
+                state.limits.anonymous(address)?;
                 return Err(AuthError::NotAuthenticated.into());
             }
             found => found?,
@@ -218,11 +218,11 @@ impl FromRequestParts<State> for Caller {
 }
 
 /// Rate limit class of a request.
-fn doing(method: &Method, path: &str) -> Doing {
+fn doing(method: &Method, path: &str) -> RateClass {
     match *method {
-        Method::GET | Method::HEAD | Method::OPTIONS => Doing::Reading,
-        Method::POST if path == "/v1/files" => Doing::Uploading,
-        _ => Doing::Writing,
+        Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
+        Method::POST if path == "/v1/files" => RateClass::Uploading,
+        _ => RateClass::Writing,
     }
 }
 

@@ -16,7 +16,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     ApiError, State, assets,
-    bodies::{self, Intake, is_for_strangers},
+    bodies::{self, Intake, is_for_anonymous},
     encoding, error,
     extract::{Address, token_of},
     health,
@@ -67,17 +67,17 @@ async fn open_socket(
     // Browsers hide the HTTP status of a failed upgrade, so a missing session is reported with a close code.
     match caller {
         Ok(caller) => {
-            let place = state.limits.open_socket(Some(caller.user))?;
+            let permit = state.limits.open_socket(Some(caller.user))?;
             let opening = socket::Opening {
                 headers,
                 request,
                 taken,
             };
-            Ok(socket::upgrade(ws, state, opening, caller, place))
+            Ok(socket::upgrade(ws, state, opening, caller, permit))
         }
         Err(e) if e.is_unauthenticated() => {
-            let place = state.limits.open_socket(None)?;
-            Ok(socket::refuse(ws, state, place))
+            let permit = state.limits.open_socket(None)?;
+            Ok(socket::refuse(ws, state, permit))
         }
         Err(e) => Err(e),
     }
@@ -110,7 +110,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&intake),
-            bodies::take_turns,
+            bodies::limit_concurrency,
         ))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&intake),
@@ -122,7 +122,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(CatchPanicLayer::custom(
             |_: Box<dyn std::any::Any + Send>| ApiError::panicked().into_response(),
         ))
-        .layer(middleware::from_fn(error::speak_openai))
+        .layer(middleware::from_fn(error::to_openai_errors))
         .layer(set_header("x-content-type-options", "nosniff"))
         .layer(set_header("referrer-policy", "same-origin"))
         // Pages set their own policy. This one makes API responses inert if a browser is tricked into showing them.
@@ -141,11 +141,11 @@ async fn count_address(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    let is_stranger = path.starts_with("/v1/")
-        && (is_for_strangers(path) || token_of(request.headers()).is_none());
+    let is_anonymous = path.starts_with("/v1/")
+        && (is_for_anonymous(path) || token_of(request.headers()).is_none());
     let counted = state.limits.request(address).and_then(|()| {
-        if is_stranger {
-            state.limits.stranger(address)
+        if is_anonymous {
+            state.limits.anonymous(address)
         } else {
             Ok(())
         }
@@ -183,7 +183,7 @@ mod tests {
                 let is_open = operation["security"] == serde_json::json!([{}]);
                 if is_open && path.starts_with("/v1/") {
                     seen += 1;
-                    assert!(is_for_strangers(path), "{method} {path}");
+                    assert!(is_for_anonymous(path), "{method} {path}");
                 }
             }
         }

@@ -79,7 +79,7 @@ pub async fn serve(
     bounds: &Bounds,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(bounds.connections_max));
+    let slots = Arc::new(Semaphore::new(bounds.connections_max));
     let of_addresses = Pool::new(PoolBounds {
         total: u64::MAX,
         share: bounds.connections_per_address,
@@ -87,7 +87,7 @@ pub async fn serve(
     let open = TaskTracker::new();
     let take_in = async {
         // The semaphore is never closed.
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        while let Ok(permit) = Arc::clone(&slots).acquire_owned().await {
             let (tcp, address) = accept(&listener).await;
             let host = address.ip().to_canonical();
             let own = if bounds.trusted_proxies.contains(&host) {
@@ -103,7 +103,7 @@ pub async fn serve(
                 connection(tcp, address, router.clone(), bounds.deadlines, stop.clone());
             open.spawn(async move {
                 connection.await;
-                drop((place, own));
+                drop((permit, own));
             });
         }
     };

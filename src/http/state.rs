@@ -13,7 +13,7 @@ use crate::{
     files::Blobs,
     model::Provider,
     realtime::Hub,
-    responses::Desk,
+    responses::ResponsesService,
     tasks::Queue,
 };
 
@@ -31,7 +31,7 @@ pub struct Inner {
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
     pub provider: Arc<dyn Provider>,
-    pub responses: Arc<Desk>,
+    pub responses: Arc<ResponsesService>,
     pub disk: DiskSpace,
     /// Storage of uploads.
     pub blobs: Blobs,

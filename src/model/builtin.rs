@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 use regex::Regex;
 
 use super::{
-    ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Turn, Usage,
+    ChatMessage, ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Usage,
     extract::{
         Line, Material, Person, Reading, Speaker,
         dialogue::{Promise, Quote, Wish, keywords, wish},
@@ -112,12 +112,12 @@ struct Utterance {
 }
 
 /// A parsed conversation, with the author of each line.
-struct Talk {
+struct Transcript {
     reading: Reading,
     said: Vec<Utterance>,
 }
 
-impl Talk {
+impl Transcript {
     fn new(said: Vec<Utterance>) -> Self {
         let mut material = Material::default();
         for utterance in &said {
@@ -193,9 +193,9 @@ impl Talk {
 }
 
 /// Replies in Markdown to a prompt that was rendered by `agents::prompt`.
-fn answer(turns: &[Turn]) -> String {
+fn answer(turns: &[ChatMessage]) -> String {
     let (said, question) = read(turns);
-    let talk = Talk::new(said);
+    let talk = Transcript::new(said);
     let reading = &talk.reading;
     let body = match wish(&question) {
         _ if reading.is_empty() => {
@@ -227,7 +227,7 @@ fn or_nothing(text: String, nothing: &str) -> String {
     }
 }
 
-fn quotes(talk: &Talk, question: &str) -> String {
+fn quotes(talk: &Transcript, question: &str) -> String {
     let found = talk.reading.relevant(question, QUOTES_MAX);
     if !found.is_empty() {
         return talk.list("Related messages", &found);
@@ -241,7 +241,7 @@ fn quotes(talk: &Talk, question: &str) -> String {
     nothing.to_owned()
 }
 
-fn summary(talk: &Talk) -> String {
+fn summary(talk: &Transcript) -> String {
     let people = talk.people();
     let who = match people.as_slice() {
         [] => String::new(),
@@ -288,7 +288,7 @@ static REQUESTER: LazyLock<Option<Regex>> =
 
 /// Splits the prompt into earlier messages and the question: the text after the line about the requester, or else the
 /// last paragraph. Earlier replies of this responder, for any agent, are omitted: they only repeat quotes.
-fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
+fn read(turns: &[ChatMessage]) -> (Vec<Utterance>, String) {
     let mut said: Vec<Utterance> = Vec::new();
     for turn in turns {
         if turn.role == Role::Assistant {
@@ -370,8 +370,8 @@ fn unescaped(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn turn(role: Role, content: &str) -> Turn {
-        Turn::new(role, content)
+    fn turn(role: Role, content: &str) -> ChatMessage {
+        ChatMessage::new(role, content)
     }
 
     fn asked(history: &str, question: &str) -> String {

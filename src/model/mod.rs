@@ -41,7 +41,7 @@ impl Role {
 /// Turn of a conversation. Roles alternate, and the first and last one is `User` (some chat templates reject anything
 /// else).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Turn {
+pub struct ChatMessage {
     pub role: Role,
     /// Can be empty if there are calls or results.
     pub content: String,
@@ -53,7 +53,7 @@ pub struct Turn {
     pub results: Vec<ToolResult>,
 }
 
-impl Turn {
+impl ChatMessage {
     /// Creates a turn with text only.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
@@ -110,7 +110,7 @@ pub enum ToolChoice {
 pub struct ChatRequest {
     pub model: String,
     pub system: String,
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ChatMessage>,
     /// `None` for the default of the server.
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
@@ -317,14 +317,14 @@ pub fn from_settings(settings: ModelSettings) -> Result<Arc<dyn Provider>, Setup
         Some(path) => Table::read(&path)?,
         None => Table::built_in()?,
     };
-    let makers = [
+    let vendors = [
         ("anthropic", set(settings.anthropic_api_key)),
         ("openai", set(settings.openai_api_key)),
     ];
-    let key_of = |maker: &str| {
-        makers
+    let key_of = |vendor: &str| {
+        vendors
             .iter()
-            .find(|(name, _)| *name == maker)
+            .find(|(name, _)| *name == vendor)
             .and_then(|(_, key)| key.clone())
     };
     let own_key = set(settings.api_key);
@@ -333,11 +333,13 @@ pub fn from_settings(settings: ModelSettings) -> Result<Arc<dyn Provider>, Setup
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or(SetupError::BaseUrl(text))?;
-        let maker_key = table.maker_at(&base_url).and_then(|(name, _)| key_of(name));
-        (base_url, own_key.or(maker_key))
+        let vendor_key = table
+            .vendor_at(&base_url)
+            .and_then(|(name, _)| key_of(name));
+        (base_url, own_key.or(vendor_key))
     } else {
-        let known = makers.iter().find_map(|(name, key)| {
-            Some((table.maker(name)?.base_url.clone(), Some(key.clone()?)))
+        let known = vendors.iter().find_map(|(name, key)| {
+            Some((table.vendor(name)?.base_url.clone(), Some(key.clone()?)))
         });
         match known {
             Some(known) => known,

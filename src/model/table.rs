@@ -31,7 +31,7 @@ pub enum TableError {
 #[serde(deny_unknown_fields)]
 pub struct Table {
     #[serde(default)]
-    providers: BTreeMap<String, Maker>,
+    providers: BTreeMap<String, Vendor>,
     #[serde(default)]
     models: BTreeMap<String, Model>,
 }
@@ -39,7 +39,7 @@ pub struct Table {
 /// Vendor with its endpoint and default models.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Maker {
+pub struct Vendor {
     #[serde(deserialize_with = "url")]
     pub base_url: Url,
     pub model: String,
@@ -118,8 +118,8 @@ impl Table {
 
     fn replaced_by(self, text: &str, path: &str) -> Result<Self, TableError> {
         let mut table = Self::parse(text, path)?;
-        for (name, maker) in self.providers {
-            table.providers.entry(name).or_insert(maker);
+        for (name, vendor) in self.providers {
+            table.providers.entry(name).or_insert(vendor);
         }
         table.checked(path)
     }
@@ -148,16 +148,16 @@ impl Table {
         }
     }
 
-    pub fn maker(&self, name: &str) -> Option<&Maker> {
+    pub fn vendor(&self, name: &str) -> Option<&Vendor> {
         self.providers.get(name)
     }
 
     /// Finds the vendor whose endpoint has the same host as `base_url`.
-    pub fn maker_at(&self, base_url: &Url) -> Option<(&str, &Maker)> {
+    pub fn vendor_at(&self, base_url: &Url) -> Option<(&str, &Vendor)> {
         self.providers
             .iter()
-            .find(|(_, maker)| maker.base_url.host() == base_url.host())
-            .map(|(name, maker)| (name.as_str(), maker))
+            .find(|(_, vendor)| vendor.base_url.host() == base_url.host())
+            .map(|(name, vendor)| (name.as_str(), vendor))
     }
 
     /// Finds a model by its name, also without a vendor prefix (`anthropic/…`), a date or `latest` suffix
@@ -171,16 +171,16 @@ impl Table {
             .find_map(|name| self.models.get(name))
     }
 
-    /// Checks whether `maker` has the chat model `model`.
-    pub fn has(&self, maker: &str, model: &str) -> bool {
+    /// Checks whether `vendor` has the chat model `model`.
+    pub fn has(&self, vendor: &str, model: &str) -> bool {
         self.model(model)
-            .is_some_and(|entry| entry.provider.as_deref() == Some(maker) && !entry.embeddings)
+            .is_some_and(|entry| entry.provider.as_deref() == Some(vendor) && !entry.embeddings)
     }
 
-    /// Cost of a call at `maker` in US dollars (`None` for an endpoint that is not in the table).
-    pub fn cost_usd(&self, maker: Option<&str>, model: &str, usage: Usage) -> Option<f64> {
+    /// Cost of a call at `vendor` in US dollars (`None` for an endpoint that is not in the table).
+    pub fn cost_usd(&self, vendor: Option<&str>, model: &str, usage: Usage) -> Option<f64> {
         let entry = self.model(model)?;
-        if entry.provider.is_some() && entry.provider.as_deref() != maker {
+        if entry.provider.is_some() && entry.provider.as_deref() != vendor {
             return None;
         }
         let cost = |tokens: i64, usd_per_million: f64| {
@@ -222,10 +222,10 @@ mod tests {
     fn the_built_in_table_contains_the_default_models_of_its_vendors() {
         let table = Table::built_in().unwrap();
         for name in ["anthropic", "openai"] {
-            let maker = table.maker(name).unwrap();
-            assert!(table.has(name, &maker.model), "{name}");
-            assert!(table.has(name, &maker.utility_model), "{name}");
-            assert_eq!(table.maker_at(&maker.base_url).unwrap().0, name);
+            let vendor = table.vendor(name).unwrap();
+            assert!(table.has(name, &vendor.model), "{name}");
+            assert!(table.has(name, &vendor.utility_model), "{name}");
+            assert_eq!(table.vendor_at(&vendor.base_url).unwrap().0, name);
         }
         for seed in ["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-6"] {
             assert!(table.has("anthropic", seed), "{seed}");
@@ -261,7 +261,7 @@ mod tests {
             output_tokens: 100_000,
             ..Usage::default()
         };
-        let cost = |maker, model| table.cost_usd(maker, model, usage);
+        let cost = |vendor, model| table.cost_usd(vendor, model, usage);
         assert_eq!(cost(Some("anthropic"), "claude-sonnet-4-5"), Some(4.5));
         assert_eq!(cost(None, "claude-sonnet-4-5"), None);
         assert_eq!(cost(None, "gpt-oss-20b"), None);
@@ -277,7 +277,7 @@ mod tests {
             .unwrap();
         assert!(table.has("house", "a"));
         assert_eq!(table.model("claude-sonnet-4-5"), None);
-        assert!(table.maker("anthropic").is_some());
+        assert!(table.vendor("anthropic").is_some());
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub async fn begin(
         avatar_url: None,
         ..member.clone()
     };
-    auth::expel(c, actor.workspace, &member, &nameless).await?;
+    auth::remove_member(c, actor.workspace, &member, &nameless).await?;
     let id = Uuid::now_v7();
     c.q("insert into erasures (id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, \
          started_at, finished_at) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null)")
@@ -184,13 +184,13 @@ impl Eraser {
         let erasure = get(&mut self.db.read().await?, id).await?;
         if erasure.finished_at.is_none() {
             self.take_messages(&erasure).await?;
-            self.forget_threads(&erasure).await?;
-            self.forget_dives(&erasure).await?;
-            self.forget_results(&erasure).await?;
-            self.forget_tasks(&erasure).await?;
-            self.forget_agents(&erasure).await?;
-            self.forget_log(&erasure).await?;
-            self.forget_records(&erasure).await?;
+            self.erase_threads(&erasure).await?;
+            self.erase_forks(&erasure).await?;
+            self.erase_resolutions(&erasure).await?;
+            self.erase_tasks(&erasure).await?;
+            self.erase_agents(&erasure).await?;
+            self.erase_log(&erasure).await?;
+            self.erase_records(&erasure).await?;
             let e = erasure.clone();
             self.db
                 .write(erasure.workspace_id.0, async move |c: &mut Conn| {
@@ -274,7 +274,7 @@ impl Eraser {
     }
 
     /// Erases their name from participants, and titles that they set.
-    async fn forget_threads(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_threads(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = ThreadId(Uuid::nil());
         loop {
             let found: Vec<(ThreadId, ChannelId)> = self
@@ -298,7 +298,7 @@ impl Eraser {
             self.step(erasure, async move |c: &mut Conn| {
                 for (thread, channel) in &found {
                     let audience = queue::audience_of(c, *channel).await?;
-                    threads::forget_person(c, *thread, (e.user_id, e.alias_id), audience).await?;
+                    threads::erase_person(c, *thread, (e.user_id, e.alias_id), audience).await?;
                 }
                 Ok(())
             })
@@ -307,7 +307,7 @@ impl Eraser {
     }
 
     /// Erases titles and descriptions of forks that they created.
-    async fn forget_dives(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_forks(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = ForkId(Uuid::nil());
         loop {
             let found: Vec<(ForkId, ChannelId)> = self
@@ -329,7 +329,7 @@ impl Eraser {
             self.step(erasure, async move |c: &mut Conn| {
                 for (fork, channel) in &found {
                     let audience = queue::audience_of(c, *channel).await?;
-                    forks::forget_person(c, *fork, e.alias_id, audience).await?;
+                    forks::erase_person(c, *fork, e.alias_id, audience).await?;
                 }
                 Ok(())
             })
@@ -339,7 +339,7 @@ impl Eraser {
 
     /// Erases them as editor and publisher of resolutions and as owner of action items, including in resolution
     /// messages.
-    async fn forget_results(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_resolutions(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = ResolutionId(Uuid::nil());
         loop {
             let found: Vec<(ResolutionId, ChannelId)> = self
@@ -365,7 +365,7 @@ impl Eraser {
                 for (resolution, channel) in &found {
                     let audience = queue::audience_of(c, *channel).await?;
                     let people = (e.user_id, e.alias_id);
-                    items::forget_person(c, *resolution, people, scrub::NOBODY, audience)
+                    items::erase_person(c, *resolution, people, scrub::NOBODY, audience)
                         .await
                         .map_err(|e| match e {
                             crate::forks::ForkError::Chat(e) => e,
@@ -380,7 +380,7 @@ impl Eraser {
     }
 
     /// Erases tasks that they requested, their guidance for drafts, and their data in model contexts.
-    async fn forget_tasks(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_tasks(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = TaskId(Uuid::nil());
         loop {
             let found: Vec<(TaskId,)> = self
@@ -414,7 +414,7 @@ impl Eraser {
 
     /// Replaces them by the alias in access lists of agents, so that a list with one user does not become open to
     /// everyone.
-    async fn forget_agents(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_agents(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let agents: Vec<(AgentId,)> = self
             .db
             .read()
@@ -439,7 +439,7 @@ impl Eraser {
     }
 
     /// Erases names and texts from retained events.
-    async fn forget_log(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_log(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = 0_i64;
         loop {
             let found: Vec<(i64,)> = self
@@ -469,7 +469,7 @@ impl Eraser {
     }
 
     /// Anonymizes audit entries about them or by them.
-    async fn forget_records(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_records(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let account: Option<(String, String)> = self
             .db
             .read()
@@ -526,7 +526,7 @@ async fn take_message(
 ) -> Result<(), ChatError> {
     let message = messages::get_message(c, id).await?;
     let audience = queue::audience_of(c, message.channel_id).await?;
-    messages::forget_reactions(c, &message, e.user_id, audience).await?;
+    messages::erase_reactions(c, &message, e.user_id, audience).await?;
     if message.author.id.as_deref() != Some(e.user_id.to_string().as_str()) {
         return Ok(());
     }
@@ -679,7 +679,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         return Ok(());
     }
     let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
-    files::forget_loose_of(c, workspace, user).await?;
+    files::erase_unattached(c, workspace, user).await?;
     usage::reassign(c, workspace, user, alias).await?;
     for sql in [
         "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",

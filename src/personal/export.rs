@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     chat::messages::Reaction,
-    db::{Db, DbError, Json, Record, Share, now},
+    db::{Db, DbError, FromAnyRow, Json, Share, now},
     ids::{
         ActionItemId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MessageId, ResolutionId,
         ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
@@ -135,7 +135,7 @@ struct Part<T> {
     key: fn(&T) -> Uuid,
 }
 
-async fn part<T: Record + Serialize>(
+async fn part<T: FromAnyRow + Serialize>(
     db: &Db,
     out: &mut Out,
     subject: Subject,
@@ -162,7 +162,7 @@ async fn part<T: Record + Serialize>(
 }
 
 #[derive(Serialize, sqlx::FromRow)]
-struct Said {
+struct ExportedMessage {
     #[serde(skip)]
     seq: i64,
     id: MessageId,
@@ -233,7 +233,7 @@ struct Device {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
-struct Asked {
+struct ExportedTask {
     id: TaskId,
     kind: String,
     status: String,
@@ -314,7 +314,7 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     if who.reader == ExportReader::Subject {
         part(db, out, who, &sessions).await?;
     }
-    let tasks = Part::<Asked> {
+    let tasks = Part::<ExportedTask> {
         name: "tasks",
         sql: "select id, kind, status, thread_id, trigger_message_id, input, token_usage, queued_at, completed_at from tasks \
               where workspace_id = $1 and requested_by = $2 and id > $3 order by id limit $4",
@@ -401,7 +401,7 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let (mut after, mut first) = (0_i64, true);
     while after < head {
         let until = after.saturating_add(SCANNED_MAX);
-        let rows: Vec<Said> = db
+        let rows: Vec<ExportedMessage> = db
             .scan(who.share())
             .await?
             .q("select seq, id, channel_id, thread_id, fork_id, parent_id, kind, content, attachments, created_at, edited_at, deleted_at \

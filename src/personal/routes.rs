@@ -51,11 +51,11 @@ impl From<&State> for Eraser {
     responses((status = 200, body = Object, content_type = "application/json")))]
 async fn export_member(
     axum::extract::State(state): St,
-    asker: WorkspaceCaller,
+    caller: WorkspaceCaller,
     Path(user): Path<UserId>,
 ) -> Result<Response, ApiError> {
     let mut c = state.db.read().await?;
-    let actor = asker.enter(&mut c).await?;
+    let actor = caller.enter(&mut c).await?;
     let member = auth::get_member(&mut c, actor.workspace, user).await?;
     drop(c);
     // An API key grants less access than the complete data about its owner.
@@ -69,7 +69,7 @@ async fn export_member(
         ExportReader::Other
     };
     if user != actor.user {
-        asker
+        caller
             .write(&state.db, async move |c, actor| {
                 actor.require(Scope::WorkspaceAdmin)?;
                 let none = serde_json::json!({});
@@ -111,14 +111,14 @@ struct EraseForm {
     responses((status = 200, body = Erased)))]
 async fn erase_member(
     axum::extract::State(state): St,
-    asker: WorkspaceCaller,
+    caller: WorkspaceCaller,
     Path(user): Path<UserId>,
     Body(form): Body<EraseForm>,
 ) -> Result<Json<Erased>, ApiError> {
     let tracker = state.tracker.clone();
     // Runs in its own task, so that it continues if the client disconnects.
     let erasing = async move {
-        let begun = asker
+        let begun = caller
             .write(&state.db, async move |c, actor| {
                 begin(c, actor, user, &form.handle).await
             })

@@ -16,7 +16,7 @@ const CATCH_UPS_PER_USER: usize = 4;
 pub struct CatchUps(Arc<DashMap<UserId, Arc<Semaphore>>>);
 
 /// A permit to catch up. Dropping it lets the person's next socket catch up.
-pub struct CatchUpPlace {
+pub struct CatchUpPermit {
     all: CatchUps,
     user: UserId,
     share: Option<Arc<Semaphore>>,
@@ -25,26 +25,26 @@ pub struct CatchUpPlace {
 
 impl CatchUps {
     /// Waits for a permit. Safe to drop while it waits.
-    pub async fn acquire(&self, user: UserId) -> CatchUpPlace {
+    pub async fn acquire(&self, user: UserId) -> CatchUpPermit {
         let share = Arc::clone(
             &self
                 .0
                 .entry(user)
                 .or_insert_with(|| Arc::new(Semaphore::new(CATCH_UPS_PER_USER))),
         );
-        let mut place = CatchUpPlace {
+        let mut permit = CatchUpPermit {
             all: self.clone(),
             user,
             share: Some(Arc::clone(&share)),
             permit: None,
         };
         // Fails only if the semaphore is closed, which never happens.
-        place.permit = share.acquire_owned().await.ok();
-        place
+        permit.permit = share.acquire_owned().await.ok();
+        permit
     }
 }
 
-impl Drop for CatchUpPlace {
+impl Drop for CatchUpPermit {
     fn drop(&mut self) {
         drop((self.permit.take(), self.share.take()));
         // The map holds the last reference: nobody holds or awaits a permit.
@@ -71,8 +71,8 @@ mod tests {
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         assert!(all.acquire(bo).now_or_never().is_some());
         held.pop();
-        let place = waiting.await;
-        drop((held, place));
+        let permit = waiting.await;
+        drop((held, permit));
         assert!(all.0.is_empty(), "unused shares are removed");
     }
 

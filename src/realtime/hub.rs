@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::{
     catch_up::CatchUps,
-    log::{Access, Audience, Envelope, Sight},
+    log::{AgentVisibility, Audience, Envelope, MembershipChange},
 };
 use crate::ids::{
     ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
@@ -66,12 +66,12 @@ pub enum Outgoing {
 
 /// A thread or a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Spot {
+pub enum Conversation {
     Thread(ThreadId),
     Fork(ForkId),
 }
 
-impl Spot {
+impl Conversation {
     pub fn id(self) -> Uuid {
         match self {
             Self::Thread(id) => id.0,
@@ -85,7 +85,7 @@ pub struct Socket {
     pub user: UserId,
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
-    sight: Sight,
+    visibility: AgentVisibility,
     queue: mpsc::Sender<Outgoing>,
     /// Total size of the frames in the queue.
     queued_bytes: AtomicUsize,
@@ -150,7 +150,7 @@ impl Socket {
     }
 
     /// Returns false if the frame was dropped.
-    fn droppable(&self, frame: &Utf8Bytes) -> bool {
+    fn ephemeral(&self, frame: &Utf8Bytes) -> bool {
         if self.queue.capacity() <= SOCKET_QUEUE_RESERVE {
             return false;
         }
@@ -168,7 +168,7 @@ impl Socket {
 /// was superseded by another attempt changes nothing.
 struct Stream {
     token: Uuid,
-    spot: Spot,
+    conversation: Conversation,
     message: MessageId,
     attempt: i64,
     text: String,
@@ -209,7 +209,7 @@ struct Room {
     /// Sockets that can see a private or direct channel.
     private: HashMap<ChannelId, HashSet<u64>>,
     /// Membership changes for sockets whose channels are still being read from the database.
-    joining: HashMap<u64, Vec<Access>>,
+    joining: HashMap<u64, Vec<MembershipChange>>,
     /// Sockets that watch a conversation.
     watchers: HashMap<Uuid, HashSet<u64>>,
     /// Conversations that a socket watches, with their channels.
@@ -218,8 +218,8 @@ struct Room {
     /// The newest event delivered to sockets.
     last_seq: i64,
     /// People whose presence change was not sent yet, earliest change first.
-    untold: VecDeque<UserId>,
-    is_untold: HashSet<UserId>,
+    pending_presence: VecDeque<UserId>,
+    is_pending: HashSet<UserId>,
     /// Presence frames sent since the last tick.
     presence_frames: usize,
 }
@@ -232,18 +232,18 @@ impl Room {
             .filter(|stream| stream.token == token)
     }
 
-    fn apply(&mut self, access: &Access) {
+    fn apply(&mut self, access: &MembershipChange) {
         for changes in self.joining.values_mut() {
             changes.push(access.clone());
         }
         match access {
-            Access::Granted { channel, users } => {
+            MembershipChange::Granted { channel, users } => {
                 for user in users {
                     let own = self.people.get(user).cloned().unwrap_or_default();
                     self.private.entry(*channel).or_default().extend(own);
                 }
             }
-            Access::Revoked { channel, user } => {
+            MembershipChange::Revoked { channel, user } => {
                 let own = self.people.get(user).cloned().unwrap_or_default();
                 if let Some(sockets) = self.private.get_mut(channel) {
                     sockets.retain(|id| !own.contains(id));
@@ -252,7 +252,7 @@ impl Room {
                     self.unwatch(socket, |of| of == *channel);
                 }
             }
-            Access::Expelled { user } => {
+            MembershipChange::Expelled { user } => {
                 for id in self.people.get(user).cloned().unwrap_or_default() {
                     for sockets in self.private.values_mut() {
                         sockets.remove(&id);
@@ -273,11 +273,11 @@ impl Room {
         let Some(places) = self.watched.get_mut(&socket) else {
             return;
         };
-        for (place, _) in places.extract_if(|_, channel| is_meant(*channel)) {
-            if let Some(sockets) = self.watchers.get_mut(&place) {
+        for (conversation, _) in places.extract_if(|_, channel| is_meant(*channel)) {
+            if let Some(sockets) = self.watchers.get_mut(&conversation) {
                 sockets.remove(&socket);
                 if sockets.is_empty() {
-                    self.watchers.remove(&place);
+                    self.watchers.remove(&conversation);
                 }
             }
         }
@@ -287,7 +287,7 @@ impl Room {
         self.last_seq = self.last_seq.max(event.seq);
         if event.is_of_agent || event.only.is_some() {
             for socket in self.sockets.values() {
-                if socket.sight.permits(event, socket.user) {
+                if socket.visibility.permits(event, socket.user) {
                     socket.durable(event.seq, &event.frame);
                 }
             }
@@ -298,8 +298,10 @@ impl Room {
                     socket.durable(event.seq, &event.frame);
                 }
             }
-            let also = event.also.and_then(|user| self.people.get(&user));
-            for id in also
+            let extra_recipient = event
+                .extra_recipient
+                .and_then(|user| self.people.get(&user));
+            for id in extra_recipient
                 .into_iter()
                 .flatten()
                 .filter(|id| allowed.is_none_or(|a| !a.contains(id)))
@@ -316,19 +318,19 @@ impl Room {
     }
 
     fn presence_changed(&mut self, user: UserId) {
-        if self.is_untold.insert(user) {
-            self.untold.push_back(user);
+        if self.is_pending.insert(user) {
+            self.pending_presence.push_back(user);
         }
-        self.tell_presence();
+        self.broadcast_presence();
     }
 
     /// Sends as many presence changes as this tick allows; several changes of one person count
     /// once.
-    fn tell_presence(&mut self) {
+    fn broadcast_presence(&mut self) {
         while self.presence_frames < PRESENCE_FRAMES_PER_TICK
-            && let Some(user) = self.untold.pop_front()
+            && let Some(user) = self.pending_presence.pop_front()
         {
-            self.is_untold.remove(&user);
+            self.is_pending.remove(&user);
             let status = if self.people.contains_key(&user) {
                 "online"
             } else {
@@ -336,19 +338,19 @@ impl Room {
             };
             let frame = presence(user, status);
             for socket in self.sockets.values() {
-                socket.droppable(&frame);
+                socket.ephemeral(&frame);
             }
             // Count a change without recipients too, so that the loop ends.
             self.presence_frames += self.sockets.len().max(1);
         }
     }
 
-    fn to_watchers(&self, place: Uuid, frame: &Utf8Bytes, but: Option<UserId>) {
-        for id in self.watchers.get(&place).into_iter().flatten() {
+    fn to_watchers(&self, conversation: Uuid, frame: &Utf8Bytes, but: Option<UserId>) {
+        for id in self.watchers.get(&conversation).into_iter().flatten() {
             if let Some(socket) = self.sockets.get(id)
                 && Some(socket.user) != but
             {
-                socket.droppable(frame);
+                socket.ephemeral(frame);
             }
         }
     }
@@ -397,7 +399,7 @@ impl Hub {
         workspace: WorkspaceId,
         user: UserId,
         (session, key): (Option<SessionId>, Option<ApiKeyId>),
-        sight: Sight,
+        visibility: AgentVisibility,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
         let socket = Arc::new(Socket {
@@ -405,7 +407,7 @@ impl Hub {
             user,
             session,
             key,
-            sight,
+            visibility,
             queue,
             queued_bytes: AtomicUsize::new(0),
             code: AtomicU16::new(0),
@@ -436,10 +438,10 @@ impl Hub {
         }
         for change in room.joining.remove(&socket.id).unwrap_or_default() {
             match change {
-                Access::Granted { channel, users } if users.contains(&socket.user) => {
+                MembershipChange::Granted { channel, users } if users.contains(&socket.user) => {
                     room.private.entry(channel).or_default().insert(socket.id);
                 }
-                Access::Revoked { channel, user } if user == socket.user => {
+                MembershipChange::Revoked { channel, user } if user == socket.user => {
                     if let Some(sockets) = room.private.get_mut(&channel) {
                         sockets.remove(&socket.id);
                     }
@@ -479,7 +481,7 @@ impl Hub {
     }
 
     /// Starts a new tick: sends delayed presence changes up to the limit.
-    pub fn tell_presence(&self) {
+    pub fn broadcast_presence(&self) {
         let paced = std::mem::take(&mut *lock(&self.paced));
         for workspace in paced {
             let Some(room) = self.rooms.get(&workspace).map(|r| Arc::clone(&r)) else {
@@ -487,7 +489,7 @@ impl Hub {
             };
             let mut room = lock(&room);
             room.presence_frames = 0;
-            room.tell_presence();
+            room.broadcast_presence();
             if room.presence_frames > 0 {
                 self.pace(workspace);
             }
@@ -504,7 +506,7 @@ impl Hub {
             room.apply(access);
         }
         room.deliver(event);
-        if let Some(Access::Expelled { user }) = &event.access {
+        if let Some(MembershipChange::Expelled { user }) = &event.access {
             for id in room.people.get(user).cloned().unwrap_or_default() {
                 if let Some(socket) = room.sockets.get(&id) {
                     socket.close(Close::NotInWorkspace);
@@ -519,7 +521,7 @@ impl Hub {
         let room = self.room(workspace);
         let room = lock(&room);
         let seq = room.last_seq.max(at_least);
-        socket.droppable(&format!(r#"{{"type":"heartbeat","seq":{seq}}}"#).into());
+        socket.ephemeral(&format!(r#"{{"type":"heartbeat","seq":{seq}}}"#).into());
     }
 
     /// Closes every socket that matches `which`.
@@ -555,61 +557,66 @@ impl Hub {
         workspace: WorkspaceId,
         channel: ChannelId,
         socket: &Socket,
-        spot: Spot,
+        conversation: Conversation,
     ) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
         let watched = room.watched.entry(socket.id).or_default();
-        if watched.len() >= SUBSCRIPTIONS_MAX && !watched.contains_key(&spot.id()) {
+        if watched.len() >= SUBSCRIPTIONS_MAX && !watched.contains_key(&conversation.id()) {
             return false;
         }
-        watched.insert(spot.id(), channel);
+        watched.insert(conversation.id(), channel);
         room.watchers
-            .entry(spot.id())
+            .entry(conversation.id())
             .or_default()
             .insert(socket.id);
         for (task, stream) in room
             .streams
             .iter()
-            .filter(|(_, stream)| stream.spot == spot)
+            .filter(|(_, stream)| stream.conversation == conversation)
         {
-            socket.droppable(&stream.frame(*task, 0, &stream.text[..stream.sent_bytes]));
+            socket.ephemeral(&stream.frame(*task, 0, &stream.text[..stream.sent_bytes]));
         }
         true
     }
 
-    pub fn unwatch(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) {
+    pub fn unwatch(&self, workspace: WorkspaceId, socket: &Socket, conversation: Conversation) {
         let room = self.room(workspace);
         let mut room = lock(&room);
         if let Some(watched) = room.watched.get_mut(&socket.id) {
-            watched.remove(&spot.id());
+            watched.remove(&conversation.id());
         }
-        if let Some(sockets) = room.watchers.get_mut(&spot.id()) {
+        if let Some(sockets) = room.watchers.get_mut(&conversation.id()) {
             sockets.remove(&socket.id);
             if sockets.is_empty() {
-                room.watchers.remove(&spot.id());
+                room.watchers.remove(&conversation.id());
             }
         }
     }
 
     /// Whether the socket watches the conversation.
-    pub fn is_watching(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) -> bool {
+    pub fn is_watching(
+        &self,
+        workspace: WorkspaceId,
+        socket: &Socket,
+        conversation: Conversation,
+    ) -> bool {
         let room = self.room(workspace);
         let room = lock(&room);
         room.watched
             .get(&socket.id)
-            .is_some_and(|places| places.contains_key(&spot.id()))
+            .is_some_and(|places| places.contains_key(&conversation.id()))
     }
 
     /// Sends a typing frame to the watchers of a conversation, except to `user`'s own sockets.
-    pub fn typing(&self, workspace: WorkspaceId, spot: Spot, user: UserId) {
-        let (thread, fork) = match spot {
-            Spot::Thread(id) => (Some(id), None),
-            Spot::Fork(id) => (None, Some(id)),
+    pub fn typing(&self, workspace: WorkspaceId, conversation: Conversation, user: UserId) {
+        let (thread, fork) = match conversation {
+            Conversation::Thread(id) => (Some(id), None),
+            Conversation::Fork(id) => (None, Some(id)),
         };
         let frame = serde_json::json!({"type": "typing", "thread_id": thread, "fork_id": fork, "user_id": user});
         let room = self.room(workspace);
-        lock(&room).to_watchers(spot.id(), &frame.to_string().into(), Some(user));
+        lock(&room).to_watchers(conversation.id(), &frame.to_string().into(), Some(user));
     }
 
     /// Sends an ephemeral frame to one person's own sockets.
@@ -619,7 +626,7 @@ impl Hub {
             let room = lock(&room);
             for id in room.people.get(&user).into_iter().flatten() {
                 if let Some(socket) = room.sockets.get(id) {
-                    socket.droppable(&frame);
+                    socket.ephemeral(&frame);
                 }
             }
         }
@@ -630,7 +637,7 @@ impl Hub {
         &self,
         workspace: WorkspaceId,
         (task, token): (TaskId, Uuid),
-        spot: Spot,
+        conversation: Conversation,
         message: MessageId,
         attempt: i64,
     ) {
@@ -645,7 +652,7 @@ impl Hub {
         }
         let stream = Stream {
             token,
-            spot,
+            conversation,
             message,
             attempt,
             text: String::new(),
@@ -678,8 +685,8 @@ impl Hub {
         let frame = stream.frame(run.0, stream.sent_units, fresh);
         stream.sent_units += fresh.encode_utf16().count();
         stream.sent_bytes = stream.text.len();
-        let place = stream.spot.id();
-        room.to_watchers(place, &frame, None);
+        let conversation = stream.conversation.id();
+        room.to_watchers(conversation, &frame, None);
         true
     }
 
@@ -710,7 +717,7 @@ impl Hub {
 mod tests {
     use super::*;
 
-    const SEES_ALL: Sight = Sight {
+    const SEES_ALL: AgentVisibility = AgentVisibility {
         agents: true,
         all_agents: true,
     };
@@ -730,7 +737,7 @@ mod tests {
             workspace,
             seq,
             audience,
-            also: None,
+            extra_recipient: None,
             access: None,
             frame: format!("event {seq}").into(),
         }
@@ -756,13 +763,13 @@ mod tests {
         let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
         let (socket, mut receive) = hub.register(ws, user, (None, None), SEES_ALL);
         let mut grant = event(ws, 1, Audience::Members(gained));
-        grant.access = Some(Access::Granted {
+        grant.access = Some(MembershipChange::Granted {
             channel: gained,
             users: vec![user],
         });
         hub.publish(&grant);
         let mut revoke = event(ws, 2, Audience::Members(lost));
-        revoke.access = Some(Access::Revoked {
+        revoke.access = Some(MembershipChange::Revoked {
             channel: lost,
             user,
         });
@@ -787,20 +794,20 @@ mod tests {
 
     #[test]
     fn a_late_watcher_gets_the_text_so_far_and_then_the_deltas() {
-        let (hub, ws, spot, task) = (
+        let (hub, ws, conversation, task) = (
             Hub::default(),
             WorkspaceId::new(),
-            Spot::Thread(ThreadId::new()),
+            Conversation::Thread(ThreadId::new()),
             TaskId::new(),
         );
         let (socket, mut receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         let run = (task, Uuid::now_v7());
-        hub.open_stream(ws, run, spot, MessageId::new(), 1);
+        hub.open_stream(ws, run, conversation, MessageId::new(), 1);
         hub.push_stream(ws, run, "Grüße 👋");
         hub.flush_stream(ws, run);
         hub.push_stream(ws, run, " und");
         texts(&mut receive);
-        assert!(hub.watch(ws, ChannelId::new(), &socket, spot));
+        assert!(hub.watch(ws, ChannelId::new(), &socket, conversation));
         hub.flush_stream(ws, run);
         let frames: Vec<serde_json::Value> = texts(&mut receive)
             .iter()
@@ -826,8 +833,8 @@ mod tests {
         // Someone who left before their arrival was sent is sent once.
         let (brief, _) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         hub.remove(ws, &brief);
-        hub.tell_presence();
-        hub.tell_presence();
+        hub.broadcast_presence();
+        hub.broadcast_presence();
         let told = texts(&mut receive);
         let of = |socket: &Socket| {
             let id = socket.user.to_string();
@@ -840,23 +847,23 @@ mod tests {
         assert_eq!(of(&first), [true]);
         assert_eq!(of(&brief), [false]);
         assert!(told.len() < crowd.len());
-        assert!(lock(&hub.room(ws)).untold.is_empty());
+        assert!(lock(&hub.room(ws)).pending_presence.is_empty());
         // A tick that sends nothing ends the pacing.
-        hub.tell_presence();
-        hub.tell_presence();
+        hub.broadcast_presence();
+        hub.broadcast_presence();
         assert!(lock(&hub.paced).is_empty());
     }
 
     #[test]
     fn a_superseded_run_does_not_change_the_stream() {
         let (hub, ws, task) = (Hub::default(), WorkspaceId::new(), TaskId::new());
-        let spot = Spot::Thread(ThreadId::new());
+        let conversation = Conversation::Thread(ThreadId::new());
         let (old, new) = ((task, Uuid::now_v7()), (task, Uuid::now_v7()));
-        hub.open_stream(ws, old, spot, MessageId::new(), 1);
+        hub.open_stream(ws, old, conversation, MessageId::new(), 1);
         hub.push_stream(ws, old, "Half");
-        hub.open_stream(ws, new, spot, MessageId::new(), 2);
+        hub.open_stream(ws, new, conversation, MessageId::new(), 2);
         hub.push_stream(ws, new, "Whole");
-        hub.open_stream(ws, old, spot, MessageId::new(), 1);
+        hub.open_stream(ws, old, conversation, MessageId::new(), 1);
         hub.push_stream(ws, old, " and more");
         assert!(!hub.flush_stream(ws, old));
         hub.close_stream(ws, old);

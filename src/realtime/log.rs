@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    db::{Conn, DbError, Json, Proof, now},
+    db::{CommitMarker, Conn, DbError, Json, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -33,7 +33,7 @@ impl Audience {
 
 /// Recipients of an event about an agent that not everyone can see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Only {
+pub struct Recipients {
     pub users: Vec<UserId>,
     /// Also send it to people who manage agents.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -42,16 +42,16 @@ pub struct Only {
 
 /// Which agents a reader can see; an API key can see fewer than its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
+pub struct AgentVisibility {
     /// Any agents.
     pub agents: bool,
     /// Also agents that this person cannot invoke.
     pub all_agents: bool,
 }
 
-impl Sight {
+impl AgentVisibility {
     /// Whether the reader is one of the recipients.
-    fn reaches(self, only: &Only, user: UserId) -> bool {
+    fn reaches(self, only: &Recipients, user: UserId) -> bool {
         only.users.contains(&user) || (only.managers && self.all_agents)
     }
 
@@ -70,7 +70,7 @@ const OF_AGENTS: &str = "agent.";
 
 /// Membership change of an event, applied before the event is delivered.
 #[derive(Debug, Clone)]
-pub enum Access {
+pub enum MembershipChange {
     Granted {
         channel: ChannelId,
         users: Vec<UserId>,
@@ -93,14 +93,14 @@ pub struct NewEvent {
     pub kind: &'static str,
     pub audience: Audience,
     /// One more recipient, even if not in the channel.
-    pub also: Option<UserId>,
+    pub extra_recipient: Option<UserId>,
     /// The only recipients, regardless of the audience.
-    pub only: Option<Only>,
+    pub only: Option<Recipients>,
     pub thread: Option<ThreadId>,
     pub fork: Option<ForkId>,
     /// The message whose text `data` contains, so that deleting it can blank the frame.
     pub message: Option<MessageId>,
-    pub access: Option<Access>,
+    pub access: Option<MembershipChange>,
     pub data: Box<RawValue>,
 }
 
@@ -119,7 +119,7 @@ impl NewEvent {
             seq,
             kind,
             audience,
-            also: None,
+            extra_recipient: None,
             only: None,
             thread: None,
             fork: None,
@@ -130,7 +130,7 @@ impl NewEvent {
     }
 
     #[must_use]
-    pub fn in_place(mut self, thread: ThreadId, fork: Option<ForkId>) -> Self {
+    pub fn in_conversation(mut self, thread: ThreadId, fork: Option<ForkId>) -> Self {
         self.thread = Some(thread);
         self.fork = fork;
         self
@@ -144,19 +144,19 @@ impl NewEvent {
 
     #[must_use]
     pub fn also_to(mut self, user: UserId) -> Self {
-        self.also = Some(user);
+        self.extra_recipient = Some(user);
         self
     }
 
     /// Restricts the event to these recipients.
     #[must_use]
-    pub fn only_to(mut self, only: Option<Only>) -> Self {
+    pub fn only_to(mut self, only: Option<Recipients>) -> Self {
         self.only = only;
         self
     }
 
     #[must_use]
-    pub fn changing(mut self, access: Access) -> Self {
+    pub fn changing(mut self, access: MembershipChange) -> Self {
         self.access = Some(access);
         self
     }
@@ -172,11 +172,11 @@ pub struct Envelope {
     pub workspace: WorkspaceId,
     pub seq: i64,
     pub audience: Audience,
-    pub also: Option<UserId>,
+    pub extra_recipient: Option<UserId>,
     /// The only recipients, regardless of the audience.
-    pub only: Option<Only>,
+    pub only: Option<Recipients>,
     pub is_of_agent: bool,
-    pub access: Option<Access>,
+    pub access: Option<MembershipChange>,
     pub frame: Utf8Bytes,
 }
 
@@ -225,14 +225,14 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     .bind(event.seq)
     .bind(event.kind)
     .bind(event.audience.channel())
-    .bind(event.also)
+    .bind(event.extra_recipient)
     .bind(event.message)
     .bind(frame.clone())
     .bind(ts)
     .bind(event.only.clone().map(Json))
     .run()
     .await?;
-    c.prove(Proof {
+    c.mark_commit(CommitMarker {
         workspace: workspace.0,
         seq: event.seq,
         ts,
@@ -241,7 +241,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         workspace,
         seq: event.seq,
         audience: event.audience,
-        also: event.also,
+        extra_recipient: event.extra_recipient,
         only: event.only,
         is_of_agent: event.kind.starts_with(OF_AGENTS),
         access: event.access,
@@ -285,7 +285,7 @@ pub struct PageMax {
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (user, sight): (UserId, Sight),
+    (user, visibility): (UserId, AgentVisibility),
     (after, until): (i64, i64),
     max: PageMax,
 ) -> Result<Vec<(i64, String)>, DbError> {
@@ -309,8 +309,8 @@ pub async fn visible_after(
         .bind(user)
         .bind(max.events)
         .bind(format!("%{user}%"))
-        .bind(sight.all_agents)
-        .bind(sight.agents)
+        .bind(visibility.all_agents)
+        .bind(visibility.agents)
         .bind(max.bytes)
         .all()
         .await

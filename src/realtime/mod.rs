@@ -10,6 +10,6 @@ pub mod hub;
 pub mod log;
 pub mod socket;
 
-pub use catch_up::CatchUpPlace;
+pub use catch_up::CatchUpPermit;
 pub use hub::{Close, Hub, PRESENCE_EVERY};
-pub use log::{Access, Audience, Envelope, NewEvent};
+pub use log::{Audience, Envelope, MembershipChange, NewEvent};

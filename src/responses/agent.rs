@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A version of an agent with the fields that a call needs.
-pub(super) struct Asked {
+pub(super) struct RequestedAgent {
     pub agent: AgentId,
     pub version: i64,
     /// Text that the workspace requires; it precedes everything, whatever the request contains. May be empty.
@@ -38,7 +38,7 @@ pub(super) async fn load(
     workspace: WorkspaceId,
     agent: AgentId,
     version: i64,
-) -> Result<Asked, DbError> {
+) -> Result<RequestedAgent, DbError> {
     let resolved = profiles::get_resolved(c, agent, version).await?;
     let system = system::render(c, workspace, &resolved).await?;
     let policy = policy::find(c, workspace).await?;
@@ -48,7 +48,7 @@ pub(super) async fn load(
         // The tools were validated when the agent was written.
         read_tool(&value, "tools").ok()
     });
-    Ok(Asked {
+    Ok(RequestedAgent {
         agent,
         version,
         required: system.required().to_owned(),

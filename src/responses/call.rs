@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
 use super::{
-    Desk, Plan, ResponseError,
+    Plan, ResponseError, ResponsesService,
     conversation::Conversation,
     draft::{Draft, Event},
     object::{Fault, IncompleteDetails, Response, ResponseUsage, Status},
@@ -103,7 +103,7 @@ struct Answered {
 
 /// A call in progress.
 struct Job {
-    desk: Arc<Desk>,
+    service: Arc<ResponsesService>,
     plan: Plan,
     delivery: Delivery,
     progress: mpsc::Sender<Progress>,
@@ -113,21 +113,21 @@ struct Job {
     started_at: Timestamp,
 }
 
-impl Desk {
+impl ResponsesService {
     /// Starts a call.
     ///
     /// # Errors
     /// `Busy` if the server's limit of concurrent calls is reached, `PersonShareUsed` or `WorkspaceShareUsed` if the
     /// user's or the workspace's share is.
     pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
-        let place = self
-            .places
+        let permit = self
+            .slots
             .take(plan.workspace, plan.caller.user, plan.tenancy)?;
         let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
         let open = CancellationToken::new();
         let begun = plan.response.clone();
         let job = Job {
-            desk: Arc::clone(self),
+            service: Arc::clone(self),
             plan,
             delivery,
             progress,
@@ -145,7 +145,7 @@ impl Desk {
         );
         let work = async move {
             job.work(gone).await;
-            drop(place);
+            drop(permit);
         };
         self.tracker.spawn(work.instrument(span));
         Ok(Call {
@@ -158,7 +158,7 @@ impl Desk {
 
 impl Job {
     async fn work(mut self, gone: CancellationToken) {
-        let shutdown = self.desk.shutdown.clone();
+        let shutdown = self.service.shutdown.clone();
         let stopping = async {
             shutdown.cancelled().await;
             tokio::time::sleep(DRAIN).await;
@@ -182,7 +182,8 @@ impl Job {
     /// Sends progress to the client. A client that does not read anything for as long as a model may be silent counts
     /// as gone.
     async fn tell(&self, progress: Progress) -> Result<(), ResponseError> {
-        let sent = tokio::time::timeout(self.desk.task_timeout, self.progress.send(progress)).await;
+        let sent =
+            tokio::time::timeout(self.service.task_timeout, self.progress.send(progress)).await;
         match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(ResponseError::Gone),
@@ -200,7 +201,7 @@ impl Job {
 
     /// Calls the model until it replies. Retries after short waits, as long as nothing was sent to the client.
     async fn answer(&mut self) -> Result<Answered, ResponseError> {
-        let mut delays = self.desk.retry_delays.clone().into_iter();
+        let mut delays = self.service.retry_delays.clone().into_iter();
         let mut waited = Duration::ZERO;
         let mut shortened = false;
         loop {
@@ -246,7 +247,10 @@ impl Job {
     fn too_large(&self) -> ResponseError {
         ResponseError::ContextTooLarge {
             tokens: self.plan.prompt_tokens,
-            window: self.desk.provider.context_window(&self.plan.request.model),
+            window: self
+                .service
+                .provider
+                .context_window(&self.plan.request.model),
         }
     }
 
@@ -275,12 +279,12 @@ impl Job {
 
     /// Calls the model once and streams its reply.
     async fn call(&mut self) -> Result<Answered, ResponseError> {
-        let desk = Arc::clone(&self.desk);
+        let service = Arc::clone(&self.service);
         let started = Instant::now();
-        let deadline = started + desk.attempt_max;
+        let deadline = started + service.attempt_max;
         let silent = |_| ResponseError::Timeout;
-        let patience = deadline.min(started + desk.task_timeout);
-        let connecting = desk.provider.stream(self.plan.request.clone());
+        let patience = deadline.min(started + service.task_timeout);
+        let connecting = service.provider.stream(self.plan.request.clone());
         let connected = tokio::time::timeout_at(patience, connecting).await;
         let mut stream = connected.map_err(silent)?.map_err(ResponseError::Model)?;
         if !std::mem::replace(&mut self.is_connected, true) {
@@ -307,7 +311,7 @@ impl Job {
             };
             failpoint!("response_piece");
             self.tell_all(events).await?;
-            patience = deadline.min(Instant::now() + desk.task_timeout);
+            patience = deadline.min(Instant::now() + service.task_timeout);
         }
         let reason = stopped.ok_or_else(|| {
             ResponseError::Model(ModelError::Broken("the stream ended early".to_owned()))
@@ -320,7 +324,7 @@ impl Job {
 
     fn usage(&self, counted: Option<Usage>) -> (TokenUsage, Option<Usage>) {
         let usage = usage_of(
-            self.desk.provider.as_ref(),
+            self.service.provider.as_ref(),
             &self.plan.request.model,
             counted,
             self.plan.prompt_tokens,
@@ -428,7 +432,7 @@ impl Job {
     async fn record(&self, task: queue::Call, row: Option<NewRow>) -> Result<(), ResponseError> {
         let caller = self.plan.caller.clone();
         let kept = self
-            .desk
+            .service
             .db
             .write(self.plan.workspace.0, async move |c: &mut Conn| {
                 store::record(c, &caller, &task, row.as_ref()).await

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     agents::prompt::estimate_tokens,
-    model::{FunctionTool, Role, ToolCall, ToolResult, Turn},
+    model::{ChatMessage, FunctionTool, Role, ToolCall, ToolResult},
 };
 
 /// Inserted before a conversation that would otherwise start with the assistant.
@@ -25,7 +25,7 @@ const RESERVE_TOKENS_MAX: u64 = 4_000;
 pub(super) struct Conversation {
     /// All system and developer messages, wherever they appeared: chat templates accept them only at the beginning.
     pub system: Vec<String>,
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ChatMessage>,
 }
 
 /// Builds the conversation from stored items (`before`) and new ones.
@@ -76,9 +76,9 @@ pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, Re
 }
 
 impl Conversation {
-    fn turn(&mut self, role: Role) -> &mut Turn {
+    fn turn(&mut self, role: Role) -> &mut ChatMessage {
         if self.turns.last().is_none_or(|turn| turn.role != role) {
-            self.turns.push(Turn::new(role, ""));
+            self.turns.push(ChatMessage::new(role, ""));
         }
         let last = self.turns.len() - 1;
         &mut self.turns[last]
@@ -126,7 +126,7 @@ impl Conversation {
             .first()
             .is_some_and(|turn| turn.role == Role::Assistant)
         {
-            self.turns.insert(0, Turn::new(Role::User, LEFT_OUT));
+            self.turns.insert(0, ChatMessage::new(Role::User, LEFT_OUT));
         }
     }
 
@@ -158,7 +158,7 @@ impl Conversation {
     }
 }
 
-fn turn_tokens(turn: &Turn) -> u64 {
+fn turn_tokens(turn: &ChatMessage) -> u64 {
     let calls = turn
         .calls
         .iter()
@@ -219,7 +219,7 @@ mod tests {
 
     /// Each turn as `u` or `a`, the IDs of its results, its text, and the IDs of its calls.
     fn shown(conversation: &Conversation) -> Vec<String> {
-        let turn = |turn: &Turn| {
+        let turn = |turn: &ChatMessage| {
             let role = if turn.role == Role::User { "u" } else { "a" };
             let calls: Vec<&str> = turn.calls.iter().map(|call| call.id.as_str()).collect();
             let results: Vec<&str> = turn.results.iter().map(|r| r.call_id.as_str()).collect();

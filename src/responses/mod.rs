@@ -20,9 +20,9 @@ mod form;
 mod items;
 mod models;
 mod object;
-mod places;
 mod plan;
 pub mod routes;
+mod slots;
 mod store;
 mod tools;
 
@@ -37,16 +37,16 @@ pub use error::ResponseError;
 pub use form::CreateResponse;
 pub use models::{Model, find_model, list_models};
 pub use object::{Fault, Response};
-pub use places::Places;
 pub use plan::Plan;
-pub use store::{DeletedResponse, delete, get, tidy};
+pub use slots::CallSlots;
+pub use store::{DeletedResponse, cleanup, delete, get};
 
 /// Dependencies and settings of calls.
-pub struct Desk {
+pub struct ResponsesService {
     pub db: Db,
     pub provider: Arc<dyn Provider>,
     /// Permits for concurrent calls in this process.
-    pub places: Arc<Places>,
+    pub slots: Arc<CallSlots>,
     /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`); long delays are not used here.
     pub retry_delays: Vec<Duration>,
     /// Time to wait for the first or next chunk of a reply.

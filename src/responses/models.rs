@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Desk, ResponseError, plan::AGENT_PREFIX};
+use super::{ResponseError, ResponsesService, plan::AGENT_PREFIX};
 use crate::{
     agents::profiles::{self, AccessControl},
     auth::{Actor, Scope, WorkspaceCaller},
@@ -39,7 +39,7 @@ fn of_agent(name: &str, created_at: Timestamp) -> Model {
     }
 }
 
-impl Desk {
+impl ResponsesService {
     async fn default_model(&self) -> Model {
         Model {
             id: self.provider.choose_model(None).await,
@@ -56,10 +56,10 @@ impl Desk {
 /// # Errors
 /// An error from `Actor::require`.
 pub async fn list_models(
-    desk: &Desk,
+    service: &ResponsesService,
     member: &WorkspaceCaller,
 ) -> Result<Vec<Model>, ResponseError> {
-    let mut c = desk.db.scan(member.share()).await?;
+    let mut c = service.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsUse)?;
     let mut models = Vec::new();
@@ -78,12 +78,12 @@ pub async fn list_models(
         };
         after = *last;
         let usable = agents.iter().filter(|(_, _, _, access)| {
-            profiles::may_use(access.as_ref().map(|lists| &lists.0), &actor)
+            profiles::can_invoke(access.as_ref().map(|lists| &lists.0), &actor)
         });
         models.extend(usable.map(|(_, name, created_at, _)| of_agent(name, *created_at)));
     }
     drop(c);
-    models.push(desk.default_model().await);
+    models.push(service.default_model().await);
     Ok(models)
 }
 
@@ -92,11 +92,11 @@ pub async fn list_models(
 /// # Errors
 /// `ModelNotFound`, or an error from `Actor::require`.
 pub async fn find_model(
-    desk: &Desk,
+    service: &ResponsesService,
     member: &WorkspaceCaller,
     id: &str,
 ) -> Result<Model, ResponseError> {
-    let mut c = desk.db.read().await?;
+    let mut c = service.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsUse)?;
     let absent = || ResponseError::ModelNotFound(id.to_owned());
@@ -105,7 +105,7 @@ pub async fn find_model(
         return found.ok_or_else(absent);
     }
     drop(c);
-    Some(desk.default_model().await)
+    Some(service.default_model().await)
         .filter(|model| model.id == id)
         .ok_or_else(absent)
 }

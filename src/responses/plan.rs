@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    CreateResponse, Desk, ResponseError,
-    agent::{self, Asked},
+    CreateResponse, ResponseError, ResponsesService,
+    agent::{self, RequestedAgent},
     chain::{self, Before, Previous},
     conversation::{Conversation, converse, prompt_tokens_max, tool_tokens},
     items::{Item, read_input},
@@ -73,7 +73,7 @@ async fn choose_agent(
     actor: &Actor<'_>,
     form: &CreateResponse,
     previous: Option<&Previous>,
-) -> Result<Option<Asked>, ResponseError> {
+) -> Result<Option<RequestedAgent>, ResponseError> {
     let pinned =
         previous.and_then(|previous| previous.link.agent_id.zip(previous.link.agent_version));
     let (name, param) = match (named_agent(form)?, pinned) {
@@ -81,7 +81,7 @@ async fn choose_agent(
         // A conversation can continue even if its agent was archived since.
         (None, Some((agent, version))) => {
             let is_gone = profiles::newest_version(c, agent).await?.is_none();
-            if is_gone || profiles::is_barred(c, actor, agent).await? {
+            if is_gone || profiles::cannot_invoke(c, actor, agent).await? {
                 return Err(ResponseError::AgentNotFound {
                     name: agent.to_string(),
                     param: "previous_response_id",
@@ -102,7 +102,10 @@ async fn choose_agent(
 }
 
 /// How long the response is stored; `None` disables storage.
-fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>, ResponseError> {
+fn kept(
+    form: &CreateResponse,
+    asked: Option<&RequestedAgent>,
+) -> Result<Option<Duration>, ResponseError> {
     let days = asked
         .and_then(|asked| asked.retention_days)
         .unwrap_or(KEPT_DAYS)
@@ -130,7 +133,7 @@ fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>
 /// messages in the conversation.
 fn system(
     form: &CreateResponse,
-    asked: Option<&Asked>,
+    asked: Option<&RequestedAgent>,
     policy: &Policy,
     conversation: &Conversation,
 ) -> String {
@@ -157,7 +160,7 @@ fn begins_with(own: &str, required: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("\n\n"))
 }
 
-impl Desk {
+impl ResponsesService {
     /// Plans the call for a request.
     ///
     /// # Errors
@@ -262,7 +265,7 @@ impl Desk {
         &self,
         request: &mut ChatRequest,
         form: &CreateResponse,
-        asked: Option<&Asked>,
+        asked: Option<&RequestedAgent>,
         policy: &Policy,
         own: &[Tool],
     ) -> Result<Response, ResponseError> {

@@ -175,7 +175,7 @@ pub async fn delete(
 }
 
 /// Deletes expired responses, a limited number per round; they are already hidden from clients.
-pub async fn tidy(db: &Db) -> Result<(), DbError> {
+pub async fn cleanup(db: &Db) -> Result<(), DbError> {
     let due: Vec<(ResponseId, WorkspaceId)> = db
         .read()
         .await?

@@ -10,4 +10,4 @@ pub mod usage;
 pub mod worker;
 
 pub use queue::{Lease, LeaseLost, NewTask, Queue};
-pub use task::{Seat, Task, TaskError, TaskEvent, TaskInput, TaskOutput, TokenUsage};
+pub use task::{Task, TaskError, TaskEvent, TaskInput, TaskOutput, TaskTarget, TokenUsage};

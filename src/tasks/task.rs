@@ -9,7 +9,7 @@ use crate::{
         AgentId, ChannelId, ForkId, MessageId, ResolutionId, ResponseId, TaskId, ThreadId, UserId,
         WorkspaceId,
     },
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -60,7 +60,7 @@ pub struct TaskError {
 
 /// Agent and conversation of a queued task.
 #[derive(Debug, Clone, Copy)]
-pub struct Seat {
+pub struct TaskTarget {
     pub agent: AgentId,
     pub agent_version: i64,
     pub channel: ChannelId,
@@ -68,10 +68,11 @@ pub struct Seat {
     pub fork: Option<ForkId>,
 }
 
-impl Seat {
+impl TaskTarget {
     /// The fork, or the main line of the thread.
-    pub fn place(&self) -> Spot {
-        self.fork.map_or(Spot::Thread(self.thread), Spot::Fork)
+    pub fn conversation(&self) -> Conversation {
+        self.fork
+            .map_or(Conversation::Thread(self.thread), Conversation::Fork)
     }
 }
 
@@ -118,8 +119,8 @@ pub struct Task {
 
 impl Task {
     /// Returns `None` for a `response`, which is never queued.
-    pub fn seat(&self) -> Option<Seat> {
-        Some(Seat {
+    pub fn target(&self) -> Option<TaskTarget> {
+        Some(TaskTarget {
             agent: self.agent_id?,
             agent_version: self.agent_version?,
             channel: self.channel_id?,

@@ -34,7 +34,7 @@ pub trait Handler: Send + Sync {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()>;
 
     /// Ends a task after its worker was lost for the last time.
-    fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
+    fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
 }
 
 /// Why a handler returned without ending its task.
@@ -65,7 +65,7 @@ pub struct Worker {
     pub queue: Arc<Queue>,
     pub handlers: HashMap<&'static str, Arc<dyn Handler>>,
     /// Maximum number of concurrent tasks in this process.
-    pub places: usize,
+    pub slots: usize,
     pub tracker: TaskTracker,
     pub shutdown: CancellationToken,
 }
@@ -76,7 +76,7 @@ fn span_of(lease: &Lease, kind: &str) -> tracing::Span {
         "task",
         task.id = %lease.task,
         task.kind = kind,
-        agent.id = %lease.seat.agent,
+        agent.id = %lease.target.agent,
         workspace.id = %lease.workspace,
     )
 }
@@ -85,13 +85,12 @@ impl Worker {
     /// Runs until shutdown.
     pub async fn run(self) {
         let id = Uuid::now_v7();
-        let places = Arc::new(Semaphore::new(self.places));
+        let slots = Arc::new(Semaphore::new(self.slots));
         let this = Arc::new(self);
         let reaper = Arc::clone(&this);
-        this.tracker
-            .spawn(async move { reaper.reap_forever().await });
+        this.tracker.spawn(async move { reaper.reap_loop().await });
         loop {
-            let wait = this.claim_what_is_due(id, &places).await;
+            let wait = this.claim_what_is_due(id, &slots).await;
             tokio::select! {
                 () = this.shutdown.cancelled() => return,
                 () = this.queue.wake.notified() => {}
@@ -101,17 +100,13 @@ impl Worker {
     }
 
     /// Fills the free slots. Returns how long to wait before the next attempt.
-    async fn claim_what_is_due(
-        self: &Arc<Self>,
-        worker: Uuid,
-        places: &Arc<Semaphore>,
-    ) -> Duration {
+    async fn claim_what_is_due(self: &Arc<Self>, worker: Uuid, slots: &Arc<Semaphore>) -> Duration {
         loop {
-            let free = places.available_permits();
+            let free = slots.available_permits();
             if free == 0 || self.shutdown.is_cancelled() {
                 return POLL;
             }
-            match self.claim_some(worker, places, free).await {
+            match self.claim_some(worker, slots, free).await {
                 Ok(true) => {}
                 Ok(false) => return self.until_next().await,
                 Err(e) => {
@@ -134,7 +129,7 @@ impl Worker {
     async fn claim_some(
         self: &Arc<Self>,
         worker: Uuid,
-        places: &Arc<Semaphore>,
+        slots: &Arc<Semaphore>,
         free: usize,
     ) -> Result<bool, DbError> {
         // Claims few tasks at a time, and one per workspace if there are several, because every
@@ -142,7 +137,7 @@ impl Worker {
         let limit = i64::try_from(free.min(4)).unwrap_or(1);
         let mut c = self.db.read().await?;
         let tenancy = queue::tenancy(&mut c).await?;
-        let claimer = Claimer::new(worker, self.places, tenancy);
+        let claimer = Claimer::new(worker, self.slots, tenancy);
         let due = queue::due(&mut c, claimer, limit).await?;
         drop(c);
         let mut claimed = false;
@@ -151,7 +146,7 @@ impl Worker {
             if !workspaces.insert(due.workspace_id) && tenancy == Tenancy::Shared {
                 continue;
             }
-            let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+            let Ok(permit) = Arc::clone(slots).try_acquire_owned() else {
                 break;
             };
             let key = due.workspace_id.0;
@@ -167,7 +162,7 @@ impl Worker {
             let span = span_of(&lease, &task.kind);
             let work = async move {
                 this.work(task, lease).await;
-                drop(place);
+                drop(permit);
                 this.queue.wake.notify_one();
             };
             self.tracker.spawn(work.instrument(span));
@@ -198,7 +193,7 @@ impl Worker {
             let back = self
                 .db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::hand_over(c, &lease).await
+                    queue::requeue_on_shutdown(c, &lease).await
                 })
                 .await;
             if let Err(e) = back {
@@ -230,7 +225,7 @@ impl Worker {
         }
     }
 
-    async fn reap_forever(&self) {
+    async fn reap_loop(&self) {
         loop {
             if let Err(e) = self.reap().await {
                 tracing::warn!(error = %e, "could not search for lost tasks");
@@ -254,19 +249,19 @@ impl Worker {
                 task: lost.id,
                 token: lost.lease_token,
                 audience,
-                seat: lost.seat(),
+                target: lost.target(),
             };
             leases.push((lease, lost.kind.as_str()));
         }
         drop(c);
         for (lease, kind) in leases {
             let span = span_of(&lease, kind);
-            self.take_back(lease, kind).instrument(span).await?;
+            self.recover_lost(lease, kind).instrument(span).await?;
         }
         Ok(())
     }
 
-    async fn take_back(&self, lease: Lease, kind: &str) -> Result<(), LeaseLost> {
+    async fn recover_lost(&self, lease: Lease, kind: &str) -> Result<(), LeaseLost> {
         tracing::warn!("task lost its worker");
         self.queue.stop_run(&lease);
         failpoint!("worker_recover");
@@ -279,7 +274,7 @@ impl Worker {
         let lost = match back {
             Ok(true) => Ok(()),
             Ok(false) => match self.handlers.get(kind) {
-                Some(handler) => handler.give_up(lease).await,
+                Some(handler) => handler.fail_lost(lease).await,
                 None => Ok(()),
             },
             Err(e) => Err(e),

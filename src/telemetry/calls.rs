@@ -22,12 +22,12 @@ const OTHER: &str = "other";
 pub struct Measured {
     inner: Arc<dyn Provider>,
     models: Models,
-    patience: Patience,
+    timeouts: StreamTimeouts,
 }
 
 /// Timeouts of callers, to distinguish a call that timed out from one that was canceled.
 #[derive(Clone, Copy)]
-struct Patience {
+struct StreamTimeouts {
     silence_max: Duration,
     time_max: Duration,
 }
@@ -38,7 +38,7 @@ impl Measured {
         Self {
             inner,
             models: Models::default(),
-            patience: Patience {
+            timeouts: StreamTimeouts {
                 silence_max,
                 time_max,
             },
@@ -79,7 +79,7 @@ fn outcome_of(error: &ModelError) -> &'static str {
 /// One call; counted when it ends, or when it is dropped before.
 struct Call {
     model: String,
-    patience: Patience,
+    timeouts: StreamTimeouts,
     started: Instant,
     /// Time of the last chunk.
     heard: Instant,
@@ -90,11 +90,11 @@ struct Call {
 }
 
 impl Call {
-    fn new(model: String, patience: Patience) -> Self {
+    fn new(model: String, timeouts: StreamTimeouts) -> Self {
         let now = Instant::now();
         Self {
             model,
-            patience,
+            timeouts,
             started: now,
             heard: now,
             first_text: None,
@@ -137,8 +137,8 @@ impl Call {
     /// added.
     fn given_up(&self) -> &'static str {
         let is_over = |waited: Duration, max: Duration| waited + max / 20 >= max;
-        if is_over(self.heard.elapsed(), self.patience.silence_max)
-            || is_over(self.started.elapsed(), self.patience.time_max)
+        if is_over(self.heard.elapsed(), self.timeouts.silence_max)
+            || is_over(self.started.elapsed(), self.timeouts.time_max)
         {
             "timeout"
         } else {
@@ -231,7 +231,7 @@ impl Provider for Measured {
     }
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
-        let mut call = Call::new(self.models.label(&request.model), self.patience);
+        let mut call = Call::new(self.models.label(&request.model), self.timeouts);
         async move {
             match self.inner.stream(request).await {
                 Ok(inner) => Ok(Box::pin(Watched { inner, call }) as DeltaStream),
@@ -262,11 +262,11 @@ mod tests {
     }
 
     fn call() -> Call {
-        let patience = Patience {
+        let timeouts = StreamTimeouts {
             silence_max: Duration::from_mins(1),
             time_max: Duration::from_mins(2),
         };
-        Call::new("m".to_owned(), patience)
+        Call::new("m".to_owned(), timeouts)
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, ModelServer, PASSWORD, Person, Place, Team, TestProcess, command, id, list, sign_up,
-    team, text, unknown_id, visitor,
+    Answer, ModelServer, PASSWORD, Person, Team, TestDatabase, TestProcess, command, id, list,
+    sign_up, team, text, unknown_id, visitor,
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
@@ -339,7 +339,7 @@ async fn an_account_lists_its_sign_ins_failures_password_changes_and_keys() {
 
 #[tokio::test]
 async fn a_reset_password_revokes_keys_unless_they_are_kept() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let made = ada
@@ -365,7 +365,7 @@ async fn a_reset_password_revokes_keys_unless_they_are_kept() {
 #[tokio::test]
 async fn server_files_are_accessible_only_to_its_own_user() {
     use std::os::unix::fs::PermissionsExt;
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let made = ada

@@ -502,7 +502,7 @@ async fn uses(t: &Team, person: &Person, agent: &str) -> bool {
         (
             "dive",
             person
-                .try_dive(&thread, &root, json!({"agent_id": agent}))
+                .try_fork(&thread, &root, json!({"agent_id": agent}))
                 .await,
         ),
     ] {
@@ -871,7 +871,7 @@ async fn a_bound_agent_replies_only_to_users_who_can_use_it() {
     let task = t.ada.ask(&thread, "And me?").await;
     t.ada.completed(&task).await;
     let root = text(&started, "/message/id");
-    let fork = t.bo.start_dive(&thread, &root, json!({})).await;
+    let fork = t.bo.start_fork(&thread, &root, json!({})).await;
     assert_ne!(
         fork["agent_id"],
         agent.as_str(),
@@ -1075,7 +1075,7 @@ async fn a_dive_is_not_resolved_by_an_agent_that_the_requester_cannot_use() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": agent}))
+        .start_fork(&thread, &root, json!({"agent_id": agent}))
         .await);
     assert_eq!(t.bo.say_in(&fork, "Monday").await["tasks"], json!([]));
     let task = t.bo.resolve(&fork).await;

@@ -814,7 +814,7 @@ async fn a_thread_of_a_permanently_deleted_agent_continues_with_the_default() {
     let sage = make(&t.ada, "sage", json!({"display_name": "Sage"})).await;
     let thread = bound_thread(&t, &sage).await;
     let root = text(&t.ada.messages(&thread).await[0], "/id");
-    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let fork = id(&t.ada.start_fork(&thread, &root, json!({})).await);
     t.ada
         .delete(&format!("{}?permanent=true", path(&sage)))
         .await

@@ -503,7 +503,7 @@ async fn a_dive_keeps_the_version_that_its_thread_was_bound_to() {
         .is(201);
     t.ada.completed(&text(&started, "/tasks/0/id")).await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let fork = id(&t.ada.start_fork(&thread, &root, json!({})).await);
     t.ada
         .patch(&path, json!({"instructions": "You are Sage, wiser."}))
         .await

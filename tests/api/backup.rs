@@ -20,13 +20,13 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use tokio::task::JoinSet;
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Place, Socket, TestProcess, command, id, list, number,
-    sign_up, text,
+    Answer, Gate, ModelServer, Person, Socket, TestDatabase, TestProcess, command, id, list,
+    number, sign_up, text,
 };
 
 /// A server with a workspace in which things were said, and where its data is.
 struct Filled {
-    place: Place,
+    place: TestDatabase,
     model: ModelServer,
     server: Option<TestProcess>,
     ada: Person,
@@ -36,7 +36,7 @@ struct Filled {
 
 const OFF: [(&str, &str); 1] = [("RATE_LIMITS", "off")];
 
-async fn filled_in(place: Place) -> Filled {
+async fn filled_in(place: TestDatabase) -> Filled {
     let model = ModelServer::start().await;
     let server = TestProcess::start(&place, &model, &OFF).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
@@ -62,7 +62,7 @@ async fn filled_in(place: Place) -> Filled {
         .await
         .is(200);
     let fork = id(&ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     ada.say_in(&fork, "Monday suits everybody.").await;
     let content = json!({"headline": "Monday", "action_items": [{"text": "Book the room"}]});
@@ -82,10 +82,10 @@ async fn filled_in(place: Place) -> Filled {
 }
 
 async fn filled() -> Filled {
-    filled_in(Place::new().await).await
+    filled_in(TestDatabase::new().await).await
 }
 
-async fn run(place: &Place, model: &ModelServer, arguments: &[&str]) -> Output {
+async fn run(place: &TestDatabase, model: &ModelServer, arguments: &[&str]) -> Output {
     let mut command = command(place, model, &[]);
     command.args(arguments);
     tokio::task::spawn_blocking(move || command.output())
@@ -117,7 +117,7 @@ impl Filled {
         self.server.take().unwrap().kill().await;
     }
 
-    async fn restore_to(&self, place: &Place, file: &Path) -> Output {
+    async fn restore_to(&self, place: &TestDatabase, file: &Path) -> Output {
         run(place, &self.model, &["restore", file.to_str().unwrap()]).await
     }
 }
@@ -129,7 +129,7 @@ fn is_compared(table: &str) -> bool {
 }
 
 /// Every row of every table as the engine writes it, without what a restore makes anew.
-async fn rows_of(place: &Place) -> BTreeMap<String, Vec<String>> {
+async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     if let Some(url) = &place.postgres {
         let mut c = PgConnection::connect(url).await.unwrap();
@@ -178,10 +178,10 @@ async fn rows_of(place: &Place) -> BTreeMap<String, Vec<String>> {
 }
 
 /// The same for two engines: values by kind, JSON whatever the order of its keys.
-async fn values_of(place: &Place) -> BTreeMap<String, Vec<String>> {
+async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let at = match &place.postgres {
-        Some(url) => db::Place::Postgres(url.clone()),
-        None => db::Place::Sqlite(place.dir.join("data/openvibe.db")),
+        Some(url) => db::DatabaseUrl::Postgres(url.clone()),
+        None => db::DatabaseUrl::Sqlite(place.dir.join("data/openvibe.db")),
     };
     let mut dump = Dump::open(&at).await.unwrap();
     let mut all = BTreeMap::new();
@@ -217,7 +217,7 @@ async fn a_restored_server_has_every_row_and_continues() {
     let (cursor, epoch) = (socket.cursor, socket.epoch());
     let file = f.back_up().await;
     let original = rows_of(&f.place).await;
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     let output = f.restore_to(&other, &file).await;
     assert!(output.status.success(), "{output:?}");
     let restored = rows_of(&other).await;
@@ -237,7 +237,7 @@ async fn a_restored_server_has_every_row_and_continues() {
     let server = TestProcess::start(&other, &f.model, &OFF).await;
     // Sessions are kept, the epoch is not.
     let ada = f.ada.at(&server.base);
-    let again = Socket::greet(&ada, json!({"since": cursor, "epoch": epoch})).await;
+    let again = Socket::read_hello(&ada, json!({"since": cursor, "epoch": epoch})).await;
     assert_eq!(
         (&again.ready["resync"], &again.ready["resumed"]),
         (&json!(true), &json!(false))
@@ -276,7 +276,7 @@ async fn a_backup_under_load_is_a_consistent_snapshot() {
     let file = f.back_up().await;
     stop.store(true, Ordering::Relaxed);
     let posted = posters.join_all().await;
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     let output = f.restore_to(&other, &file).await;
     assert!(output.status.success(), "{output:?}");
     f.stop().await;
@@ -338,7 +338,7 @@ async fn a_task_that_was_running_runs_again_after_a_restore() {
         .await;
     let file = f.back_up().await;
     f.stop().await;
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     assert!(f.restore_to(&other, &file).await.status.success());
     let server = TestProcess::start(&other, &f.model, &OFF).await;
     let ada = f.ada.at(&server.base);
@@ -348,14 +348,14 @@ async fn a_task_that_was_running_runs_again_after_a_restore() {
 
 #[tokio::test]
 async fn a_backup_moves_data_between_engines() {
-    let mut f = filled_in(Place::on_disk()).await;
-    if Place::new().await.postgres.is_none() {
+    let mut f = filled_in(TestDatabase::on_disk()).await;
+    if TestDatabase::new().await.postgres.is_none() {
         // Only one engine is there.
         return;
     }
     let file = f.back_up().await;
     let original = values_of(&f.place).await;
-    let server = Place::new().await;
+    let server = TestDatabase::new().await;
     let output = f.restore_to(&server, &file).await;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(values_of(&server).await, original);
@@ -370,7 +370,7 @@ async fn a_backup_moves_data_between_engines() {
     assert!(run(&server, &f.model, &arguments).await.status.success());
     process.kill().await;
     let changed = values_of(&server).await;
-    let back = Place::on_disk();
+    let back = TestDatabase::on_disk();
     let output = f.restore_to(&back, &file).await;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(values_of(&back).await, changed);
@@ -420,7 +420,7 @@ async fn an_incomplete_file_is_rejected_and_changes_nothing() {
     let file = f.back_up().await;
     let whole = std::fs::read(&file).unwrap();
     let parts = entries(&file);
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     let damaged = f.place.dir.join("damaged.ovb");
     let refuse = async |what: &str, expected: &str| {
         let complaint = complaint(&f.restore_to(&other, &damaged).await);
@@ -499,7 +499,7 @@ async fn a_database_that_contains_data_is_not_overwritten() {
     assert_eq!(rows_of(&f.place).await, before);
     // A database that was only made ready is empty.
     if f.place.postgres.is_some() {
-        let other = Place::new().await;
+        let other = TestDatabase::new().await;
         assert!(run(&other, &f.model, &["migrate"]).await.status.success());
         let output = f.restore_to(&other, &file).await;
         assert!(output.status.success(), "{output:?}");
@@ -523,14 +523,14 @@ async fn an_existing_file_is_replaced_only_on_request() {
     let output = run(&f.place, &f.model, &["backup", "-"]).await;
     let piped = f.place.dir.join("piped.ovb");
     std::fs::write(&piped, &output.stdout).unwrap();
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     assert!(f.restore_to(&other, &piped).await.status.success());
     assert_eq!(rows_of(&other).await, rows_of(&f.place).await);
 }
 
 #[tokio::test]
 async fn a_backup_of_a_missing_database_is_rejected() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let file = place.dir.join("none.ovb");
     let output = run(&place, &model, &["backup", file.to_str().unwrap()]).await;
     let refused = complaint(&output);
@@ -543,13 +543,13 @@ async fn a_backup_of_a_missing_database_is_rejected() {
 
 #[tokio::test]
 async fn a_backup_of_an_earlier_version_is_migrated() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     crate::migrations::make_before(20_261_120_160_000, &place).await;
     let file = place.dir.join("old.ovb");
     let arguments = ["backup", file.to_str().unwrap()];
     let output = run(&place, &model, &arguments).await;
     assert!(output.status.success(), "{output:?}");
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     let arguments = ["restore", file.to_str().unwrap()];
     let output = run(&other, &model, &arguments).await;
     assert!(output.status.success(), "{output:?}");
@@ -567,7 +567,7 @@ async fn a_restore_can_leave_out_sessions_and_keys() {
     let file = f.back_up().await;
     f.stop().await;
     let file = file.to_str().unwrap();
-    let other = Place::new().await;
+    let other = TestDatabase::new().await;
     let arguments = ["restore", file, "--end-sessions", "--revoke-keys"];
     let output = run(&other, &f.model, &arguments).await;
     assert!(output.status.success(), "{output:?}");

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Place, Team, TestProcess, id, list, number, sign_up, team,
-    team_with, text, within,
+    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
+    team, team_with, text, within,
 };
 
 const SECRET: &str = "xyzzy-plugh-4711";
@@ -62,11 +62,11 @@ async fn a_deleted_message_is_removed_from_every_record() {
     let after = t.ada.tell(&thread, "After it").await;
     let in_thread = replied(&t, &thread, "@vibe one").await;
     let fork = json!({"context": "thread"});
-    let fork = id(&t.ada.start_dive(&thread, &after, fork).await);
+    let fork = id(&t.ada.start_fork(&thread, &after, fork).await);
     let in_fork = t.ada.ask_in(&fork, "@coder two").await;
     t.ada.completed(&in_fork).await;
     let fork = json!({"context": "message"});
-    let fork = id(&t.ada.start_dive(&thread, &message, fork).await);
+    let fork = id(&t.ada.start_fork(&thread, &message, fork).await);
     let in_own_fork = t.ada.ask_in(&fork, "@coder three").await;
     t.ada.completed(&in_own_fork).await;
     // No prompt contains messages of other threads yet; a record there is found all the same.
@@ -253,7 +253,7 @@ async fn records_contain_no_name_of_an_erased_user() {
 
 /// A server whose process can be ended, with one reply in a thread.
 struct Replied {
-    place: Place,
+    place: TestDatabase,
     model: ModelServer,
     server: TestProcess,
     ada: Person,
@@ -262,7 +262,7 @@ struct Replied {
 }
 
 async fn replied_once() -> Replied {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;

@@ -329,14 +329,14 @@ async fn a_title_derived_from_a_deleted_message_is_removed_everywhere() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let of_root = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     t.ada
         .publish_as(&of_root, json!({"headline": "Done"}))
         .await;
     let of_first = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     let first = t.ada.tell_in(&of_first, &format!("First {SECRET}")).await;
     assert!(text(&t.ada.fork(&of_first).await, "/title").contains(SECRET));

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     faults::prepared,
     support::{
-        Answer, Disk, Gate, MULTIPART, ModelServer, Person, Place, TestProcess, command, id,
+        Answer, Disk, Gate, MULTIPART, ModelServer, Person, TestDatabase, TestProcess, command, id,
         in_own_mounts, list, multipart, number, refusal, sign_up, text, within,
     },
 };
@@ -22,7 +22,7 @@ struct SmallDisk {
     disk: Disk,
     model: ModelServer,
     /// Ends with the test, and its data with it.
-    _server: (TestProcess, Place),
+    _server: (TestProcess, TestDatabase),
     ada: Person,
     thread: String,
 }
@@ -33,7 +33,7 @@ impl SmallDisk {
     }
 
     async fn of_mib(mib: u64, settings: &[(&str, &str)]) -> Self {
-        let (place, model) = (Place::new().await, ModelServer::start().await);
+        let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
         let disk = Disk::new(&place.dir.join("data"), mib).expect("the right to mount");
         let server = TestProcess::start_within(&place, &model, settings, &disk).await;
         let mut ada = sign_up(&server.base, "Ada", None).await;
@@ -362,7 +362,7 @@ async fn a_full_disk_at_startup_is_reported() {
     if !is_sqlite() {
         return;
     }
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let data = place.dir.join("data");
     std::fs::create_dir_all(&data).unwrap();
     let script = format!("mount -t tmpfs -o size=64k tmpfs {}", data.display());

@@ -398,7 +398,7 @@ async fn sources_are_messages_of_the_dive_or_the_forked_message() {
     let in_thread = t.ada.tell(&dive.thread, "In the thread").await;
     let sibling = id(&t
         .ada
-        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .start_fork(&dive.thread, &dive.root, json!({"agent_id": null}))
         .await);
     let in_sibling = t.ada.tell_in(&sibling, "There").await;
     let private = t.ada.private_channel("board", &[]).await;
@@ -427,7 +427,7 @@ async fn a_notice_cannot_be_a_source() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let fork = id(&t.ada.start_fork(&thread, &root, json!({})).await);
     let coder = t.ada.agent("coder").await["id"].clone();
     t.ada
         .patch(&format!("/v1/forks/{fork}"), json!({"agent_id": coder}))

@@ -89,7 +89,7 @@ async fn a_cursor_older_than_the_retained_events_requires_a_reload() {
     pruned(&t, seq).await;
     let page = t.ada.get("/v1/events?after=0").await.ok();
     assert_eq!((&page["resync"], &page["data"]), (&json!(true), &json!([])));
-    let mut stale = Socket::greet(&t.ada, json!({"since": 0})).await;
+    let mut stale = Socket::read_hello(&t.ada, json!({"since": 0})).await;
     assert_eq!(
         (&stale.ready["resync"], &stale.ready["resumed"]),
         (&json!(true), &json!(false))
@@ -106,7 +106,7 @@ async fn a_cursor_older_than_the_retained_events_requires_a_reload() {
         page.get("resync").is_none_or(|r| r == false),
         "at the head nothing is missing: {page}"
     );
-    let fresh = Socket::greet(&t.ada, json!({"since": head})).await;
+    let fresh = Socket::read_hello(&t.ada, json!({"since": head})).await;
     assert_eq!(fresh.ready["resumed"], true);
 }
 

@@ -5,22 +5,22 @@ use std::{collections::HashSet, time::Instant};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Place, TestProcess, id, list, number, sign_up, text,
+    Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, id, list, number, sign_up, text,
 };
 
 /// Data with a workspace, a thread in #general and the person who made them; nothing runs on it.
 pub struct Prepared {
-    pub place: Place,
+    pub place: TestDatabase,
     pub model: ModelServer,
     pub ada: Person,
     pub thread: String,
 }
 
 pub async fn prepared() -> Prepared {
-    prepared_at(Place::new().await).await
+    prepared_at(TestDatabase::new().await).await
 }
 
-pub async fn prepared_at(place: Place) -> Prepared {
+pub async fn prepared_at(place: TestDatabase) -> Prepared {
     let model = ModelServer::start().await;
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;

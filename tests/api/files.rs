@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sqlx::Connection;
 
 use crate::support::{
-    Answer, MULTIPART, ModelServer, Person, Place, Reply, Team, TestApp, TestProcess, id, list,
-    multipart, sign_up, team, team_with, text, unknown_id, visitor, within,
+    Answer, MULTIPART, ModelServer, Person, Reply, Team, TestApp, TestDatabase, TestProcess, id,
+    list, multipart, sign_up, team, team_with, text, unknown_id, visitor, within,
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
@@ -49,7 +49,7 @@ async fn post_with(person: &Person, thread: &str, content: &str, files: &[&Value
 }
 
 /// Stored uploads: file names with `SQLite`, otherwise uploads with chunks.
-async fn stored(place: &Place) -> Vec<String> {
+async fn stored(place: &TestDatabase) -> Vec<String> {
     let Some(url) = &place.postgres else {
         let mut found = Vec::new();
         let mut folders = vec![place.dir.join("data/blobs")];
@@ -73,7 +73,7 @@ async fn stored(place: &Place) -> Vec<String> {
 }
 
 /// Waits until that many blobs are stored; the tidy round of these tests comes four times a second.
-async fn until_stored(place: &Place, count: usize) {
+async fn until_stored(place: &TestDatabase, count: usize) {
     let wait = async {
         while stored(place).await.len() != count {
             tokio::task::yield_now().await;
@@ -734,7 +734,7 @@ async fn an_interrupted_upload_leaves_nothing() {
 
 #[tokio::test]
 async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let failing = [("FAILPOINT", "file_stored:1")];
     let server = TestProcess::start(&place, &model, &failing).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
@@ -758,7 +758,7 @@ async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
 
 #[tokio::test]
 async fn acknowledged_uploads_survive_a_kill() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada

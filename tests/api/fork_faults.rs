@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Place, TestProcess, drafting, id, list, number, sign_up,
-    text,
+    Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, drafting, id, list, number,
+    sign_up, text,
 };
 
 /// Data with a dive in which something was settled; nothing runs on it.
 pub struct Prepared {
-    pub place: Place,
+    pub place: TestDatabase,
     pub model: ModelServer,
     pub ada: Person,
     thread: String,
@@ -17,7 +17,7 @@ pub struct Prepared {
 }
 
 pub async fn prepared() -> Prepared {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada
@@ -30,7 +30,7 @@ pub async fn prepared() -> Prepared {
         .await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     ada.say_in(&fork, "Let's ship on Monday.").await;
     ada.say_in(&fork, "Agreed, Monday. I'll book the room.")

@@ -8,7 +8,7 @@ use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text
 async fn with_partner(t: &Team) -> (String, String) {
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let fork = t.ada.start_dive(&thread, &root, json!({})).await;
+    let fork = t.ada.start_fork(&thread, &root, json!({})).await;
     (thread, id(&fork))
 }
 
@@ -94,7 +94,7 @@ async fn the_forks_agent_keeps_its_pinned_version_even_when_mentioned() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": sage}))
+        .start_fork(&thread, &root, json!({"agent_id": sage}))
         .await;
     t.ada
         .patch(
@@ -227,7 +227,7 @@ async fn a_parent_message_must_be_in_the_same_dive() {
     let dive = t.dive().await;
     let sibling = id(&t
         .ada
-        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .start_fork(&dive.thread, &dive.root, json!({"agent_id": null}))
         .await);
     let in_sibling = t.ada.tell_in(&sibling, "There").await;
     let first = t.ada.tell_in(&dive.fork, "Here").await;
@@ -629,7 +629,7 @@ async fn posting_in_a_dive_joins_the_channel() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await;
     t.bo.say_in(&id(&fork), "Hello").await;
     let members = t

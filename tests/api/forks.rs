@@ -18,7 +18,7 @@ async fn a_deep_dive_starts_from_a_message() {
     let mut socket = t.bo.socket().await;
     let fork = t
         .ada
-        .start_dive(
+        .start_fork(
             &thread,
             &root,
             json!({"title": "The day", "description": "Which day suits all?", "agent_id": vibe, "context": "thread"}),
@@ -47,7 +47,7 @@ async fn a_deep_dive_starts_from_a_message() {
 async fn the_default_start_uses_the_default_agent_and_only_the_message() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
-    let fork = t.ada.start_dive(&thread, &root, json!({})).await;
+    let fork = t.ada.start_fork(&thread, &root, json!({})).await;
     assert_eq!(fork["agent_id"], t.ada.agent("vibe").await["id"]);
     assert_eq!(
         (&fork["context"], &fork["auto_reply"], &fork["description"]),
@@ -74,7 +74,7 @@ async fn a_deep_dive_uses_the_threads_agent_at_its_pinned_version() {
         .await
         .is(200);
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let fork = t.bo.start_dive(&thread, &root, json!({})).await;
+    let fork = t.bo.start_fork(&thread, &root, json!({})).await;
     assert_eq!(
         (&fork["agent_id"], &fork["agent_version"]),
         (&json!(sage), &json!(1))
@@ -98,7 +98,7 @@ async fn a_deep_dive_with_a_chosen_agent_uses_its_newest_version() {
         .is(200);
     let fork = t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": sage}))
+        .start_fork(&thread, &root, json!({"agent_id": sage}))
         .await;
     assert_eq!(
         (&fork["agent_id"], &fork["agent_version"]),
@@ -112,7 +112,7 @@ async fn a_deep_dive_can_start_without_an_agent() {
     let (thread, root) = thread(&t, "Root").await;
     let fork = t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await;
     assert_eq!(
         (
@@ -141,7 +141,7 @@ async fn an_agent_that_cannot_be_invoked_is_rejected_as_for_threads() {
             .await;
         let of_dive = t
             .ada
-            .try_dive(&thread, &root, json!({"agent_id": agent}))
+            .try_fork(&thread, &root, json!({"agent_id": agent}))
             .await;
         assert_eq!(of_dive.status, of_thread.status, "{agent}");
         assert_eq!(
@@ -155,7 +155,7 @@ async fn an_agent_that_cannot_be_invoked_is_rejected_as_for_threads() {
 async fn the_title_comes_from_the_message_until_a_person_posts() {
     let t = team().await;
     let (thread, root) = thread(&t, "**Which** day?\nSecond line").await;
-    let fork = t.ada.start_dive(&thread, &root, json!({})).await;
+    let fork = t.ada.start_fork(&thread, &root, json!({})).await;
     assert_eq!(fork["title"], "Which day?");
     let fork = id(&fork);
     let mut socket = t.bo.socket().await;
@@ -175,7 +175,7 @@ async fn a_given_title_is_kept() {
     let (thread, root) = thread(&t, "Root").await;
     let given = t
         .ada
-        .start_dive(
+        .start_fork(
             &thread,
             &root,
             json!({"title": " The day ", "agent_id": null}),
@@ -183,7 +183,7 @@ async fn a_given_title_is_kept() {
         .await;
     let changed = t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await;
     let (given, changed) = (id(&given), id(&changed));
     t.ada
@@ -208,7 +208,7 @@ async fn a_derived_title_has_at_most_60_units() {
     let (thread, root) = thread(&t, &"👋".repeat(31)).await;
     let fork = t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await;
     assert_eq!(fork["title"], "👋".repeat(30));
     let fork = id(&fork);
@@ -227,7 +227,7 @@ async fn a_quote_does_not_become_the_title() {
     let (thread, root) = thread(&t, "Which day?").await;
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     let said = "> **Bo:** the fair is on Friday\n\nWhat **else** is on?";
     t.ada.say_in(&fork, said).await;
@@ -240,7 +240,7 @@ async fn the_title_is_derived_from_a_persons_message_and_not_the_agents() {
     let (thread, root) = thread(&t, "Root").await;
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     let task = t.ada.ask_in(&fork, "@vibe what speaks for Monday?").await;
     t.ada.completed(&task).await;
@@ -262,7 +262,7 @@ async fn only_messages_of_people_and_agents_in_the_thread_can_be_forked() {
     assert_eq!(notice["kind"], "notice");
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     let in_dive = t.ada.tell_in(&fork, "One level deep").await;
     let elsewhere = text(&t.ada.start(&t.general, "Elsewhere").await, "/message/id");
@@ -272,18 +272,18 @@ async fn only_messages_of_people_and_agents_in_the_thread_can_be_forked() {
         .await
         .is(200);
     for message in [id(&notice), in_dive, elsewhere, deleted] {
-        let refused = t.ada.try_dive(&thread, &message, json!({})).await;
+        let refused = t.ada.try_fork(&thread, &message, json!({})).await;
         assert_eq!(refused.json()["error"]["param"], "message_id");
         assert_eq!(refused.refused(422), "not_forkable", "{message}");
     }
-    let of_wrong_kind = t.ada.try_dive(&thread, &thread, json!({})).await;
+    let of_wrong_kind = t.ada.try_fork(&thread, &thread, json!({})).await;
     assert!(
         matches!(of_wrong_kind.status, 400 | 422),
         "{}",
         of_wrong_kind.text
     );
     t.ada
-        .try_dive(&thread, &unknown_id("msg"), json!({}))
+        .try_fork(&thread, &unknown_id("msg"), json!({}))
         .await
         .refused(404);
     let all = t.ada.get(&format!("/v1/threads/{thread}/forks")).await.ok();
@@ -296,7 +296,7 @@ async fn replies_and_results_can_be_forked() {
     let (dive, published) = t.resolved("Monday it is").await;
     let reply = t.bo.tell(&dive.thread, "Reply").await;
     for message in [reply, text(&published, "/message/id")] {
-        let fork = t.ada.start_dive(&dive.thread, &message, json!({})).await;
+        let fork = t.ada.start_fork(&dive.thread, &message, json!({})).await;
         assert_eq!(fork["message_id"], message.as_str());
     }
 }
@@ -315,7 +315,7 @@ async fn malformed_dives_are_rejected() {
         (json!({"client_id": "x".repeat(65)}), 422),
     ] {
         t.ada
-            .try_dive(&thread, &root, fields.clone())
+            .try_fork(&thread, &root, fields.clone())
             .await
             .refused(status);
     }
@@ -326,7 +326,7 @@ async fn malformed_dives_are_rejected() {
         .await
         .refused(400);
     t.ada
-        .start_dive(&thread, &root, json!({"description": "👋".repeat(1000)}))
+        .start_fork(&thread, &root, json!({"description": "👋".repeat(1000)}))
         .await;
 }
 
@@ -343,7 +343,7 @@ async fn an_archived_thread_or_channel_accepts_no_new_or_changed_dives() {
     let fork = format!("/v1/forks/{}", dive.fork);
     let refusals = async |code: &str| {
         let t = &t;
-        let started = t.ada.try_dive(&dive.thread, &dive.root, json!({})).await;
+        let started = t.ada.try_fork(&dive.thread, &dive.root, json!({})).await;
         assert_eq!(started.refused(409), code);
         let said = t.ada.try_say_in(&dive.fork, "x").await;
         assert_eq!(said.refused(409), code);
@@ -375,13 +375,13 @@ async fn the_eighth_active_dive_of_a_thread_is_rejected() {
     let (thread, root) = thread(&t, "Root").await;
     let mut forks = Vec::new();
     for _ in 0..7 {
-        let fork = t.ada.start_dive(&thread, &root, json!({"agent_id": null}));
+        let fork = t.ada.start_fork(&thread, &root, json!({"agent_id": null}));
         forks.push(id(&fork.await));
     }
-    let eighth = t.ada.try_dive(&thread, &root, json!({})).await;
+    let eighth = t.ada.try_fork(&thread, &root, json!({})).await;
     assert_eq!(eighth.refused(409), "too_many_forks");
     t.ada.abandon(&forks[0]).await;
-    t.ada.start_dive(&thread, &root, json!({})).await;
+    t.ada.start_fork(&thread, &root, json!({})).await;
     let reopened = t.ada.act(&format!("/v1/forks/{}/reopen", forks[0])).await;
     assert_eq!(reopened.refused(409), "too_many_forks");
     assert_eq!(t.ada.fork(&forks[0]).await["status"], "abandoned");
@@ -390,14 +390,14 @@ async fn the_eighth_active_dive_of_a_thread_is_rejected() {
         .await;
     t.ada.reopen(&forks[0]).await;
     let (other, root) = self::thread(&t, "Another thread").await;
-    t.ada.start_dive(&other, &root, json!({})).await;
+    t.ada.start_fork(&other, &root, json!({})).await;
 }
 
 #[tokio::test]
 async fn seven_of_many_concurrent_starts_create_a_dive() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
-    let starting = (0..20).map(|_| t.ada.try_dive(&thread, &root, json!({"agent_id": null})));
+    let starting = (0..20).map(|_| t.ada.try_fork(&thread, &root, json!({"agent_id": null})));
     let replies = futures::future::join_all(starting).await;
     let made = replies.iter().filter(|reply| reply.status == 201).count();
     assert_eq!(made, 7);
@@ -415,12 +415,12 @@ async fn a_resend_returns_the_first_dive() {
     let mut t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fields = json!({"client_id": "c-1", "title": "Once"});
-    let first = t.ada.start_dive(&thread, &root, fields.clone()).await;
+    let first = t.ada.start_fork(&thread, &root, fields.clone()).await;
     t.app.restart(&[]).await;
     let (ada, bo) = (t.ada.at(&t.app.base), t.bo.at(&t.app.base));
-    let again = ada.try_dive(&thread, &root, fields.clone()).await.is(200);
+    let again = ada.try_fork(&thread, &root, fields.clone()).await.is(200);
     assert_eq!(again, json!({"fork": first}));
-    let by_bo = bo.start_dive(&thread, &root, fields).await;
+    let by_bo = bo.start_fork(&thread, &root, fields).await;
     assert_ne!(
         by_bo["id"], first["id"],
         "another person's ids are their own"
@@ -435,8 +435,8 @@ async fn a_resend_for_another_message_is_rejected() {
     let (thread, root) = thread(&t, "Root").await;
     let (other, other_root) = self::thread(&t, "Other").await;
     let fields = json!({"client_id": "c-1"});
-    t.ada.start_dive(&thread, &root, fields.clone()).await;
-    let elsewhere = t.ada.try_dive(&other, &other_root, fields).await;
+    t.ada.start_fork(&thread, &root, fields.clone()).await;
+    let elsewhere = t.ada.try_fork(&other, &other_root, fields).await;
     assert_eq!(elsewhere.refused(409), "client_id_reused");
     let message = json!({"content": "x", "client_id": "c-1"});
     let as_message = t
@@ -451,7 +451,7 @@ async fn a_resend_for_another_message_is_rejected() {
         .is(201);
     let reused = t
         .ada
-        .try_dive(&thread, &root, json!({"client_id": "c-2"}))
+        .try_fork(&thread, &root, json!({"client_id": "c-2"}))
         .await;
     assert_eq!(reused.refused(409), "client_id_reused");
 }
@@ -465,7 +465,7 @@ async fn dives_of_a_private_channel_are_not_found_for_nonmembers() {
     let mut outside = t.bo.socket().await;
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     let message = t.ada.tell_in(&fork, "Between us").await;
     let draft = t.ada.begin_draft(&fork, json!({"headline": "Ours"})).await;
@@ -476,7 +476,7 @@ async fn dives_of_a_private_channel_are_not_found_for_nonmembers() {
     t.bo.get(&format!("/v1/threads/{thread}/forks"))
         .await
         .refused(404);
-    t.bo.try_dive(&thread, &root, json!({})).await.refused(404);
+    t.bo.try_fork(&thread, &root, json!({})).await.refused(404);
     t.bo.try_say_in(&fork, "x").await.refused(404);
     t.bo.patch(&path, json!({"title": "x"})).await.refused(404);
     for action in ["resolve", "publish", "abandon", "reopen"] {
@@ -510,7 +510,7 @@ async fn dives_of_a_thread_are_listed_oldest_first() {
     for message in [&root, &reply, &root] {
         forks.push(
             t.ada
-                .start_dive(&thread, message, json!({"agent_id": null}))
+                .start_fork(&thread, message, json!({"agent_id": null}))
                 .await,
         );
     }
@@ -570,7 +570,7 @@ async fn a_dive_can_be_changed_by_anyone_with_write_access() {
 async fn another_agent_takes_over_with_a_notice() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
-    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let fork = id(&t.ada.start_fork(&thread, &root, json!({})).await);
     let coder = id(&t.ada.agent("coder").await);
     let path = format!("/v1/forks/{fork}");
     let changed = t.bo.patch(&path, json!({"agent_id": coder})).await.is(200);
@@ -598,7 +598,7 @@ async fn another_agent_takes_over_with_a_notice() {
 async fn a_forks_agent_can_be_silenced_or_removed() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
-    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let fork = id(&t.ada.start_fork(&thread, &root, json!({})).await);
     let path = format!("/v1/forks/{fork}");
     let quiet = t
         .ada
@@ -690,7 +690,7 @@ async fn an_archived_agent_is_replaced_by_the_default_agent() {
     let sage = id(&t.ada.make_agent("sage").await);
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": sage}))
+        .start_fork(&thread, &root, json!({"agent_id": sage}))
         .await);
     t.ada.delete(&format!("/v1/agents/{sage}")).await.is(200);
     let task = t.ada.ask_in(&fork, "Anyone?").await;

@@ -176,7 +176,7 @@ async fn a_dive_starts_with_the_threads_agent_and_version() {
         .await
         .is(200);
     let root = text(&t.bo.messages(&thread).await[0], "/id");
-    let fork = t.bo.start_dive(&thread, &root, json!({})).await;
+    let fork = t.bo.start_fork(&thread, &root, json!({})).await;
     assert_eq!(
         (&fork["agent_id"], &fork["agent_version"]),
         (&sage["id"], &json!(1))
@@ -359,7 +359,7 @@ async fn in_dives_and_direct_channels_the_agent_replies_to_every_message() {
     let thread = t.bo.thread(&t.general, "Plans").await;
     bind(&t, &thread, &sage).await;
     let root = text(&t.bo.messages(&thread).await[0], "/id");
-    let fork = t.bo.start_dive(&thread, &root, json!({})).await;
+    let fork = t.bo.start_fork(&thread, &root, json!({})).await;
     let said = t.bo.say_in(&id(&fork), "@ada look").await;
     assert_eq!(list(&said, "/tasks").len(), 1);
     let direct = json!({"agent_id": id(&sage)});

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::support::{ModelServer, Place, TestApp, TestProcess, command, team, text, visitor};
+use crate::support::{
+    ModelServer, TestApp, TestDatabase, TestProcess, command, team, text, visitor,
+};
 
 #[tokio::test]
 async fn a_healthy_server_reports_it() {
@@ -77,7 +79,7 @@ async fn pages_disable_sniffing_and_api_responses_disable_caching() {
 
 #[tokio::test]
 async fn a_second_server_on_the_same_data_does_not_start() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let first = TestProcess::start(&place, &model, &[]).await;
     let second = TestProcess::try_start(&place, &model, &[]).await;
     assert!(!second.err().expect("no second server").success());
@@ -88,7 +90,7 @@ async fn a_second_server_on_the_same_data_does_not_start() {
 
 #[tokio::test]
 async fn an_invalid_setting_is_named() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     for (name, value) in [
         ("WORKERS", "none"),
         ("SIGNUP", "everyone"),
@@ -106,7 +108,7 @@ async fn an_invalid_setting_is_named() {
 
 #[tokio::test]
 async fn settings_come_from_a_file_and_flags_override_it() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let file = place.dir.join("openvibe.toml");
     std::fs::write(&file, "signup = \"open\"\nworkers = 2\n").unwrap();
     let server = TestProcess::start(&place, &model, &[]).await;
@@ -134,7 +136,7 @@ async fn settings_come_from_a_file_and_flags_override_it() {
 
 #[tokio::test]
 async fn migrations_can_run_as_a_separate_command() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     for _ in 0..2 {
         let output = command(&place, &model, &[])
             .arg("migrate")

@@ -31,7 +31,7 @@ async fn two() -> Two {
     let agent = id(&bo.agent("vibe").await);
     let (thread, message) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&bo
-        .start_dive(&thread, &message, json!({"agent_id": null}))
+        .start_fork(&thread, &message, json!({"agent_id": null}))
         .await);
     bo.say_in(&fork, "In the dive").await;
     let content = json!({"headline": "Theirs", "action_items": [{"text": "Theirs too"}]});
@@ -233,17 +233,17 @@ async fn ids_of_another_workspace_in_a_body_are_not_found() {
         .await
         .refused(404);
     w.ada
-        .try_dive(&own, &w.message, json!({}))
+        .try_fork(&own, &w.message, json!({}))
         .await
         .refused(404);
     let root = id(&w.ada.messages(&own).await[0]);
     w.ada
-        .try_dive(&own, &root, json!({"agent_id": w.agent}))
+        .try_fork(&own, &root, json!({"agent_id": w.agent}))
         .await
         .refused(404);
     let fork = id(&w
         .ada
-        .start_dive(&own, &root, json!({"agent_id": null}))
+        .start_fork(&own, &root, json!({"agent_id": null}))
         .await);
     w.ada
         .patch(&format!("/v1/forks/{fork}"), json!({"agent_id": w.agent}))
@@ -411,10 +411,10 @@ async fn a_dive_starts_in_the_workspace_of_its_message() {
         .start(&id(&here.channel("general").await), "Mine")
         .await;
     let (thread, root) = (text(&own, "/thread/id"), text(&own, "/message/id"));
-    let foreign = here.try_dive(&thread, &w.message, json!({})).await;
+    let foreign = here.try_fork(&thread, &w.message, json!({})).await;
     assert_eq!(foreign.status, 404, "{}", foreign.text);
     let foreign = here
-        .try_dive(&thread, &root, json!({"agent_id": w.agent}))
+        .try_fork(&thread, &root, json!({"agent_id": w.agent}))
         .await;
     assert_eq!(foreign.status, 404, "{}", foreign.text);
 }

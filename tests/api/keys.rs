@@ -399,7 +399,7 @@ async fn a_key_reads_and_writes_dives_within_its_scopes() {
     t.bo.reopen(&dive.fork).await;
     let revision = published["resolution"]["revision"].as_i64().unwrap();
     for refused in [
-        reader.try_dive(&dive.thread, &dive.root, json!({})).await,
+        reader.try_fork(&dive.thread, &dive.root, json!({})).await,
         reader.patch(&fork, json!({"title": "x"})).await,
         reader.try_say_in(&dive.fork, "x").await,
         reader.try_resolve(&dive.fork, json!({})).await,
@@ -429,7 +429,7 @@ async fn without_agents_use_a_key_cannot_resolve_with_an_agent() {
     let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
     let vibe = t.ada.agent("vibe").await["id"].clone();
     let chosen = robot
-        .try_dive(&dive.thread, &dive.root, json!({"agent_id": vibe}))
+        .try_fork(&dive.thread, &dive.root, json!({"agent_id": vibe}))
         .await;
     assert_eq!(chosen.refused(403), "scope_missing");
     let changed = robot
@@ -439,7 +439,7 @@ async fn without_agents_use_a_key_cannot_resolve_with_an_agent() {
         )
         .await;
     assert_eq!(changed.refused(403), "scope_missing");
-    let fork = robot.start_dive(&dive.thread, &dive.root, json!({})).await;
+    let fork = robot.start_fork(&dive.thread, &dive.root, json!({})).await;
     let fork = id(&fork);
     let said = robot.say_in(&fork, "From a program").await;
     assert_eq!(said["tasks"], json!([]));

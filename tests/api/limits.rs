@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Error;
 
 use crate::support::{
-    Answer, Gate, ModelServer, PASSWORD, Person, Place, Reply, Socket, TestApp, TestProcess, id,
-    list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
+    Answer, Gate, ModelServer, PASSWORD, Person, Reply, Socket, TestApp, TestDatabase, TestProcess,
+    id, list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
 };
 
 /// More than any allowance that is reached here; each is a few hundred and grows by at most 50 a second.
@@ -181,7 +181,7 @@ async fn an_account_under_attack_stays_open_to_known_addresses_and_browsers() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
     let ada = "ada@example.org";
-    let (home, stranger) = ("198.51.100.7", "198.51.100.8");
+    let (home, anonymous) = ("198.51.100.7", "198.51.100.8");
     let reply = log_in_from(&who, home, ada, PASSWORD).await;
     let cookies = reply.headers.get_all("set-cookie").iter();
     let browser = cookies
@@ -196,18 +196,18 @@ async fn an_account_under_attack_stays_open_to_known_addresses_and_browsers() {
     });
     let statuses: Vec<u16> = stream::iter(guesses).buffered(8).collect().await;
     assert!(statuses.iter().all(|status| *status == 401), "{statuses:?}");
-    log_in_from(&who, stranger, ada, "wrong horse")
+    log_in_from(&who, anonymous, ada, "wrong horse")
         .await
         .refused(401);
-    let refused = log_in_from(&who, stranger, ada, PASSWORD).await;
+    let refused = log_in_from(&who, anonymous, ada, PASSWORD).await;
     let seconds = number(&refused.json(), "/error/retry_after_s");
     assert!((2..=60).contains(&seconds), "{seconds}");
     assert_eq!(refused.refused(429), "too_many_attempts");
     log_in_from(&who, home, ada, PASSWORD).await.is(200);
     let mut known = who.clone();
     known.cookie = Some(browser);
-    log_in_from(&known, stranger, ada, PASSWORD).await.is(200);
-    log_in_from(&who, stranger, "bo@example.org", PASSWORD)
+    log_in_from(&known, anonymous, ada, PASSWORD).await.is(200);
+    log_in_from(&who, anonymous, "bo@example.org", PASSWORD)
         .await
         .is(200);
 }
@@ -454,7 +454,7 @@ async fn hanging(base: &str) -> tokio::net::TcpStream {
 
 #[tokio::test]
 async fn under_load_sigterm_stops_the_server_in_time_without_losses() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;

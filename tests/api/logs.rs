@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use crate::{
     faults::{Prepared, prepared},
     support::{
-        Answer, ModelServer, Person, Place, Socket, TestProcess, command, id, list, sign_up, text,
-        visitor,
+        Answer, ModelServer, Person, Socket, TestDatabase, TestProcess, command, id, list, sign_up,
+        text, visitor,
     },
 };
 
 const ID: &str = "x-request-id";
 
-fn log(place: &Place) -> String {
+fn log(place: &TestDatabase) -> String {
     std::fs::read_to_string(place.dir.join("stderr.log")).unwrap()
 }
 
 /// The lines that are objects, as all of a server are that logs JSON.
-fn lines(place: &Place) -> Vec<Value> {
+fn lines(place: &TestDatabase) -> Vec<Value> {
     let of_json = |line: &str| serde_json::from_str(line).ok().filter(Value::is_object);
     log(place).lines().filter_map(of_json).collect()
 }
@@ -438,7 +438,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
     let fields =
         json!({"title": secrets.add("a dive's title", "plans for the takeover"), "agent_id": null});
     let fork = ada
-        .start_dive(
+        .start_fork(
             &text(&started, "/thread/id"),
             &text(&started, "/message/id"),
             fields,
@@ -457,7 +457,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
 #[tokio::test]
 async fn no_secret_is_logged_even_at_trace() {
     for format in ["json", "text"] {
-        let (place, model) = (Place::new().await, ModelServer::start().await);
+        let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
         let mut secrets = Secrets(Vec::new());
         secrets.add("a password", crate::support::PASSWORD);
         secrets.add("a provider's key", "sk-a-key-of-a-provider");

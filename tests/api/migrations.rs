@@ -11,10 +11,10 @@ use sqlx::{
     sqlite::SqliteConnectOptions,
 };
 
-use crate::support::{ModelServer, Place, TestProcess};
+use crate::support::{ModelServer, TestDatabase, TestProcess};
 
 /// The migrations before the one of this version: the common ones and those of the engine.
-fn before(version: i64, place: &Place) -> Migrator {
+fn before(version: i64, place: &TestDatabase) -> Migrator {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     let own = dir.join(if place.postgres.is_some() {
         "postgres"
@@ -84,7 +84,7 @@ fn rows(uuid: impl Fn(u8) -> String) -> Vec<String> {
 }
 
 /// Makes a database as it was before this version, with some rows in it.
-pub async fn make_before(version: i64, place: &Place) {
+pub async fn make_before(version: i64, place: &TestDatabase) {
     let old = before(version, place);
     if let Some(url) = &place.postgres {
         let mut c = PgConnection::connect(url).await.unwrap();
@@ -117,7 +117,7 @@ const CONTEXTS: &str =
 
 #[tokio::test]
 async fn tasks_of_an_earlier_version_keep_their_contexts_and_indexes() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let old = before(20_261_120_160_000, &place);
     let wanted = [
         "tasks_agent",
@@ -215,7 +215,7 @@ fn messages(uuid: impl Fn(u8) -> String) -> Vec<String> {
 
 #[tokio::test]
 async fn messages_of_an_earlier_version_are_searchable() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let old = before(20_261_120_170_000, &place);
     if let Some(url) = &place.postgres {
         let mut c = PgConnection::connect(url).await.unwrap();

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{ModelServer, Place, TestApp, command, visitor};
+use crate::support::{ModelServer, TestApp, TestDatabase, command, visitor};
 
 #[tokio::test]
 async fn the_committed_document_matches_the_program() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let output = command(&place, &model, &[])
         .arg("openapi")
         .output()

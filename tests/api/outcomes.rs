@@ -10,7 +10,7 @@ async fn result_in(t: &Team, channel: &str, content: Value) -> Value {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     t.ada.publish_as(&fork, content).await["resolution"].clone()
 }

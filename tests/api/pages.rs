@@ -21,7 +21,7 @@ async fn lists(t: &Team) -> Vec<(String, &'static str)> {
     let root = id(&t.ada.messages(&thread).await[0]);
     let mut fork = String::new();
     for _ in 0..3 {
-        let made = t.ada.start_dive(&thread, &root, json!({"agent_id": null}));
+        let made = t.ada.start_fork(&thread, &root, json!({"agent_id": null}));
         fork = id(&made.await);
         t.ada.say_in(&fork, "Said").await;
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, ModelServer, Person, Place, Socket, Team, TestProcess, id, list, number, sign_up, team,
-    team_with, text, unknown_id, within,
+    Answer, ModelServer, Person, Socket, Team, TestDatabase, TestProcess, id, list, number,
+    sign_up, team, team_with, text, unknown_id, within,
 };
 
 /// Nobody else is called so, and nobody else says this.
@@ -46,7 +46,7 @@ async fn traced() -> Traced {
     let root = text(&started, "/message/id");
     let dive =
         json!({"agent_id": null, "title": "FLAMINGO dive", "description": "FLAMINGO described"});
-    let fork = id(&quill.start_dive(&thread, &root, dive).await);
+    let fork = id(&quill.start_fork(&thread, &root, dive).await);
     quill.tell_in(&fork, "FLAMINGO in the deep").await;
     t.ada.tell_in(&fork, "Ada in the deep").await;
     quill.begin_draft(&fork, json!({"headline": "Kept"})).await;
@@ -318,7 +318,7 @@ async fn two_concurrent_erasures_erase_a_user_once() {
 
 #[tokio::test]
 async fn an_erasure_interrupted_by_a_crash_is_completed_at_startup() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;

@@ -8,7 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     faults::{Prepared, prepared_at},
-    support::{Cluster, Person, Place, Socket, command, list, number, refusal, within},
+    support::{Cluster, Person, Socket, TestDatabase, command, list, number, refusal, within},
 };
 
 const CLIENTS: usize = 12;
@@ -20,7 +20,7 @@ fn is_postgres() -> bool {
 
 async fn on_own_cluster() -> (Arc<Cluster>, Prepared) {
     let cluster = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
-    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
     (Arc::new(cluster), p)
 }
 

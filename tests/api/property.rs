@@ -41,7 +41,7 @@ enum Act {
         message: usize,
         emoji: bool,
     },
-    Dive {
+    TestFork {
         who: bool,
         message: usize,
     },
@@ -103,7 +103,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => n.clone().prop_map(|message| Act::Delete { message }),
         3 => (who, n.clone(), who).prop_map(|(who, message, emoji)| Act::React { who, message, emoji }),
         2 => (who, n.clone(), who).prop_map(|(who, message, emoji)| Act::Unreact { who, message, emoji }),
-        2 => (who, n.clone()).prop_map(|(who, message)| Act::Dive { who, message }),
+        2 => (who, n.clone()).prop_map(|(who, message)| Act::TestFork { who, message }),
         6 => (who, n.clone()).prop_map(|(who, fork)| Act::SayIn { who, fork }),
         1 => n.clone().prop_map(|fork| Act::AskIn { fork }),
         1 => n.clone().prop_map(|fork| Act::Rename { fork }),
@@ -348,7 +348,7 @@ async fn perform(t: &Team, world: &mut World, clients: &mut [Client], act: &Act)
                 assert!(matches!(reply.status, 200 | 409), "{}", reply.text);
             }
         }
-        Act::Dive { .. }
+        Act::TestFork { .. }
         | Act::SayIn { .. }
         | Act::AskIn { .. }
         | Act::Rename { .. }
@@ -367,13 +367,13 @@ async fn perform(t: &Team, world: &mut World, clients: &mut [Client], act: &Act)
 /// What happens in and around deep dives. Much of it is refused: dives are closed, full or empty, drafts are edited.
 async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     let person = |who: bool| if who { &t.ada } else { &t.bo };
-    if let Act::Dive { who, message } = act {
+    if let Act::TestFork { who, message } = act {
         let Some((message, _)) = pick(&world.messages, *message) else {
             return;
         };
         let thread = text(&t.ada.message(message).await, "/thread_id");
         let form = json!({"agent_id": null});
-        let made = person(*who).try_dive(&thread, message, form).await;
+        let made = person(*who).try_fork(&thread, message, form).await;
         assert!(matches!(made.status, 201 | 409 | 422), "{}", made.text);
         if made.status == 201 {
             world.forks.push(text(&made.json(), "/fork/id"));

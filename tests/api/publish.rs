@@ -199,7 +199,7 @@ async fn a_resolution_message_invokes_no_agent() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     t.ada
         .publish_as(&fork, json!({"headline": "@coder and @vibe decide"}))
@@ -665,7 +665,7 @@ async fn former_members_are_not_notified() {
     let started = t.ada.start(&channel, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&cy
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     t.bo.say_in(&fork, "Monday").await;
     t.ada

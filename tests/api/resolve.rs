@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Dive, Gate, Team, id, list, number, soon, team, team_with, text, texts_of, units,
+    Answer, Gate, Team, TestFork, id, list, number, soon, team, team_with, text, texts_of, units,
 };
 
 /// A dive in which Ada and Bo settled something.
-async fn settled(t: &Team) -> (Dive, [String; 2]) {
+async fn settled(t: &Team) -> (TestFork, [String; 2]) {
     let dive = t.dive().await;
     let said = [
         t.ada
@@ -153,7 +153,7 @@ async fn sources_and_owners_of_an_extracted_draft_belong_to_the_dive() {
     let (dive, said) = settled(&t).await;
     let sibling = id(&t
         .ada
-        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .start_fork(&dive.thread, &dive.root, json!({"agent_id": null}))
         .await);
     t.ada.say_in(&sibling, "I'll feed the cat by Friday.").await;
     let draft = t.ada.drafted(&dive.fork).await;
@@ -251,7 +251,7 @@ async fn a_dive_without_messages_cannot_be_resolved() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let fork = id(&t.ada.start_fork(&thread, &root, json!({})).await);
     let refused = t.ada.try_resolve(&fork, json!({})).await;
     assert_eq!(refused.refused(422), "fork_empty");
     let coder = t.ada.agent("coder").await["id"].clone();
@@ -502,7 +502,7 @@ async fn messages_in_the_thread_or_a_sibling_do_not_make_a_draft_stale() {
     let (dive, _) = settled(&t).await;
     let sibling = id(&t
         .ada
-        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .start_fork(&dive.thread, &dive.root, json!({"agent_id": null}))
         .await);
     t.ada.drafted(&dive.fork).await;
     t.ada.say_in(&sibling, "Elsewhere").await;
@@ -616,7 +616,7 @@ async fn the_forks_agent_resolves_and_otherwise_the_default_agent() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"agent_id": coder}))
+        .start_fork(&thread, &root, json!({"agent_id": coder}))
         .await);
     let reply = t.ada.ask_in(&fork, "We take Monday.").await;
     t.ada.completed(&reply).await;

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Dive, Gate, ModelsFile, Request, Team, drafting, id, list, number, soon, team,
+    Answer, Gate, ModelsFile, Request, Team, TestFork, drafting, id, list, number, soon, team,
     team_with, text, texts_of, units, unknown_id,
 };
 
 /// A dive in which Ada and Bo settled something; its messages are m1 (the forked one), m2 and m3 to the model.
-async fn settled(t: &Team) -> (Dive, [String; 2]) {
+async fn settled(t: &Team) -> (TestFork, [String; 2]) {
     let dive = t.dive().await;
     let said = [
         t.ada
@@ -39,7 +39,7 @@ fn right() -> Value {
 /// Resolves with these answers of the model: the draft, the task, and what the model was asked.
 async fn draft_of(
     t: &Team,
-    dive: &Dive,
+    dive: &TestFork,
     answers: impl IntoIterator<Item = Answer>,
 ) -> (Value, Value, Vec<Request>) {
     let before = t.model().requests().len();
@@ -66,7 +66,7 @@ fn cited(draft: &Value) -> BTreeSet<String> {
 }
 
 /// What holds for any draft whatever the model said.
-fn check(t: &Team, dive: &Dive, said: &[String], draft: &Value) {
+fn check(t: &Team, dive: &TestFork, said: &[String], draft: &Value) {
     assert_eq!(draft["status"], "draft", "{draft}");
     let headline = text(draft, "/headline");
     assert!(
@@ -664,7 +664,7 @@ async fn a_version_created_by_resolving_again_keeps_the_ids_of_matching_items() 
 }
 
 /// A long dive, and what its messages say.
-async fn long_dive(t: &Team, count: usize) -> (Dive, Vec<String>) {
+async fn long_dive(t: &Team, count: usize) -> (TestFork, Vec<String>) {
     let dive = t.dive().await;
     let mut said = Vec::new();
     for n in 0..count {

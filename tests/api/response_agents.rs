@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};
 
 use crate::support::{
-    Answer, Person, Place, Team, id, instructions_of, list, team, team_with, text, within,
+    Answer, Person, Team, TestDatabase, id, instructions_of, list, team, team_with, text, within,
 };
 
 const PATH: &str = "/v1/responses";
@@ -52,7 +52,7 @@ fn offered(team: &Team) -> Vec<String> {
 }
 
 /// A statement beside the server.
-async fn run_sql(place: &Place, sql: &str) {
+async fn run_sql(place: &TestDatabase, sql: &str) {
     let sql = AssertSqlSafe(sql.to_owned());
     if let Some(url) = &place.postgres {
         let mut c = PgConnection::connect(url).await.unwrap();

@@ -4,8 +4,8 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, Person, Place, TestProcess, id, list, number, sign_up, team, team_with, text,
-    within,
+    Answer, Gate, Person, TestDatabase, TestProcess, id, list, number, sign_up, team, team_with,
+    text, within,
 };
 
 /// The events of a stream: name and data, which agree with each other.
@@ -355,7 +355,7 @@ async fn a_server_that_shuts_down_fails_a_long_response() {
 #[tokio::test]
 async fn a_server_crash_in_the_middle_leaves_nothing_behind() {
     let (place, model) = (
-        Place::new().await,
+        TestDatabase::new().await,
         crate::support::ModelServer::start().await,
     );
     for point in ["response_piece", "response_answered"] {

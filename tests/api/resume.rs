@@ -26,7 +26,7 @@ async fn a_reconnecting_client_receives_missed_events_and_then_live_ones() {
     drop(socket);
     t.ada.say(&thread, "missed 1").await;
     t.ada.say(&thread, "missed 2").await;
-    let mut socket = Socket::greet(&t.bo, json!({"since": cursor, "epoch": epoch})).await;
+    let mut socket = Socket::read_hello(&t.bo, json!({"since": cursor, "epoch": epoch})).await;
     assert_eq!(socket.ready["resumed"], true);
     assert!(socket.ready.get("resync").is_none_or(|r| r == false));
     let head = number(&socket.ready, "/seq");
@@ -105,7 +105,7 @@ async fn a_cursor_ahead_of_the_head_or_from_another_epoch_requires_a_reload() {
         json!({"since": head, "epoch": "another"}),
         json!({"since": 0, "epoch": "another"}),
     ] {
-        let mut socket = Socket::greet(&t.bo, fields.clone()).await;
+        let mut socket = Socket::read_hello(&t.bo, fields.clone()).await;
         assert_eq!(socket.ready["resync"], true, "{fields}");
         assert_eq!(socket.ready["resumed"], false, "{fields}");
         assert_eq!(
@@ -140,7 +140,7 @@ async fn at_the_head_nothing_is_replayed() {
     let t = team().await;
     t.ada.thread(&t.general, "Root").await;
     let head = number(&t.bo.get("/v1/snapshot").await.ok(), "/seq");
-    let mut socket = Socket::greet(&t.bo, json!({"since": head})).await;
+    let mut socket = Socket::read_hello(&t.bo, json!({"since": head})).await;
     assert_eq!(socket.ready["resumed"], true);
     assert_eq!(socket.next().await["type"], "live");
 }
@@ -227,7 +227,8 @@ async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
         let mut cursor = first;
         let mut reconnects = 0;
         loop {
-            let mut socket = Socket::greet(&cy, json!({"since": cursor, "epoch": epoch})).await;
+            let mut socket =
+                Socket::read_hello(&cy, json!({"since": cursor, "epoch": epoch})).await;
             assert_eq!(socket.ready["resumed"], true);
             reconnects += 1;
             // Each connection lives for a few frames, also amid the replay.

@@ -312,7 +312,7 @@ async fn a_key_requires_read_permission() {
         .get("/v1/search?q=plan")
         .await
         .refused(401);
-    let stranger = sign_up(
+    let anonymous = sign_up(
         &t.app.base,
         "Cy",
         Some(&text(
@@ -321,12 +321,12 @@ async fn a_key_requires_read_permission() {
         )),
     )
     .await;
-    assert_eq!(found(&stranger, "plan").await, ["the plan"]);
+    assert_eq!(found(&anonymous, "plan").await, ["the plan"]);
     t.ada
-        .delete(&format!("/v1/members/{}", stranger.id))
+        .delete(&format!("/v1/members/{}", anonymous.id))
         .await
         .is(204);
-    stranger
+    anonymous
         .in_workspace(&t.ada.workspace)
         .get("/v1/search?q=plan")
         .await
@@ -626,7 +626,7 @@ async fn a_search_in_one_thread_returns_its_messages_in_both_orders() {
         t.ada.say(&thread, &format!("plan {n}")).await;
     }
     let root = id(&t.ada.messages(&thread).await[0]);
-    let fork = t.ada.start_dive(&thread, &root, json!({})).await;
+    let fork = t.ada.start_fork(&thread, &root, json!({})).await;
     t.ada.say_in(&id(&fork), "a plan in a deep dive").await;
     let in_order = async |order: &str| -> Vec<String> {
         let (mut seen, mut cursor) = (Vec::new(), String::new());

@@ -8,7 +8,8 @@ use openvibe::config::Config;
 use serde_json::json;
 
 use crate::support::{
-    Answer, ModelServer, PASSWORD, Place, TestProcess, sign_up, team, team_with, text, visitor,
+    Answer, ModelServer, PASSWORD, TestDatabase, TestProcess, sign_up, team, team_with, text,
+    visitor,
 };
 
 #[tokio::test]
@@ -111,7 +112,7 @@ const SECRETS: [&str; 5] = [
 
 #[tokio::test]
 async fn no_secret_appears_in_logs_responses_or_events() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let settings = [
         ("MODEL_API_KEY", SECRETS[0]),
         ("METRICS_TOKEN", SECRETS[1]),

@@ -216,7 +216,7 @@ async fn dive_objects_match_the_snapshot() {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&t
         .ada
-        .start_dive(&thread, &root, json!({"description": "Which day?"}))
+        .start_fork(&thread, &root, json!({"description": "Which day?"}))
         .await);
     let reply = t.bo.ask_in(&fork, "Monday suits all.").await;
     t.bo.completed(&reply).await;
@@ -265,11 +265,11 @@ async fn dive_errors_match_the_snapshot() {
     let none = format!("/v1/forks/{}/resolution", dive.fork);
     let sibling = id(&t
         .ada
-        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .start_fork(&dive.thread, &dive.root, json!({"agent_id": null}))
         .await);
     let elsewhere = t.ada.tell_in(&sibling, "There").await;
     let mut replies = vec![
-        t.ada.try_dive(&dive.thread, &elsewhere, json!({})).await,
+        t.ada.try_fork(&dive.thread, &elsewhere, json!({})).await,
         t.ada
             .get(&format!("/v1/forks/{}", unknown_id("fork")))
             .await,
@@ -308,9 +308,9 @@ async fn dive_errors_match_the_snapshot() {
     t.ada.abandon(&dive.fork).await;
     replies.push(t.ada.try_say_in(&dive.fork, "x").await);
     for _ in 0..6 {
-        t.ada.start_dive(&dive.thread, &dive.root, json!({})).await;
+        t.ada.start_fork(&dive.thread, &dive.root, json!({})).await;
     }
-    replies.push(t.ada.try_dive(&dive.thread, &dive.root, json!({})).await);
+    replies.push(t.ada.try_fork(&dive.thread, &dive.root, json!({})).await);
     let mut names = Names::default();
     let errors: Vec<Value> = replies
         .iter()

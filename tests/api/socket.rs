@@ -10,7 +10,7 @@ async fn a_hello_receives_ready_and_live() {
     let t = team().await;
     t.ada.thread(&t.general, "Root").await;
     let snapshot = t.bo.get("/v1/snapshot").await.ok();
-    let mut socket = Socket::greet(&t.bo, json!({})).await;
+    let mut socket = Socket::read_hello(&t.bo, json!({})).await;
     let ready = socket.ready.clone();
     assert_eq!(ready["protocol"], 1);
     assert!(ready["session_id"].is_string());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::{
-    Answer, ModelServer, Person, Place, Team, TestProcess, id, list, number, sign_up, team,
+    Answer, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up, team,
     team_with, text, unknown_id,
 };
 
@@ -170,7 +170,7 @@ async fn an_invalid_usage_query_is_rejected() {
 }
 
 /// Takes the newest migrations back, as if the program had not known them.
-async fn forget_usage(place: &Place) {
+async fn forget_usage(place: &TestDatabase) {
     let sql = [
         "drop table usage",
         "delete from _sqlx_migrations where version = 20261120190000",
@@ -198,7 +198,7 @@ async fn forget_usage(place: &Place) {
 
 #[tokio::test]
 async fn usage_from_before_aggregation_is_counted() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let made = ada

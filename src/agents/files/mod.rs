@@ -25,9 +25,9 @@ mod shared;
 mod write;
 
 pub use path::FilePath;
-pub(in crate::agents) use shared::standing_orders;
+pub(in crate::agents) use shared::instruction_files;
 pub use shared::{delete_shared, list_shared, read_shared, write_shared};
-pub(in crate::agents) use write::plant;
+pub(in crate::agents) use write::seed;
 pub use write::{delete, write};
 
 /// Maximum number of file rows per agent.

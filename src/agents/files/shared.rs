@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The AGENTS.md and TOOLS.md that apply to an agent, in this order.
-pub(in crate::agents) async fn standing_orders(
+pub(in crate::agents) async fn instruction_files(
     c: &mut Conn,
     workspace: WorkspaceId,
     agent: Option<crate::ids::AgentId>,

@@ -170,7 +170,7 @@ pub(super) async fn write_row(
 }
 
 /// Inserts the files that a new agent starts with.
-pub(in crate::agents) async fn plant(
+pub(in crate::agents) async fn seed(
     c: &mut Conn,
     actor: &Actor<'_>,
     agent: &Agent,

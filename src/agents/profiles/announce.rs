@@ -9,7 +9,7 @@ use crate::{
     ids::{UserId, WorkspaceId},
     realtime::{
         Audience, NewEvent,
-        log::{self, Only},
+        log::{self, Recipients},
     },
 };
 
@@ -35,10 +35,10 @@ impl People {
     }
 
     /// Members who can see an agent with these lists; `None` means everyone.
-    fn seeing(&self, access: Option<&AccessControl>) -> Option<Only> {
+    fn seeing(&self, access: Option<&AccessControl>) -> Option<Recipients> {
         let access = access?;
         let sees = |(user, role): &&(UserId, Role)| access.permits(*user, *role);
-        Some(Only {
+        Some(Recipients {
             users: self.0.iter().filter(sees).map(|(user, _)| *user).collect(),
             managers: true,
         })
@@ -49,14 +49,14 @@ impl People {
         &self,
         before: Option<&AccessControl>,
         after: Option<&AccessControl>,
-    ) -> Option<Only> {
+    ) -> Option<Recipients> {
         let lost = |(user, role): &&(UserId, Role)| {
             *role != Role::Admin
                 && parts::permits(before, *user, *role)
                 && !parts::permits(after, *user, *role)
         };
         let users: Vec<UserId> = self.0.iter().filter(lost).map(|(user, _)| *user).collect();
-        (!users.is_empty()).then_some(Only {
+        (!users.is_empty()).then_some(Recipients {
             users,
             managers: false,
         })
@@ -100,7 +100,7 @@ async fn append(
     c: &mut Conn,
     kind: &'static str,
     agent: &Agent,
-    only: Option<Only>,
+    only: Option<Recipients>,
 ) -> Result<(), DbError> {
     let seq = log::reserve(c, agent.workspace_id, 1).await?;
     let event = NewEvent::new(seq, kind, Audience::Workspace, &AgentEvent { agent })?;

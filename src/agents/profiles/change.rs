@@ -10,7 +10,7 @@ use super::{
     form::{check, check_names},
     identity,
     parts::permits,
-    store::{Wanted, insert_agent, store},
+    store::{ProfileWrite, insert_agent, store},
     versions,
 };
 use crate::agents::AgentError;
@@ -55,12 +55,12 @@ async fn insert_new(
 ) -> Result<Agent, AgentError> {
     let status = parts.status.unwrap_or(SettableStatus::Active);
     let mut profile = parts.profile;
-    identity::settle(None, &mut profile);
+    identity::reconcile(None, &mut profile);
     // The display name may come from the identity text.
     check(&profile)?;
     see_base(c, actor, &profile, None).await?;
     check_own_access(c, actor, &profile, None).await?;
-    lend_avatar(c, actor, &profile, None).await?;
+    share_avatar(c, actor, &profile, None).await?;
     let first = FirstVersion {
         name: parts.name,
         status: status.as_str(),
@@ -82,7 +82,7 @@ async fn insert_new(
 }
 
 /// Makes a picture visible to everyone in the workspace.
-async fn lend_avatar(
+async fn share_avatar(
     c: &mut Conn,
     actor: &Actor<'_>,
     profile: &Profile,
@@ -91,7 +91,7 @@ async fn lend_avatar(
     let picture = |profile: &Profile| profile.avatar.as_ref().and_then(|avatar| avatar.file_id);
     match picture(profile) {
         Some(file) if before.and_then(picture) != Some(file) => {
-            Ok(files::lend_avatar(c, actor, file).await?)
+            Ok(files::share_avatar(c, actor, file).await?)
         }
         _ => Ok(()),
     }
@@ -136,8 +136,8 @@ pub async fn patch_agent(
         role,
         ..form.into_parts()?
     };
-    let settled_by = Some(&row.profile.0);
-    Box::pin(apply(c, actor, &row, parts, settled_by, expected)).await
+    let previous = Some(&row.profile.0);
+    Box::pin(apply(c, actor, &row, parts, previous, expected)).await
 }
 
 /// Replaces an agent: omitted fields are reset to their defaults, except for the status.
@@ -168,7 +168,7 @@ async fn check_default(
     c: &mut Conn,
     actor: &Actor<'_>,
     row: &Row,
-    wanted: &Wanted<'_>,
+    wanted: &ProfileWrite<'_>,
 ) -> Result<(), AgentError> {
     if actor.scopes.has(Scope::AgentsAdmin) {
         return Ok(());
@@ -250,14 +250,14 @@ async fn check_own_access(
     Err(AgentError::LocksYouOut)
 }
 
-/// `settled_by` is the profile used to detect whether the identity text or the fields have changed; `None` for an
+/// `previous` is the profile used to detect whether the identity text or the fields have changed; `None` for an
 /// entirely new profile.
 async fn apply(
     c: &mut Conn,
     actor: &Actor<'_>,
     row: &Row,
     parts: Parts,
-    settled_by: Option<&Profile>,
+    previous: Option<&Profile>,
     expected: Option<i64>,
 ) -> Result<Agent, AgentError> {
     let status = match parts.status {
@@ -297,12 +297,12 @@ async fn apply(
     {
         profile.max_output_tokens = None;
     }
-    identity::settle(settled_by, &mut profile);
+    identity::reconcile(previous, &mut profile);
     check(&profile)?;
     check_names(c, actor.workspace, &profile, Some(before)).await?;
     see_base(c, actor, &profile, before.base_profile_id).await?;
-    lend_avatar(c, actor, &profile, Some(before)).await?;
-    let wanted = Wanted {
+    share_avatar(c, actor, &profile, Some(before)).await?;
+    let wanted = ProfileWrite {
         name: &parts.name,
         status,
         mentionable: parts.mentionable,
@@ -483,7 +483,7 @@ pub async fn rollback_agent(
     let Json(profile) = old.profile;
     check_names(c, actor.workspace, &profile, Some(&row.profile.0)).await?;
     see_base(c, actor, &profile, row.profile.0.base_profile_id).await?;
-    let wanted = Wanted {
+    let wanted = ProfileWrite {
         name: &row.name,
         status: stored_status(&row.status),
         mentionable: old.mentionable.unwrap_or(row.mentionable),

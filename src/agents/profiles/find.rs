@@ -23,16 +23,16 @@ pub struct Resolved {
 
 /// An agent that can be invoked, with the version that an unbound mention uses.
 #[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Askable {
+pub struct InvocableAgent {
     pub id: AgentId,
     pub version: i64,
     access: Option<Json<AccessControl>>,
 }
 
-impl Askable {
+impl InvocableAgent {
     /// Returns true if the actor can invoke the agent. An agent that the actor cannot invoke is treated as absent.
-    pub fn is_for(&self, actor: &Actor<'_>) -> bool {
-        parts::may_use(self.access.as_ref().map(|access| &access.0), actor)
+    pub fn can_be_invoked_by(&self, actor: &Actor<'_>) -> bool {
+        parts::can_invoke(self.access.as_ref().map(|access| &access.0), actor)
     }
 }
 
@@ -41,7 +41,7 @@ impl Askable {
 pub enum HandleOwner {
     Person(UserId),
     /// Only an agent that can be invoked: active, mentionable, and not a system agent.
-    Agent(Askable),
+    Agent(InvocableAgent),
 }
 
 /// Returns `None` if the handle is unused or belongs to an agent that cannot be invoked.
@@ -52,7 +52,7 @@ pub async fn find_by_handle(
 ) -> Result<Option<HandleOwner>, DbError> {
     let row: Option<HandleRow> = c
         .q("select h.owner_type, h.owner_id, a.version, a.access, \
-            coalesce(a.status = 'active' and a.mentionable and not a.is_system, FALSE) as askable \
+            coalesce(a.status = 'active' and a.mentionable and not a.is_system, FALSE) as invocable \
             from handles h left join agents a on h.owner_type = 'agent' and a.id = h.owner_id \
             where h.workspace_id = $1 and h.handle = $2")
         .bind(workspace)
@@ -62,7 +62,7 @@ pub async fn find_by_handle(
     Ok(
         row.and_then(|row| match (row.owner_type.as_str(), row.version) {
             ("user", _) => Some(HandleOwner::Person(UserId(row.owner_id))),
-            (_, Some(version)) if row.askable => Some(HandleOwner::Agent(Askable {
+            (_, Some(version)) if row.invocable => Some(HandleOwner::Agent(InvocableAgent {
                 id: AgentId(row.owner_id),
                 version,
                 access: row.access,
@@ -78,23 +78,23 @@ struct HandleRow {
     owner_id: Uuid,
     version: Option<i64>,
     access: Option<Json<AccessControl>>,
-    askable: bool,
+    invocable: bool,
 }
 
 /// Finds an agent by ID that the actor can bind to a conversation. Returns `None` if it is inactive, archived, in
 /// another workspace, or not available to the actor.
-pub async fn find_askable(
+pub async fn find_invocable(
     c: &mut Conn,
     actor: &Actor<'_>,
     id: AgentId,
-) -> Result<Option<Askable>, DbError> {
-    let found: Option<Askable> = c
+) -> Result<Option<InvocableAgent>, DbError> {
+    let found: Option<InvocableAgent> = c
         .q("select id, version, access from agents where workspace_id = $1 and id = $2 and status = 'active' and not is_system")
         .bind(actor.workspace)
         .bind(id)
         .opt()
         .await?;
-    Ok(found.filter(|agent| agent.is_for(actor)))
+    Ok(found.filter(|agent| agent.can_be_invoked_by(actor)))
 }
 
 /// Finds an agent by ID that is inactive and that the actor could use if it were active.
@@ -102,14 +102,14 @@ pub async fn find_turned_off(
     c: &mut Conn,
     actor: &Actor<'_>,
     id: AgentId,
-) -> Result<Option<Askable>, DbError> {
-    let found: Option<Askable> = c
+) -> Result<Option<InvocableAgent>, DbError> {
+    let found: Option<InvocableAgent> = c
         .q("select id, version, access from agents where workspace_id = $1 and id = $2 and status = 'inactive' and not is_system")
         .bind(actor.workspace)
         .bind(id)
         .opt()
         .await?;
-    Ok(found.filter(|agent| agent.is_for(actor)))
+    Ok(found.filter(|agent| agent.can_be_invoked_by(actor)))
 }
 
 /// Finds an agent that the actor can use by ID, by name, or the default one as `main`. Returns `None` if it is
@@ -118,17 +118,17 @@ pub async fn find_usable(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
-) -> Result<Option<Askable>, DbError> {
+) -> Result<Option<InvocableAgent>, DbError> {
     if reference == "main" {
         let found = find_default(c, actor.workspace).await?;
-        return Ok(found.filter(|agent| agent.is_for(actor)));
+        return Ok(found.filter(|agent| agent.can_be_invoked_by(actor)));
     }
     if let Ok(id) = reference.parse() {
-        return find_askable(c, actor, id).await;
+        return find_invocable(c, actor, id).await;
     }
     let named = find_by_handle(c, actor.workspace, reference).await?;
     Ok(match named {
-        Some(HandleOwner::Agent(agent)) if agent.is_for(actor) => Some(agent),
+        Some(HandleOwner::Agent(agent)) if agent.can_be_invoked_by(actor) => Some(agent),
         _ => None,
     })
 }
@@ -137,7 +137,7 @@ pub async fn find_usable(
 pub async fn find_default(
     c: &mut Conn,
     workspace: WorkspaceId,
-) -> Result<Option<Askable>, DbError> {
+) -> Result<Option<InvocableAgent>, DbError> {
     c.q("select a.id, a.version, a.access from workspaces w join agents a on a.id = w.default_agent_id where w.id = $1 and a.status = 'active'")
         .bind(workspace)
         .opt()
@@ -176,7 +176,7 @@ pub async fn is_hidden(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<b
 }
 
 /// Returns true if the agent exists but its access lists exclude the actor.
-pub async fn is_barred(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
+pub async fn cannot_invoke(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let lists = find_lists(c, id).await?;
     Ok(lists.is_some_and(|lists| !parts::permits(lists.as_ref(), actor.user, actor.role)))
 }

@@ -11,7 +11,7 @@ use utoipa::openapi::{
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Row, Sentiment, Tool,
-    Trust, tools::Unread,
+    Trust, tools::IgnoredField,
 };
 use crate::agents::AgentError;
 use crate::{
@@ -157,7 +157,7 @@ pub struct ServerFields {}
 
 impl<'de> Deserialize<'de> for ServerFields {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let rest: BTreeMap<String, Unread> = BTreeMap::deserialize(d)?;
+        let rest: BTreeMap<String, IgnoredField> = BTreeMap::deserialize(d)?;
         match rest
             .keys()
             .find(|key| !SERVER_FIELDS.contains(&key.as_str()))

@@ -56,7 +56,7 @@ fn with_value(text: &str, wanted: Field, value: &str) -> String {
 }
 
 /// Reconciles the text and the fields. The one that this change modifies wins; if it modifies both, the fields win.
-pub(super) fn settle(before: Option<&Profile>, profile: &mut Profile) {
+pub(super) fn reconcile(before: Option<&Profile>, profile: &mut Profile) {
     let Some(text) = profile.identity.clone() else {
         return;
     };
@@ -168,7 +168,7 @@ mod tests {
             "# Me\n- **Name:** Ops\n- Emoji: 🛠️\n- Creature: owl\n",
             None,
         );
-        settle(Some(&Profile::default()), &mut new);
+        reconcile(Some(&Profile::default()), &mut new);
         assert_eq!(new.display_name.as_deref(), Some("Ops"));
         assert_eq!(new.avatar.unwrap().emoji.as_deref(), Some("🛠️"));
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
             display_name: Some("Operations".to_owned()),
             ..old.clone()
         };
-        settle(Some(&old), &mut new);
+        reconcile(Some(&old), &mut new);
         assert_eq!(
             new.identity.as_deref(),
             Some("- Name: Operations\n- Vibe: calm")
@@ -195,7 +195,7 @@ mod tests {
     fn a_text_without_name_lines_is_unchanged() {
         let text = "Calm, exact; names things: plainly.";
         let mut new = profile(text, Some("Ops"));
-        settle(None, &mut new);
+        reconcile(None, &mut new);
         assert_eq!(new.identity.as_deref(), Some(text));
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::agents::AgentError;
 use crate::{
     auth::Actor,
-    db::{Conn, Json, Q},
+    db::{Conn, Json, Query},
     ids::AgentId,
     time::Timestamp,
 };
@@ -272,6 +272,6 @@ async fn page(
         .bind(low)
         .bind(high)
         .bind(limit);
-    let q = values.into_iter().fold(keyed, Q::bind);
+    let q = values.into_iter().fold(keyed, Query::bind);
     Ok(q.all().await?)
 }

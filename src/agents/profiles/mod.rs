@@ -59,9 +59,9 @@ pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
 pub use find::{
-    Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_turned_off,
-    find_usable, get_agent, get_by_reference, get_resolved, get_visible, is_active, is_barred,
-    is_hidden, is_visible, newest_version, shown_name,
+    HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
+    find_invocable, find_turned_off, find_usable, get_agent, get_by_reference, get_resolved,
+    get_visible, is_active, is_hidden, is_visible, newest_version, shown_name,
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
 pub(in crate::agents) use form::{check_names, parse_form};
@@ -70,7 +70,7 @@ pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
 pub use parts::{
     AccessControl, Agency, AgentRole, Avatar, Compaction, Memory, Prompting, Sentiment, Subject,
-    Trust, may_see, may_use,
+    Trust, can_invoke, may_see,
 };
 pub use refresh::{refresh_first, refresh_named, refresh_some};
 pub use remove::{Archived, archive_agent, delete_agent};

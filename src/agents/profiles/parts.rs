@@ -263,7 +263,7 @@ pub(super) fn permits(access: Option<&AccessControl>, user: UserId, role: Role) 
 }
 
 /// Returns true if the actor can use an agent with these lists.
-pub fn may_use(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
+pub fn can_invoke(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsUse) && permits(access, actor.user, actor.role)
 }
 

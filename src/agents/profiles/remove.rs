@@ -7,7 +7,7 @@ use super::{
     announce::announce,
     change::audit,
     find::get_visible_row,
-    store::{Wanted, store},
+    store::{ProfileWrite, store},
 };
 use crate::agents::AgentError;
 use crate::{
@@ -50,7 +50,7 @@ pub async fn archive_agent(
 ) -> Result<Archived, AgentError> {
     actor.require(Scope::AgentsDelete)?;
     let row = removable(c, actor, reference, expected).await?;
-    let wanted = Wanted {
+    let wanted = ProfileWrite {
         name: &row.name,
         status: "archived",
         mentionable: row.mentionable,

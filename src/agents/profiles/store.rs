@@ -77,7 +77,7 @@ pub async fn insert_agent(
 }
 
 /// The target state of an agent.
-pub(super) struct Wanted<'a> {
+pub(super) struct ProfileWrite<'a> {
     pub(super) name: &'a str,
     pub(super) status: &'static str,
     pub(super) mentionable: bool,
@@ -97,7 +97,7 @@ pub(super) async fn store(
     c: &mut Conn,
     by: UserId,
     row: &Row,
-    wanted: Wanted<'_>,
+    wanted: ProfileWrite<'_>,
 ) -> Result<Agent, AgentError> {
     let unchanged = wanted.summary.is_none()
         && wanted.name == row.name
@@ -287,7 +287,7 @@ pub(super) fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> 
 }
 
 /// Lists the changed fields.
-fn change_summary(row: &Row, wanted: &Wanted<'_>) -> String {
+fn change_summary(row: &Row, wanted: &ProfileWrite<'_>) -> String {
     let before = serde_json::to_value(&row.profile.0).unwrap_or_default();
     let after = serde_json::to_value(&wanted.profile).unwrap_or_default();
     let mut changed: Vec<String> = after

@@ -18,18 +18,18 @@ macro_rules! tools {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub registry_id: Option<String>,
             /// Set by the server; ignored in requests.
-            #[serde(default, skip_serializing_if = "Unread::always")]
+            #[serde(default, skip_serializing_if = "IgnoredField::always")]
             #[schema(value_type = Value)]
-            available: Unread,
+            available: IgnoredField,
         }
     )+};
 }
 
 /// Accepts any value and discards it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Unread;
+pub struct IgnoredField;
 
-impl Unread {
+impl IgnoredField {
     /// Always true: the field is never serialized.
     #[expect(
         clippy::trivially_copy_pass_by_ref,
@@ -40,7 +40,7 @@ impl Unread {
     }
 }
 
-impl<'de> Deserialize<'de> for Unread {
+impl<'de> Deserialize<'de> for IgnoredField {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         serde::de::IgnoredAny::deserialize(d).map(|_| Self)
     }

@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Named, St, tagged};
+use super::{AgentRef, St, tagged};
 use crate::{
     agents::files::{self, File, FilePath, FileSummary},
     auth::{Caller, Scope, WorkspaceCaller},
@@ -50,7 +50,7 @@ fn answer(file: &File) -> Response {
 #[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_files(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
 ) -> Result<Json<List<FileSummary>>, ApiError> {
     let mut c = state.db.scan(named.member.share()).await?;
     let actor = named.enter(&mut c).await?;
@@ -70,7 +70,7 @@ struct FileQuery {
     responses((status = 200, body = File)))]
 async fn get_file(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Path((_, path)): Path<(String, String)>,
     Query(query): Query<FileQuery>,
 ) -> Result<Response, ApiError> {
@@ -92,7 +92,7 @@ async fn get_file(
     request_body = FileForm, responses((status = 200, body = File)))]
 async fn put_file(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     _: FreeDiskSpace,
     Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
@@ -112,7 +112,7 @@ async fn put_file(
     params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
 async fn delete_file(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
 ) -> Result<StatusCode, ApiError> {

@@ -57,7 +57,7 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
 
 /// The agent that a route addresses by `{id}` (its ID, or `main`), and the caller in its workspace. Whether the
 /// caller can see it is checked when the agent is read.
-struct Named {
+struct AgentRef {
     member: WorkspaceCaller,
     reference: String,
 }
@@ -83,7 +83,7 @@ async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Resu
     }
 }
 
-impl Named {
+impl AgentRef {
     /// # Errors
     /// `NotFound` for an agent of another workspace or one that the caller cannot see; takes precedence over missing
     /// scopes.
@@ -112,7 +112,7 @@ impl Named {
     }
 }
 
-impl FromRequestParts<State> for Named {
+impl FromRequestParts<State> for AgentRef {
     type Rejection = ApiError;
 
     /// # Errors

@@ -11,7 +11,7 @@ use crate::{
     agents::retry::Failure,
     auth::{Scope, WorkspaceCaller},
     http::{ApiError, State, extract::Body},
-    model::{ChatRequest, CollectError, Limits, Role, Turn, collect},
+    model::{ChatMessage, ChatRequest, CollectError, Limits, Role, collect},
 };
 
 /// Time limit for the entire call.
@@ -82,7 +82,7 @@ async fn test_model(
         let request = ChatRequest {
             model: model.clone(),
             system: "This is a connection test.".to_owned(),
-            turns: vec![Turn::new(Role::User, "Reply with the one word: OK")],
+            turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
             ..ChatRequest::default()
         };
         let limits = Limits {

@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Named, St, answer, tagged};
+use super::{AgentRef, St, answer, tagged};
 use crate::{
     agents::{
         AgentError, policy,
@@ -187,7 +187,7 @@ struct ResolvedAgent {
 #[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
 async fn get_agent(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Query(query): Query<AgentQuery>,
 ) -> Result<Response, ApiError> {
     let mut c = state.db.read().await?;
@@ -223,7 +223,7 @@ async fn get_agent(
     request_body = NewAgent, responses((status = 200, body = Agent)))]
 async fn put_agent(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
     Body(form): Body<NewAgent>,
@@ -242,7 +242,7 @@ async fn put_agent(
     request_body = AgentPatch, responses((status = 200, body = Agent)))]
 async fn patch_agent(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
     Body(patch): Body<AgentPatch>,
@@ -269,7 +269,7 @@ struct DeleteQuery {
     params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
 async fn delete_agent(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Query(query): Query<DeleteQuery>,
     IfMatch(expected): IfMatch,
 ) -> Result<Json<Archived>, ApiError> {
@@ -313,7 +313,7 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
     request_body = CopyForm, responses((status = 201, body = Agent)))]
 async fn duplicate_agent(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     _: FreeDiskSpace,
     Body(form): Body<CopyForm>,
 ) -> Result<Response, ApiError> {
@@ -327,7 +327,10 @@ async fn duplicate_agent(
 
 /// Make an agent the workspace's default
 #[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Agent)))]
-async fn make_default(axum::extract::State(state): St, named: Named) -> Result<Response, ApiError> {
+async fn make_default(
+    axum::extract::State(state): St,
+    named: AgentRef,
+) -> Result<Response, ApiError> {
     let agent = named
         .write(&state.db, async move |c, actor, reference| {
             profiles::make_default(c, actor, reference).await
@@ -340,7 +343,7 @@ async fn make_default(axum::extract::State(state): St, named: Named) -> Result<R
 #[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Export)))]
 async fn export_agent(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
 ) -> Result<Json<Export>, ApiError> {
     let mut c = state.db.scan(named.member.share()).await?;
     let actor = named.enter(&mut c).await?;

@@ -24,7 +24,7 @@ use crate::{
         unsent::ReadOnly,
     },
     ids::{AgentId, ThreadId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
 };
 
 /// Methods that change nothing.
@@ -238,10 +238,10 @@ impl Rpc {
         };
         let mut c = self.state.db.read().await?;
         let found = access::thread(&mut c, &self.member.caller, thread).await?;
-        if found.place.actor.workspace != self.member.workspace {
+        if found.channel_access.actor.workspace != self.member.workspace {
             return Err(crate::chat::ChatError::ThreadNotFound.into());
         }
-        let bound = bindings::find_binding(&mut c, Spot::Thread(thread)).await?;
+        let bound = bindings::find_binding(&mut c, Conversation::Thread(thread)).await?;
         Ok(bound.map_or_else(|| "main".to_owned(), |bound| bound.agent.to_string()))
     }
 

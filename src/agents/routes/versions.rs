@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Named, St, answer};
+use super::{AgentRef, St, answer};
 use crate::{
     agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
     auth::Scope,
@@ -39,7 +39,7 @@ struct VersionsQuery {
     responses((status = 200, body = List<VersionSummary>)))]
 async fn list_versions(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Query(query): Query<VersionsQuery>,
 ) -> Result<Json<List<VersionSummary>>, ApiError> {
     let limit = parse_limit(query.limit.as_deref(), 20)?;
@@ -75,7 +75,7 @@ async fn list_versions(
     responses((status = 200, body = AgentVersion)))]
 async fn get_version(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Path((_, version)): Path<(String, i64)>,
 ) -> Result<Json<AgentVersion>, ApiError> {
     let mut c = state.db.read().await?;
@@ -99,7 +99,7 @@ struct DiffQuery {
     params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
 async fn diff_versions(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     Path((_, version)): Path<(String, i64)>,
     Query(query): Query<DiffQuery>,
 ) -> Result<Json<AgentDiff>, ApiError> {
@@ -125,7 +125,7 @@ struct RollbackForm {
     request_body = RollbackForm, responses((status = 200, body = Agent)))]
 async fn roll_back(
     axum::extract::State(state): St,
-    named: Named,
+    named: AgentRef,
     _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
     Body(form): Body<RollbackForm>,

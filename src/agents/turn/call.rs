@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-use super::{Turns, reply::Reply};
+use super::{ReplyHandler, reply::Reply};
 
 /// A summary should have at most `SUMMARY_TOKENS_MAX` tokens; only the beginning of a much longer one is kept.
 const SUMMARY_BYTES_MAX: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub(super) struct Failed {
     pub(super) text: String,
 }
 
-impl Turns {
+impl ReplyHandler {
     /// Returns the utility model and its request for a summary that makes room for `model`; `None` if it would not
     /// change anything.
     pub(super) async fn summary_plan(
@@ -130,7 +130,7 @@ impl Turns {
             let (parent, lease) = (task.clone(), *lease);
             self.db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::hold(c, &lease).await?;
+                    queue::lock_lease(c, &lease).await?;
                     Ok::<_, LeaseLost>(queue::record(c, &parent, &lease, &done).await?)
                 })
                 .await?;
@@ -178,7 +178,7 @@ impl Turns {
         failpoint!("turn_call");
         let (stored, held) = (manifest.clone(), *lease);
         let save = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
-            queue::hold(c, &held).await?;
+            queue::lock_lease(c, &held).await?;
             let (workspace, task) = (held.workspace, held.task);
             Ok::<_, LeaseLost>(manifest::save(c, workspace, task, &stored, &record).await?)
         });

@@ -47,7 +47,7 @@ use call::{Answer, Failed};
 const RETRY_CHAIN_MAX: usize = 20;
 
 #[derive(Clone)]
-pub struct Turns {
+pub struct ReplyHandler {
     pub db: Db,
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
@@ -59,7 +59,7 @@ pub struct Turns {
     pub tracker: TaskTracker,
 }
 
-impl Handler for Turns {
+impl Handler for ReplyHandler {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
         async move {
             let (workspace, id) = (lease.workspace, lease.task);
@@ -75,12 +75,12 @@ impl Handler for Turns {
         .boxed()
     }
 
-    fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+    fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
         self.fail(lease, FailCode::WorkerLost, None).boxed()
     }
 }
 
-impl Turns {
+impl ReplyHandler {
     async fn reply(
         &self,
         mut task: Task,
@@ -89,7 +89,7 @@ impl Turns {
     ) -> Result<(), Abort> {
         let mut c = self.db.snapshot().await?;
         let agent =
-            profiles::get_resolved(&mut c, lease.seat.agent, lease.seat.agent_version).await?;
+            profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         let loaded = context::load(&mut c, &task, &agent).await?;
         drop(c);
@@ -99,7 +99,7 @@ impl Turns {
             let (id, audience) = (task.id, lease.audience);
             self.db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::hold(c, &lease).await?;
+                    queue::lock_lease(c, &lease).await?;
                     queue::cancel(c, id, audience).await?;
                     Ok::<_, LeaseLost>(())
                 })
@@ -161,10 +161,10 @@ impl Turns {
                 Step::Wait {
                     delay,
                     reason,
-                    keeps_place,
+                    keeps_slot,
                 } => {
                     return self
-                        .wait(lease, counts, failed, delay, reason, keeps_place)
+                        .wait(lease, counts, failed, delay, reason, keeps_slot)
                         .await;
                 }
                 Step::Shrink | Step::Summarise => {
@@ -174,8 +174,8 @@ impl Turns {
                     task.attempt = self
                         .db
                         .write(lease.workspace.0, async move |c: &mut Conn| {
-                            let held = queue::hold(c, &lease).await?;
-                            keep_text(c, &held, &failed.text).await?;
+                            let held = queue::lock_lease(c, &lease).await?;
+                            save_partial_reply(c, &held, &failed.text).await?;
                             manifest::end_attempt(
                                 c,
                                 lease.task,
@@ -221,7 +221,7 @@ impl Turns {
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                let task = queue::hold(c, &lease).await?;
+                let task = queue::lock_lease(c, &lease).await?;
                 let Some(reply) = task.reply_message_id else {
                     return Err(LeaseLost::Gone);
                 };
@@ -248,7 +248,7 @@ impl Turns {
                     },
                 )
                 .await?;
-                clear_away(c, retry_of, lease).await?;
+                remove_superseded(c, retry_of, lease).await?;
                 Ok(())
             })
             .await?;
@@ -268,7 +268,7 @@ impl Turns {
         failed: Failed,
         delay: Duration,
         reason: WaitReason,
-        keeps_place: bool,
+        keeps_slot: bool,
     ) -> Result<(), Abort> {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let retry_at = now() + delay;
@@ -278,8 +278,8 @@ impl Turns {
         failpoint!("turn_wait");
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                let task = queue::hold(c, &lease).await?;
-                keep_text(c, &task, &failed.text).await?;
+                let task = queue::lock_lease(c, &lease).await?;
+                save_partial_reply(c, &task, &failed.text).await?;
                 manifest::end_attempt(
                     c,
                     lease.task,
@@ -289,7 +289,7 @@ impl Turns {
                     now(),
                 )
                 .await?;
-                queue::put_back(c, &lease, stored.clone(), retry_at, reason, keeps_place).await?;
+                queue::requeue(c, &lease, stored.clone(), retry_at, reason, keeps_slot).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;
@@ -324,11 +324,11 @@ impl Turns {
         failpoint!("turn_fail");
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                let task = queue::hold(c, &lease).await?;
+                let task = queue::lock_lease(c, &lease).await?;
                 if let Some(reply) = task.reply_message_id {
                     remove::interrupt_reply(c, reply, text.as_ref(), lease.audience).await?;
                 }
-                let name = profiles::shown_name(c, lease.seat.agent).await?;
+                let name = profiles::shown_name(c, lease.target.agent).await?;
                 let message = match wait {
                     Some(wait) => wait_notice(&name, wait, failed_at),
                     None => notice_text(&name, code),
@@ -361,7 +361,7 @@ impl Turns {
 }
 
 /// Saves the partial reply of an attempt, in case no later attempt gets as far.
-async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError> {
+async fn save_partial_reply(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError> {
     match task.reply_message_id.filter(|_| !text.is_empty()) {
         Some(reply) => messages::checkpoint_reply(c, reply, text).await,
         None => Ok(()),
@@ -369,7 +369,11 @@ async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError>
 }
 
 /// Turns the leftovers of retried tasks (partial replies and notices) into tombstones.
-async fn clear_away(c: &mut Conn, retry_of: Option<TaskId>, lease: Lease) -> Result<(), DbError> {
+async fn remove_superseded(
+    c: &mut Conn,
+    retry_of: Option<TaskId>,
+    lease: Lease,
+) -> Result<(), DbError> {
     let mut next = retry_of;
     for _ in 0..RETRY_CHAIN_MAX {
         let Some(id) = next else { break };
@@ -378,7 +382,7 @@ async fn clear_away(c: &mut Conn, retry_of: Option<TaskId>, lease: Lease) -> Res
             if let Some(message) = messages::find_message(c, left).await?
                 && message.deleted_at.is_none()
             {
-                remove::bury(c, &message, lease.audience).await?;
+                remove::tombstone(c, &message, lease.audience).await?;
             }
         }
         next = before;

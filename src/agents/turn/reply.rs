@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-use super::Turns;
+use super::ReplyHandler;
 
 /// Minimum interval between deltas of a task.
 const DELTA_EVERY: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ impl Drop for Saving {
 
 /// A streaming reply.
 pub(super) struct Reply<'a> {
-    turns: &'a Turns,
+    turns: &'a ReplyHandler,
     task: &'a Task,
     lease: Lease,
     agent: &'a Resolved,
@@ -65,7 +65,12 @@ pub(super) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(turns: &'a Turns, task: &'a Task, lease: Lease, agent: &'a Resolved) -> Self {
+    pub(super) fn new(
+        turns: &'a ReplyHandler,
+        task: &'a Task,
+        lease: Lease,
+        agent: &'a Resolved,
+    ) -> Self {
         Self {
             turns,
             task,
@@ -129,7 +134,7 @@ impl<'a> Reply<'a> {
             hub.open_stream(
                 workspace,
                 id,
-                self.lease.seat.place(),
+                self.lease.target.conversation(),
                 message,
                 self.task.attempt,
             );
@@ -160,7 +165,7 @@ impl<'a> Reply<'a> {
             .turns
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                let task = queue::hold(c, &lease).await?;
+                let task = queue::lock_lease(c, &lease).await?;
                 if let Some(reply) = task.reply_message_id {
                     return Ok::<_, LeaseLost>(reply);
                 }
@@ -169,8 +174,8 @@ impl<'a> Reply<'a> {
                 let new = post::NewMessage {
                     id,
                     workspace: task.workspace_id,
-                    channel: lease.seat.channel,
-                    thread: lease.seat.thread,
+                    channel: lease.target.channel,
+                    thread: lease.target.thread,
                     fork: task.fork_id,
                     parent: task.trigger_message_id,
                     author_type: "agent",
@@ -191,7 +196,7 @@ impl<'a> Reply<'a> {
                 };
                 let message = post::insert_message(c, seq, &new, lease.audience).await?;
                 queue::set_reply(c, task.id, id).await?;
-                forks::note_said(c, &message, lease.audience).await?;
+                forks::on_message_posted(c, &message, lease.audience).await?;
                 Ok(id)
             })
             .await?;
@@ -220,7 +225,7 @@ impl<'a> Reply<'a> {
             failpoint!("turn_save");
             let saved = db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
-                    let task = queue::hold(c, &lease).await?;
+                    let task = queue::lock_lease(c, &lease).await?;
                     if let Some(reply) = task.reply_message_id {
                         messages::checkpoint_reply(c, reply, &text).await?;
                     }

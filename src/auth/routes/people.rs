@@ -76,12 +76,12 @@ struct MemberPatch {
     responses((status = 200, body = Member)))]
 async fn update_member(
     axum::extract::State(state): St,
-    asker: WorkspaceCaller,
+    caller: WorkspaceCaller,
     Path(user): Path<UserId>,
     Body(patch): Body<MemberPatch>,
 ) -> Result<Json<Member>, ApiError> {
     let role_changes = patch.role.is_some();
-    let member = asker
+    let member = caller
         .write(&state.db, async move |c, actor| {
             members::update(c, actor, user, patch.role, patch.handle.as_deref()).await
         })
@@ -98,10 +98,10 @@ async fn update_member(
 #[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), responses((status = 204)))]
 async fn remove_member(
     axum::extract::State(state): St,
-    asker: WorkspaceCaller,
+    caller: WorkspaceCaller,
     Path(user): Path<UserId>,
 ) -> Result<StatusCode, ApiError> {
-    asker
+    caller
         .write(&state.db, async move |c, actor| {
             members::remove(c, actor, user).await
         })

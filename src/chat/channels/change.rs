@@ -12,7 +12,7 @@ use crate::{
     auth::{self, Actor, Caller, Scope},
     db::{Conn, now},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
-    realtime::{Access, Audience, NewEvent, log},
+    realtime::{Audience, MembershipChange, NewEvent, log},
 };
 
 /// Input for a new channel.
@@ -75,7 +75,7 @@ async fn announce(
     c: &mut Conn,
     channel: &Channel,
     kind: &'static str,
-    access: Option<Access>,
+    access: Option<MembershipChange>,
 ) -> Result<(), ChatError> {
     let seq = log::reserve(c, channel.workspace_id, 1).await?;
     let mut event = NewEvent::new(seq, kind, audience(channel), &ChannelData { channel })?;
@@ -108,7 +108,7 @@ pub async fn create(
         .await?
         .ok_or_else(|| ChatError::NameTaken(name.to_owned()))?;
     let channel = get_channel(c, id).await?;
-    let access = private.then(|| Access::Granted {
+    let access = private.then(|| MembershipChange::Granted {
         channel: id,
         users: vec![actor.user],
     });
@@ -147,7 +147,7 @@ pub async fn open_direct(
     }
     if let Some(id) = agent {
         actor.require(Scope::AgentsUse)?;
-        if profiles::find_askable(c, actor, id).await?.is_none() {
+        if profiles::find_invocable(c, actor, id).await?.is_none() {
             return Err(ChatError::NoSuchAgent(id.to_string()));
         }
     }
@@ -182,7 +182,7 @@ pub async fn open_direct(
         c,
         &channel,
         "channel.created",
-        Some(Access::Granted {
+        Some(MembershipChange::Granted {
             channel: id,
             users: members,
         }),

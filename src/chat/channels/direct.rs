@@ -50,23 +50,23 @@ pub async fn restore_direct_channels(
 /// `MemberLeft` if everyone else has left the workspace.
 pub(in crate::chat) async fn check_has_reader(
     c: &mut Conn,
-    place: &ChannelAccess<'_>,
+    channel_access: &ChannelAccess<'_>,
 ) -> Result<(), ChatError> {
-    if place.kind != "direct" {
+    if channel_access.kind != "direct" {
         return Ok(());
     }
     let reader: Option<(UserId,)> = c
         .q("select user_id from channel_members where channel_id = $1 and user_id <> $2 limit 1")
-        .bind(place.channel)
-        .bind(place.actor.user)
+        .bind(channel_access.channel)
+        .bind(channel_access.actor.user)
         .opt()
         .await?;
     if reader.is_some() {
         return Ok(());
     }
-    let channel = get_channel(c, place.channel).await?;
+    let channel = get_channel(c, channel_access.channel).await?;
     let mut others = channel.member_ids.unwrap_or_default();
-    others.retain(|user| *user != place.actor.user);
+    others.retain(|user| *user != channel_access.actor.user);
     if others.is_empty() || channel.agent_id.is_some() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::{
     auth::{self, Caller, Member, Scope},
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
-    realtime::{Access, NewEvent, log},
+    realtime::{MembershipChange, NewEvent, log},
 };
 
 /// Returns false if the person is already a member.
@@ -56,7 +56,7 @@ pub async fn join(
     )?
     .also_to(user);
     if channel.kind != "public" {
-        event = event.changing(Access::Granted {
+        event = event.changing(MembershipChange::Granted {
             channel: id,
             users: vec![user],
         });
@@ -99,7 +99,7 @@ async fn part(
     )?
     .also_to(user);
     if channel.kind != "public" {
-        event = event.changing(Access::Revoked { channel: id, user });
+        event = event.changing(MembershipChange::Revoked { channel: id, user });
     }
     Ok(log::append(c, workspace, event).await?)
 }

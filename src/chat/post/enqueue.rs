@@ -1,6 +1,6 @@
 //! Enqueues tasks and retries failed ones.
 
-use super::{NoticePlace, insert_notice};
+use super::{NoticeTarget, insert_notice};
 use crate::{
     agents::{
         profiles,
@@ -35,8 +35,8 @@ pub async fn enqueue(
         return Ok(None);
     };
     queue::announce_as(c, seq, &task, audience).await?;
-    if let Some((error, place)) = full.zip(NoticePlace::of(&task)) {
-        let notice = insert_notice(c, place, audience, new.trigger, error.message).await?;
+    if let Some((error, target)) = full.zip(NoticeTarget::of(&task)) {
+        let notice = insert_notice(c, target, audience, new.trigger, error.message).await?;
         queue::set_notice(c, task.id, notice.id).await?;
     }
     Ok(Some(task))
@@ -56,12 +56,12 @@ pub async fn retry_task(
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     // A task without a conversation came from the API: the API client repeats its request.
-    let seat = task.seat().ok_or(ChatError::NotRetryable)?;
-    let access = access::spot(c, caller, seat.place())
+    let target = task.target().ok_or(ChatError::NotRetryable)?;
+    let access = access::find_conversation(c, caller, target.conversation())
         .await
         .map_err(|_| ChatError::TaskNotFound)?
         .writing()?;
-    let actor = &access.place.actor;
+    let actor = &access.channel_access.actor;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let task = queue::find_task(c, id)
         .await?
@@ -72,8 +72,8 @@ pub async fn retry_task(
             .map_err(|_| ChatError::NotYoursToRetry)?;
     }
     actor.require(Scope::AgentsUse)?;
-    if profiles::is_barred(c, actor, seat.agent).await? {
-        return Err(ChatError::NoSuchAgent(seat.agent.to_string()));
+    if profiles::cannot_invoke(c, actor, target.agent).await? {
+        return Err(ChatError::NoSuchAgent(target.agent.to_string()));
     }
     if !matches!(task.status.as_str(), "failed" | "cancelled") {
         return Err(ChatError::NotRetryable);
@@ -89,26 +89,26 @@ pub async fn retry_task(
             "reply"
         }
     };
-    profiles::refresh_first(c, actor.workspace, seat.agent).await?;
+    profiles::refresh_first(c, actor.workspace, target.agent).await?;
     let new = NewTask {
         workspace: task.workspace_id,
         kind,
-        agent: seat.agent,
-        agent_version: profiles::newest_version(c, seat.agent)
+        agent: target.agent,
+        agent_version: profiles::newest_version(c, target.agent)
             .await?
             .ok_or(ChatError::NotRetryable)?,
-        channel: seat.channel,
-        thread: seat.thread,
-        fork: seat.fork,
+        channel: target.channel,
+        thread: target.thread,
+        fork: target.fork,
         trigger: task.trigger_message_id,
         requested_by: task.requested_by,
         retry_of: Some(task.id),
         prompt: task.input.0.prompt.clone(),
         options: task.input.0.options.clone(),
     };
-    let audience = access.place.audience();
-    let full = if queue::free_places(c, actor.workspace).await? <= 0 {
-        Some(queue_full(c, seat.agent).await?)
+    let audience = access.channel_access.audience();
+    let full = if queue::free_slots(c, actor.workspace).await? <= 0 {
+        Some(queue_full(c, target.agent).await?)
     } else {
         None
     };

@@ -13,7 +13,7 @@ use crate::{
     files::Attachment,
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{Audience, NewEvent, log},
-    tasks::{Lease, Seat, Task},
+    tasks::{Lease, Task, TaskTarget},
 };
 
 /// A message to insert under a sequence number from the event log.
@@ -110,7 +110,7 @@ pub async fn insert_message(
         audience,
         &MessageData { message: &message },
     )?
-    .in_place(message.thread_id, message.fork_id)
+    .in_conversation(message.thread_id, message.fork_id)
     .about(Some(message.id));
     log::append(c, new.workspace, event).await?;
     Ok(message)
@@ -118,7 +118,7 @@ pub async fn insert_message(
 
 /// Location and subject of a notice.
 #[derive(Debug, Clone, Copy)]
-pub struct NoticePlace {
+pub struct NoticeTarget {
     pub workspace: WorkspaceId,
     pub channel: ChannelId,
     pub thread: ThreadId,
@@ -127,45 +127,45 @@ pub struct NoticePlace {
     pub task: Option<TaskId>,
 }
 
-impl NoticePlace {
-    fn new(workspace: WorkspaceId, task: TaskId, seat: Seat) -> Self {
+impl NoticeTarget {
+    fn new(workspace: WorkspaceId, task: TaskId, target: TaskTarget) -> Self {
         Self {
             workspace,
-            channel: seat.channel,
-            thread: seat.thread,
-            fork: seat.fork,
-            agent: seat.agent,
+            channel: target.channel,
+            thread: target.thread,
+            fork: target.fork,
+            agent: target.agent,
             task: Some(task),
         }
     }
 
     /// Location of notices about a task; `None` if the task has no conversation.
     pub(super) fn of(task: &Task) -> Option<Self> {
-        Some(Self::new(task.workspace_id, task.id, task.seat()?))
+        Some(Self::new(task.workspace_id, task.id, task.target()?))
     }
 }
 
-impl From<&Lease> for NoticePlace {
+impl From<&Lease> for NoticeTarget {
     fn from(lease: &Lease) -> Self {
-        Self::new(lease.workspace, lease.task, lease.seat)
+        Self::new(lease.workspace, lease.task, lease.target)
     }
 }
 
 /// Posts a system notice in a thread or fork.
 pub async fn insert_notice(
     c: &mut Conn,
-    place: NoticePlace,
+    target: NoticeTarget,
     audience: Audience,
     parent: Option<MessageId>,
     text: String,
 ) -> Result<Message, DbError> {
-    let seq = log::reserve(c, place.workspace, 1).await?;
+    let seq = log::reserve(c, target.workspace, 1).await?;
     let new = NewMessage {
         id: MessageId::new(),
-        workspace: place.workspace,
-        channel: place.channel,
-        thread: place.thread,
-        fork: place.fork,
+        workspace: target.workspace,
+        channel: target.channel,
+        thread: target.thread,
+        fork: target.fork,
         parent,
         author_type: "system",
         author: None,
@@ -176,8 +176,8 @@ pub async fn insert_notice(
         mentions: Vec::new(),
         attachments: Vec::new(),
         metadata: MessageMetadata {
-            agent_id: Some(place.agent),
-            task_id: place.task,
+            agent_id: Some(target.agent),
+            task_id: target.task,
             ..MessageMetadata::default()
         },
         client_id: None,

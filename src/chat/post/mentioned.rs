@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use crate::{
-    agents::profiles::{self, Askable, HandleOwner},
+    agents::profiles::{self, HandleOwner, InvocableAgent},
     auth::Actor,
     chat::{
         ChatError,
@@ -24,15 +24,15 @@ const LOOKED_UP_MAX: usize = 200;
 
 /// The resolved mentions of a text.
 #[derive(Debug, Default)]
-pub(in crate::chat) struct Found {
+pub(in crate::chat) struct ResolvedMentions {
     pub mentions: Vec<Mention>,
     /// Distinct agents, in the order of their mentions.
-    pub agents: Vec<Askable>,
+    pub agents: Vec<InvocableAgent>,
     pub people: Vec<UserId>,
     pub everyone: bool,
 }
 
-impl Found {
+impl ResolvedMentions {
     /// Whether the message mentions members or a group.
     pub(in crate::chat) fn names_people(&self) -> bool {
         self.everyone || !self.people.is_empty()
@@ -45,8 +45,8 @@ pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,
     text: &Text,
-) -> Result<Found, ChatError> {
-    let mut found = Found::default();
+) -> Result<ResolvedMentions, ChatError> {
+    let mut found = ResolvedMentions::default();
     let mut known: HashMap<&str, Option<HandleOwner>> = HashMap::new();
     for raw in &text.mentions {
         if found.mentions.len() == MENTIONS_MAX {
@@ -81,7 +81,7 @@ pub(in crate::chat) async fn resolve_mentions(
                         }
                         ("user", Some(user.to_string()))
                     }
-                    Some(HandleOwner::Agent(agent)) if agent.is_for(actor) => {
+                    Some(HandleOwner::Agent(agent)) if agent.can_be_invoked_by(actor) => {
                         let id = agent.id.to_string();
                         if !found.agents.iter().any(|known| known.id == agent.id) {
                             found.agents.push(agent.clone());
@@ -109,7 +109,7 @@ pub(in crate::chat) async fn resolve_mentions(
 pub(in crate::chat) async fn insert_mention_targets(
     c: &mut Conn,
     message: &Message,
-    found: &Found,
+    found: &ResolvedMentions,
 ) -> Result<(), DbError> {
     let everyone = found.everyone.then_some(message.channel_id.0);
     let people = found.people.iter().map(|user| user.0);

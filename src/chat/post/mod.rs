@@ -16,16 +16,16 @@ use super::{
     follows::{self, FollowCause},
     forks, mentions,
     messages::{self, Message, MessageMetadata, Text},
-    search::index::{self, Opens},
+    search::index::{self, ThreadRoot},
     threads::{self, Thread},
 };
 use crate::{
-    agents::profiles::{self, Askable},
+    agents::profiles::{self, InvocableAgent},
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, now},
     files,
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
-    realtime::{NewEvent, hub::Spot, log},
+    realtime::{NewEvent, hub::Conversation, log},
     tasks::{NewTask, Task, queue},
 };
 
@@ -35,9 +35,9 @@ mod mentioned;
 mod opening;
 
 pub use enqueue::{enqueue, queue_full, retry_task};
-pub use insert::{NewMessage, NoticePlace, insert_message, insert_notice};
+pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};
 pub use mentioned::count_as_mentioned;
-pub(super) use mentioned::{Found, insert_mention_targets, resolve_mentions};
+pub(super) use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
 
 /// Maximum agents invoked by one message.
@@ -109,7 +109,7 @@ pub async fn claim_client_id(
     c: &mut Conn,
     actor: &Actor<'_>,
     client_id: Option<&str>,
-    place: &str,
+    conversation: &str,
     object: Uuid,
 ) -> Result<Option<Uuid>, ChatError> {
     let Some(client_id) = client_id else {
@@ -121,7 +121,7 @@ pub async fn claim_client_id(
         .bind(actor.workspace)
         .bind(actor.user)
         .bind(client_id.to_owned())
-        .bind(place.to_owned())
+        .bind(conversation.to_owned())
         .bind(object)
         .bind(now())
         .run()
@@ -136,7 +136,7 @@ pub async fn claim_client_id(
         .bind(client_id.to_owned())
         .one()
         .await?;
-    if known_place == place {
+    if known_place == conversation {
         Ok(Some(object))
     } else {
         Err(ChatError::ClientIdReused)
@@ -162,7 +162,7 @@ async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, Cha
 
 /// An agent invoked by a message, and the version that runs.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct Invocation {
     agent: AgentId,
     version: i64,
 }
@@ -170,7 +170,7 @@ struct Asked {
 /// Agents invoked by a message, and the notice to post with it.
 #[derive(Debug, Default)]
 struct Invoked {
-    agents: Vec<Asked>,
+    agents: Vec<Invocation>,
     notice: Option<AgentNotice>,
 }
 
@@ -186,24 +186,28 @@ struct AgentNotice {
 /// for a message in a thread that mentions people. If the bound agent is turned off, the default
 /// agent replies and one notice announces it. If the bound agent was archived or deleted, the
 /// conversation is rebound to the default agent, also with a notice.
-async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, ChatError> {
-    let actor = &said.access.place.actor;
+async fn asked(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    found: &ResolvedMentions,
+) -> Result<Invoked, ChatError> {
+    let actor = &draft.access.channel_access.actor;
     if found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
     }
-    let bound = if said.access.bound {
-        bindings::find_binding(c, said.access.spot()).await?
+    let bound = if draft.access.bound {
+        bindings::find_binding(c, draft.access.conversation()).await?
     } else {
         None
     };
     if !found.agents.is_empty() {
-        let pinned = |agent: &Askable| {
+        let pinned = |agent: &InvocableAgent| {
             bound
                 .as_ref()
                 .filter(|b| b.agent == agent.id)
                 .map(|b| b.version)
         };
-        let ask = |agent: &Askable| Asked {
+        let ask = |agent: &InvocableAgent| Invocation {
             agent: agent.id,
             version: pinned(agent).unwrap_or(agent.version),
         };
@@ -212,39 +216,39 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
             notice: None,
         });
     }
-    if found.names_people() && said.access.is_shared_thread() {
+    if found.names_people() && draft.access.is_shared_thread() {
         return Ok(Invoked::default());
     }
     let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
         return Ok(Invoked::default());
     };
-    if bound.state != BoundState::Gone && !bound.is_for(actor) {
+    if bound.state != BoundState::Gone && !bound.can_be_invoked_by(actor) {
         return Ok(Invoked::default());
     }
-    let spot = said.access.spot();
+    let conversation = draft.access.conversation();
     if bound.is_active() {
         if bound.stood_in {
-            bindings::set_stood_in(c, spot, bound.agent, false).await?;
+            bindings::set_stood_in(c, conversation, bound.agent, false).await?;
         }
         return Ok(Invoked {
-            agents: vec![Asked {
+            agents: vec![Invocation {
                 agent: bound.agent,
                 version: bound.version,
             }],
             notice: None,
         });
     }
-    let default = find_stand_in(c, actor).await?;
+    let default = find_fallback(c, actor).await?;
     let notice = if bound.state == BoundState::Off {
         let text = turned_off(c, bound.agent, default.as_ref()).await?;
         if !bound.stood_in {
-            bindings::set_stood_in(c, spot, bound.agent, true).await?;
+            bindings::set_stood_in(c, conversation, bound.agent, true).await?;
         }
         (!bound.stood_in).then_some(text)
     } else if let Some(default) = &default {
-        let text = stands_in(c, bound.agent, default.id).await?;
-        tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "bound agent no longer exists; rebinding to the default agent");
-        bindings::move_on(c, said.access, default).await?;
+        let text = is_fallback(c, bound.agent, default.id).await?;
+        tracing::warn!(thread.id = %draft.access.thread, agent.id = %bound.agent, "bound agent no longer exists; rebinding to the default agent");
+        bindings::rebind(c, draft.access, default).await?;
         Some(text)
     } else {
         None
@@ -253,7 +257,7 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
     Ok(Invoked {
         agents: default
             .iter()
-            .map(|agent| Asked {
+            .map(|agent| Invocation {
                 agent: agent.id,
                 version: agent.version,
             })
@@ -263,33 +267,33 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
 }
 
 /// Returns the default agent in its newest version if this person can invoke it.
-async fn find_stand_in(c: &mut Conn, actor: &Actor<'_>) -> Result<Option<Askable>, DbError> {
+async fn find_fallback(c: &mut Conn, actor: &Actor<'_>) -> Result<Option<InvocableAgent>, DbError> {
     let Some(default) = profiles::find_default(c, actor.workspace).await? else {
         return Ok(None);
     };
     profiles::refresh_first(c, actor.workspace, default.id).await?;
     let default = profiles::find_default(c, actor.workspace).await?;
-    Ok(default.filter(|agent| agent.is_for(actor)))
+    Ok(default.filter(|agent| agent.can_be_invoked_by(actor)))
 }
 
 /// Notice text for an agent that is turned off, naming the fallback agent if there is one.
 async fn turned_off(
     c: &mut Conn,
     off: AgentId,
-    stand_in: Option<&Askable>,
+    fallback: Option<&InvocableAgent>,
 ) -> Result<String, DbError> {
     let off = profiles::shown_name(c, off).await?;
-    let Some(stand_in) = stand_in else {
+    let Some(fallback) = fallback else {
         return Ok(format!("{off} is turned off. Mention another agent."));
     };
-    let stand_in = profiles::shown_name(c, stand_in.id).await?;
+    let fallback = profiles::shown_name(c, fallback.id).await?;
     Ok(format!(
-        "{off} is turned off, so {stand_in} replies here until it is back."
+        "{off} is turned off, so {fallback} replies here until it is back."
     ))
 }
 
 /// Notice text for the replacement of an agent that no longer exists.
-async fn stands_in(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, DbError> {
+async fn is_fallback(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, DbError> {
     let gone = profiles::shown_name(c, gone).await?;
     let now = profiles::shown_name(c, now).await?;
     Ok(format!(
@@ -299,7 +303,7 @@ async fn stands_in(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, 
 
 /// A person's post before it is stored.
 #[derive(Debug, Clone)]
-struct Said<'a> {
+struct PostDraft<'a> {
     access: &'a ThreadAccess<'a>,
     message: MessageId,
     parent: Option<MessageId>,
@@ -309,22 +313,22 @@ struct Said<'a> {
 
 /// Inserts the message and a task for each invoked agent, and appends their events. `new_thread` is
 /// announced first.
-async fn say(
+async fn commit_post(
     c: &mut Conn,
-    said: Said<'_>,
+    draft: PostDraft<'_>,
     new_thread: Option<Thread>,
 ) -> Result<(Message, Vec<Task>), ChatError> {
-    let actor = &said.access.place.actor;
-    let audience = said.access.place.audience();
-    let found = resolve_mentions(c, actor, said.text).await?;
+    let actor = &draft.access.channel_access.actor;
+    let audience = draft.access.channel_access.audience();
+    let found = resolve_mentions(c, actor, draft.text).await?;
     let Invoked {
         agents: asked,
         notice,
-    } = asked(c, &said, &found).await?;
+    } = asked(c, &draft, &found).await?;
     let mut free = if asked.is_empty() {
         0
     } else {
-        queue::free_places(c, actor.workspace).await?
+        queue::free_slots(c, actor.workspace).await?
     };
 
     let first = log::reserve(
@@ -345,37 +349,37 @@ async fn say(
             audience,
             &ThreadData { thread: &thread },
         )?
-        .in_place(said.access.thread, None);
+        .in_conversation(draft.access.thread, None);
         log::append(c, actor.workspace, event).await?;
         seq += 1;
     }
-    let attachments = files::attach(c, actor, said.message, &said.text.files).await?;
+    let attachments = files::attach(c, actor, draft.message, &draft.text.files).await?;
     let new = NewMessage {
-        id: said.message,
+        id: draft.message,
         workspace: actor.workspace,
-        channel: said.access.place.channel,
-        thread: said.access.thread,
-        fork: said.access.fork_id(),
-        parent: said.parent,
+        channel: draft.access.channel_access.channel,
+        thread: draft.access.thread,
+        fork: draft.access.fork_id(),
+        parent: draft.parent,
         author_type: "human",
         author: Some(actor.user.0),
         kind: "text",
         state: "complete",
-        content: said.text.content.clone(),
-        plain: said.text.plain.clone(),
+        content: draft.text.content.clone(),
+        plain: draft.text.plain.clone(),
         mentions: found.mentions.clone(),
         attachments,
         metadata: MessageMetadata {
             api_key_id: actor.key,
             ..MessageMetadata::default()
         },
-        client_id: said.client_id.map(str::to_owned),
+        client_id: draft.client_id.map(str::to_owned),
     };
     let message = insert_message(c, seq, &new, audience).await?;
-    let opens = new_thread.as_ref().map_or(Opens::Nothing, |thread| {
-        Opens::Thread(thread.title.as_deref())
+    let root = new_thread.as_ref().map_or(ThreadRoot::Nothing, |thread| {
+        ThreadRoot::Thread(thread.title.as_deref())
     });
-    index::add(c, &message, &said.text.findable, opens).await?;
+    index::add(c, &message, &draft.text.search_document, root).await?;
     // Fork messages do not count as unread.
     if message.fork_id.is_none() {
         insert_mention_targets(c, &message, &found).await?;
@@ -383,10 +387,11 @@ async fn say(
             Some(_) => FollowCause::Started,
             None => FollowCause::Wrote,
         };
-        let place = &said.access.place;
-        follows::follow_as_author(c, place, message.thread_id, cause).await?;
+        let channel_access = &draft.access.channel_access;
+        follows::follow_as_author(c, channel_access, message.thread_id, cause).await?;
         if !found.people.is_empty() {
-            follows::follow_as_mentioned(c, place.channel, message.thread_id, message.id).await?;
+            follows::follow_as_mentioned(c, channel_access.channel, message.thread_id, message.id)
+                .await?;
         }
     }
 
@@ -406,13 +411,13 @@ async fn say(
             kind: "reply",
             agent: asked.agent,
             agent_version: asked.version,
-            channel: said.access.place.channel,
-            thread: said.access.thread,
-            fork: said.access.fork_id(),
+            channel: draft.access.channel_access.channel,
+            thread: draft.access.thread,
+            fork: draft.access.fork_id(),
             trigger: Some(message.id),
             requested_by: actor.user,
             retry_of: None,
-            prompt: mentions::without(&said.text.content, &spans),
+            prompt: mentions::without(&draft.text.content, &spans),
             options: None,
         };
         free -= 1;
@@ -429,17 +434,17 @@ async fn say(
         );
     }
     if let Some(notice) = notice {
-        let place = NoticePlace {
+        let target = NoticeTarget {
             workspace: actor.workspace,
-            channel: said.access.place.channel,
-            thread: said.access.thread,
-            fork: said.access.fork_id(),
+            channel: draft.access.channel_access.channel,
+            thread: draft.access.thread,
+            fork: draft.access.fork_id(),
             agent: notice.agent,
             task: tasks.first().map(|task| task.id),
         };
-        insert_notice(c, place, audience, Some(message.id), notice.text).await?;
+        insert_notice(c, target, audience, Some(message.id), notice.text).await?;
     }
-    forks::note_said(c, &message, audience).await?;
+    forks::on_message_posted(c, &message, audience).await?;
     Ok((message, tasks))
 }
 
@@ -451,44 +456,46 @@ async fn say(
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,
-    place: Spot,
+    conversation: Conversation,
     text: &Text,
     parent: Option<MessageId>,
     client_id: Option<&str>,
 ) -> Result<Posted, ChatError> {
-    let access = access::spot(c, caller, place).await?;
-    access.place.actor.require(Scope::ChatWrite)?;
-    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let access = access::find_conversation(c, caller, conversation).await?;
+    access.channel_access.actor.require(Scope::ChatWrite)?;
+    crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let id = MessageId::new();
-    let name = match place {
-        Spot::Thread(id) => id.to_string(),
-        Spot::Fork(id) => id.to_string(),
+    let name = match conversation {
+        Conversation::Thread(id) => id.to_string(),
+        Conversation::Fork(id) => id.to_string(),
     };
-    if let Some(known) = claim_client_id(c, &access.place.actor, client_id, &name, id.0).await? {
+    if let Some(known) =
+        claim_client_id(c, &access.channel_access.actor, client_id, &name, id.0).await?
+    {
         return stored(c, known, false).await;
     }
     let access = access.writing()?;
-    channels::check_has_reader(c, &access.place).await?;
+    channels::check_has_reader(c, &access.channel_access).await?;
     if let Some(parent) = parent {
         parent_in(c, caller, &access, parent).await?;
     }
-    if !access.place.joined {
+    if !access.channel_access.joined {
         channels::join(
             c,
-            access.place.actor.workspace,
-            access.place.channel,
+            access.channel_access.actor.workspace,
+            access.channel_access.channel,
             caller.user,
         )
         .await?;
     }
-    let said = Said {
+    let draft = PostDraft {
         access: &access,
         message: id,
         parent,
         text,
         client_id,
     };
-    let (message, tasks) = say(c, said, None).await?;
+    let (message, tasks) = commit_post(c, draft, None).await?;
     Ok(Posted {
         message,
         tasks,
@@ -511,7 +518,7 @@ async fn parent_in(
         .await?;
     match row {
         Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
-        Some((_, _, workspace)) if workspace == access.place.actor.workspace => {
+        Some((_, _, workspace)) if workspace == access.channel_access.actor.workspace => {
             // Check access first: the error must not reveal that a hidden message exists.
             access::message(c, caller, parent).await?;
             Err(ChatError::Invalid(

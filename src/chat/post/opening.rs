@@ -1,8 +1,11 @@
 //! Starts threads and selects their first agent.
 
-use super::{NoticePlace, Posted, Said, claim_client_id, insert_notice, say, stands_in, stored};
+use super::{
+    NoticeTarget, PostDraft, Posted, claim_client_id, commit_post, insert_notice, is_fallback,
+    stored,
+};
 use crate::{
-    agents::profiles::{self, Askable},
+    agents::profiles::{self, InvocableAgent},
     auth::{Caller, Scope},
     chat::{
         ChatError,
@@ -13,7 +16,7 @@ use crate::{
     },
     db::Conn,
     ids::{AgentId, ChannelId, MessageId, ThreadId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
 };
 
 /// Input for a new thread.
@@ -30,7 +33,7 @@ pub struct NewThread {
 
 /// Initial agent of a new thread.
 struct Opening {
-    agent: Option<Askable>,
+    agent: Option<InvocableAgent>,
     /// Announces that the default agent replaces the inherited one.
     notice: Option<String>,
 }
@@ -41,10 +44,10 @@ struct Opening {
 async fn opening_agent(
     c: &mut Conn,
     caller: &Caller,
-    place: &access::ChannelAccess<'_>,
+    channel_access: &access::ChannelAccess<'_>,
     new: &NewThread,
 ) -> Result<Opening, ChatError> {
-    let actor = &place.actor;
+    let actor = &channel_access.actor;
     let of = |agent| Opening {
         agent,
         notice: None,
@@ -55,23 +58,23 @@ async fn opening_agent(
         };
         actor.require(Scope::AgentsUse)?;
         profiles::refresh_first(c, actor.workspace, id).await?;
-        let found = profiles::find_askable(c, actor, id).await?;
+        let found = profiles::find_invocable(c, actor, id).await?;
         let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
         return Ok(of(Some(agent)));
     }
     let mut inherited = None;
     if let Some(from) = new.from {
         let source = access::thread(c, caller, from).await?;
-        if source.place.actor.workspace != actor.workspace {
+        if source.channel_access.actor.workspace != actor.workspace {
             return Err(ChatError::ThreadNotFound);
         }
-        let bound = bindings::find_binding(c, Spot::Thread(from)).await?;
+        let bound = bindings::find_binding(c, Conversation::Thread(from)).await?;
         inherited = bound.map(|bound| bound.agent);
     }
     if inherited.is_none() {
         inherited = c
             .q("select agent_id from channels where id = $1")
-            .bind(place.channel)
+            .bind(channel_access.channel)
             .value()
             .await?;
     }
@@ -79,7 +82,7 @@ async fn opening_agent(
         return Ok(of(None));
     };
     profiles::refresh_first(c, actor.workspace, id).await?;
-    let found = profiles::find_askable(c, actor, id).await?;
+    let found = profiles::find_invocable(c, actor, id).await?;
     // An active agent that this person cannot invoke stays hidden: no agent and no notice.
     if found.is_some() || profiles::is_active(c, id).await? {
         return Ok(of(found));
@@ -90,11 +93,11 @@ async fn opening_agent(
         return Ok(of(off));
     }
     let default = profiles::find_default(c, actor.workspace).await?;
-    let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
+    let Some(default) = default.filter(|agent| agent.can_be_invoked_by(actor)) else {
         return Ok(of(None));
     };
-    let notice = stands_in(c, id, default.id).await?;
-    tracing::warn!(channel.id = %place.channel, agent.id = %id, "agent of the new thread no longer exists; using the default agent");
+    let notice = is_fallback(c, id, default.id).await?;
+    tracing::warn!(channel.id = %channel_access.channel, agent.id = %id, "agent of the new thread no longer exists; using the default agent");
     Ok(Opening {
         agent: Some(default),
         notice: Some(notice),
@@ -112,13 +115,13 @@ pub async fn start_thread(
     text: &Text,
     new: &NewThread,
 ) -> Result<Posted, ChatError> {
-    let place = access::channel(c, caller, channel).await?;
-    place.actor.require(Scope::ChatWrite)?;
-    crate::db::dialect::lock_workspace(c, place.actor.workspace.0).await?;
+    let channel_access = access::channel(c, caller, channel).await?;
+    channel_access.actor.require(Scope::ChatWrite)?;
+    crate::db::dialect::lock_workspace(c, channel_access.actor.workspace.0).await?;
     let (message, thread) = (MessageId::new(), ThreadId::new());
     if let Some(known) = claim_client_id(
         c,
-        &place.actor,
+        &channel_access.actor,
         new.client_id.as_deref(),
         &channel.to_string(),
         message.0,
@@ -127,16 +130,16 @@ pub async fn start_thread(
     {
         return stored(c, known, true).await;
     }
-    let place = place.writing()?;
-    channels::check_has_reader(c, &place).await?;
-    if !place.joined {
-        channels::join(c, place.actor.workspace, channel, caller.user).await?;
+    let channel_access = channel_access.writing()?;
+    channels::check_has_reader(c, &channel_access).await?;
+    if !channel_access.joined {
+        channels::join(c, channel_access.actor.workspace, channel, caller.user).await?;
     }
-    let opening = opening_agent(c, caller, &place, new).await?;
+    let opening = opening_agent(c, caller, &channel_access, new).await?;
     let agent = opening.agent;
     let row = threads::insert(
         c,
-        &place,
+        &channel_access,
         thread,
         message,
         new.title.as_deref(),
@@ -144,30 +147,37 @@ pub async fn start_thread(
     )
     .await?;
     let access = ThreadAccess {
-        place,
+        channel_access,
         thread,
         archived: false,
         bound: agent.is_some(),
         fork: None,
     };
-    let said = Said {
+    let draft = PostDraft {
         access: &access,
         message,
         parent: None,
         text,
         client_id: new.client_id.as_deref(),
     };
-    let (message, tasks) = say(c, said, Some(row)).await?;
+    let (message, tasks) = commit_post(c, draft, Some(row)).await?;
     if let (Some(text), Some(agent)) = (opening.notice, &agent) {
-        let notice = NoticePlace {
-            workspace: access.place.actor.workspace,
+        let notice = NoticeTarget {
+            workspace: access.channel_access.actor.workspace,
             channel,
             thread,
             fork: None,
             agent: agent.id,
             task: tasks.first().map(|task| task.id),
         };
-        insert_notice(c, notice, access.place.audience(), Some(message.id), text).await?;
+        insert_notice(
+            c,
+            notice,
+            access.channel_access.audience(),
+            Some(message.id),
+            text,
+        )
+        .await?;
     }
     let thread = threads::get_thread(c, thread).await?;
     Ok(Posted {

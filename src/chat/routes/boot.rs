@@ -102,7 +102,7 @@ async fn list_events(
         log::visible_after(
             &mut c,
             actor.workspace,
-            (actor.user, actor.sight()),
+            (actor.user, actor.visibility()),
             (after, head),
             log::PageMax {
                 events: limit + 1,

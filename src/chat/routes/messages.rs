@@ -21,7 +21,7 @@ use crate::{
         page::{List, parse_id, parse_limit},
     },
     ids::{FileId, ForkId, MessageId, ThreadId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
 };
 
 const MESSAGES_PAGE: i64 = 50;
@@ -58,7 +58,7 @@ async fn list_messages(
     Path(id): Path<ThreadId>,
     Query(query): Query<MessagesQuery>,
 ) -> Result<Json<List<Message>>, ApiError> {
-    list(&state, &caller, Spot::Thread(id), &query).await
+    list(&state, &caller, Conversation::Thread(id), &query).await
 }
 
 /// Messages of a fork, oldest first; without a cursor, the newest page
@@ -70,13 +70,13 @@ async fn list_fork_messages(
     Path(id): Path<ForkId>,
     Query(query): Query<MessagesQuery>,
 ) -> Result<Json<List<Message>>, ApiError> {
-    list(&state, &caller, Spot::Fork(id), &query).await
+    list(&state, &caller, Conversation::Fork(id), &query).await
 }
 
 async fn list(
     state: &State,
     caller: &Caller,
-    place: Spot,
+    conversation: Conversation,
     query: &MessagesQuery,
 ) -> Result<Json<List<Message>>, ApiError> {
     let limit = parse_limit(query.limit.as_deref(), MESSAGES_PAGE)?;
@@ -100,11 +100,13 @@ async fn list(
         ));
     }
     let mut c = state.db.snapshot().await?;
-    access::spot(&mut c, caller, place).await?.reading()?;
+    access::find_conversation(&mut c, caller, conversation)
+        .await?
+        .reading()?;
     let window = match given.first() {
         None => Window::Newest,
         Some((message, name)) => {
-            let seq = messages::seq_in_place(&mut c, place, *message).await?;
+            let seq = messages::conversation_seq(&mut c, conversation, *message).await?;
             let seq = seq.ok_or(ChatError::MessageNotFound)?;
             match *name {
                 "after" => Window::After(seq),
@@ -113,14 +115,14 @@ async fn list(
             }
         }
     };
-    let rows = messages::list(&mut c, place, window, limit).await?;
+    let rows = messages::list(&mut c, conversation, window, limit).await?;
     let backwards = matches!(window, Window::Newest | Window::Before(_));
     let mut list = List::new(rows, limit, backwards, |m: &Message| m.id.to_string());
     if matches!(window, Window::Around(_))
         && let Some(first) = list.data.first()
     {
         // For a window around a message, `has_more` means older messages.
-        list.has_more = !messages::list(&mut c, place, Window::Before(first.seq), 1)
+        list.has_more = !messages::list(&mut c, conversation, Window::Before(first.seq), 1)
             .await?
             .is_empty();
     }
@@ -146,15 +148,23 @@ struct MessageForm {
 pub async fn say(
     state: &State,
     caller: Caller,
-    place: Spot,
+    conversation: Conversation,
     text: Text,
     parent: Option<MessageId>,
     client_id: Option<String>,
 ) -> Result<Posted, ApiError> {
     let post = async move |c: &mut Conn| {
-        post::post_message(c, &caller, place, &text, parent, client_id.as_deref()).await
+        post::post_message(
+            c,
+            &caller,
+            conversation,
+            &text,
+            parent,
+            client_id.as_deref(),
+        )
+        .await
     };
-    write_for(state, place.into(), post).await
+    write_for(state, conversation.into(), post).await
 }
 
 /// Post a message in a thread; agents that it mentions reply
@@ -166,7 +176,7 @@ async fn post_message(
     Path(id): Path<ThreadId>,
     Body(form): Body<MessageForm>,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
-    post(&state, caller, Spot::Thread(id), form).await
+    post(&state, caller, Conversation::Thread(id), form).await
 }
 
 /// Post a message in a fork; the mentioned agents reply, or the fork's agent if there are none
@@ -178,18 +188,18 @@ async fn post_fork_message(
     Path(id): Path<ForkId>,
     Body(form): Body<MessageForm>,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
-    post(&state, caller, Spot::Fork(id), form).await
+    post(&state, caller, Conversation::Fork(id), form).await
 }
 
 async fn post(
     state: &State,
     caller: Caller,
-    place: Spot,
+    conversation: Conversation,
     form: MessageForm,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
     let text = Text::with_files(form.content, form.attachments)?;
     let client_id = post::parse_client_id(form.client_id)?;
-    let posted = say(state, caller, place, text, form.parent_id, client_id).await?;
+    let posted = say(state, caller, conversation, text, form.parent_id, client_id).await?;
     Ok((
         status_of(&posted),
         Json(PostedMessage {

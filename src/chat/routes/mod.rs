@@ -19,7 +19,7 @@ use crate::{
     db::{Conn, DbError, Engine},
     http::{ApiError, State},
     ids::{ActionItemId, ChannelId, ForkId, MessageId, TaskId, ThreadId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
 };
 
 type St = axum::extract::State<State>;
@@ -115,11 +115,11 @@ where
     state.db.write(key, command).await.map_err(Into::into)
 }
 
-impl From<Spot> for WhichObject {
-    fn from(place: Spot) -> Self {
-        match place {
-            Spot::Thread(id) => Self::Thread(id),
-            Spot::Fork(id) => Self::Fork(id),
+impl From<Conversation> for WhichObject {
+    fn from(conversation: Conversation) -> Self {
+        match conversation {
+            Conversation::Thread(id) => Self::Thread(id),
+            Conversation::Fork(id) => Self::Fork(id),
         }
     }
 }

@@ -205,7 +205,7 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     let Some(thread) = task.thread_id else {
-        access::placeless(c, caller, &task)
+        access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatRead)?;
         return Ok(task);

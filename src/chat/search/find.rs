@@ -286,7 +286,7 @@ struct Plan {
     below: i64,
 }
 
-fn fact(word: impl Into<String>) -> Phrase {
+fn term(word: impl Into<String>) -> Phrase {
     Phrase::word(word)
 }
 
@@ -297,7 +297,7 @@ async fn author_named(
     handle: &str,
 ) -> Result<Option<Phrase>, DbError> {
     if handle == "me" {
-        return Ok(Some(fact(index::fact_author(&actor.user.to_string()))));
+        return Ok(Some(term(index::author_term(&actor.user.to_string()))));
     }
     let row: Option<(uuid::Uuid,)> = c
         .q("select owner_id from handles where workspace_id = $1 and handle = $2")
@@ -306,7 +306,7 @@ async fn author_named(
         .opt()
         .await?;
     // User IDs and agent IDs never collide, so both use the same kind of term.
-    Ok(row.map(|(id,)| fact(index::fact_author(&UserId(id).to_string()))))
+    Ok(row.map(|(id,)| term(index::author_term(&UserId(id).to_string()))))
 }
 
 /// The index term of the channel with this name or ID, if the person can see it.
@@ -324,7 +324,7 @@ async fn channel_named(
         .bind(actor.user)
         .opt()
         .await?;
-    Ok(row.map(|(id,)| fact(index::fact_channel(&id.to_string()))))
+    Ok(row.map(|(id,)| term(index::channel_term(&id.to_string()))))
 }
 
 fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
@@ -357,7 +357,7 @@ async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result
         return Ok(());
     }
     let what = Match {
-        all: vec![vec![fact(index::fact_author(&text))]],
+        all: vec![vec![term(index::author_term(&text))]],
         none: Vec::new(),
     };
     if store::find_documents(c, &everywhere(actor), &what, 1)
@@ -400,20 +400,20 @@ async fn plan(
     let mut since = search.after;
     let mut below = i64::MAX;
     if let Some(channel) = search.channel {
-        let place = access::channel(c, caller, channel).await?;
-        if place.actor.workspace != actor.workspace {
+        let access = access::channel(c, caller, channel).await?;
+        if access.actor.workspace != actor.workspace {
             return Err(ChatError::ChannelNotFound);
         }
         what.all
-            .push(vec![fact(index::fact_channel(&channel.to_string()))]);
+            .push(vec![term(index::channel_term(&channel.to_string()))]);
     }
     if let Some(thread) = search.thread {
-        let place = access::thread(c, caller, thread).await?;
-        if place.place.actor.workspace != actor.workspace {
+        let access = access::thread(c, caller, thread).await?;
+        if access.channel_access.actor.workspace != actor.workspace {
             return Err(ChatError::ThreadNotFound);
         }
         what.all
-            .push(vec![fact(index::fact_thread(&thread.to_string()))]);
+            .push(vec![term(index::thread_term(&thread.to_string()))]);
     }
     if let Some(author) = search.author {
         check_author(c, actor, author).await?;
@@ -421,13 +421,13 @@ async fn plan(
             Author::User(id) => id.to_string(),
             Author::Agent(id) => id.to_string(),
         };
-        what.all.push(vec![fact(index::fact_author(&text))]);
+        what.all.push(vec![term(index::author_term(&text))]);
     }
     match search.before {
         Some(Until::Moment(moment)) => until = Some(moment),
         Some(Until::Message(id)) => {
-            let place = access::message(c, caller, id).await?;
-            if place.place.actor.workspace != actor.workspace {
+            let access = access::message(c, caller, id).await?;
+            if access.channel_access.actor.workspace != actor.workspace {
                 return Err(ChatError::MessageNotFound);
             }
             below = c
@@ -439,13 +439,13 @@ async fn plan(
         None => {}
     }
     match search.kind {
-        Some(Kind::Text) => what.all.push(vec![fact(index::FACT_TEXT)]),
-        Some(Kind::Result) => what.all.push(vec![fact(index::FACT_RESULT)]),
-        Some(Kind::Thread) => what.all.push(vec![fact(index::FACT_ROOT)]),
+        Some(Kind::Text) => what.all.push(vec![term(index::TEXT_TERM)]),
+        Some(Kind::Result) => what.all.push(vec![term(index::RESULT_TERM)]),
+        Some(Kind::Thread) => what.all.push(vec![term(index::ROOT_TERM)]),
         None => {}
     }
     for has in &search.has {
-        what.all.push(vec![fact(index::fact_has(*has))]);
+        what.all.push(vec![term(index::has_term(*has))]);
     }
     let question = &search.question;
     let (mut authors, mut channels) = (None, None);
@@ -457,7 +457,7 @@ async fn plan(
             Filter::In(name) => channels
                 .get_or_insert_with(Vec::new)
                 .extend(channel_named(c, actor, name).await?),
-            Filter::Has(has) => what.all.push(vec![fact(index::fact_has(*has))]),
+            Filter::Has(has) => what.all.push(vec![term(index::has_term(*has))]),
             Filter::Before(day) => until = earlier(until, beginning(*day)),
             Filter::After(day) => since = since.max(beginning(*day)),
         }
@@ -466,7 +466,7 @@ async fn plan(
         match filter {
             Filter::From(handle) => what.none.extend(author_named(c, actor, handle).await?),
             Filter::In(name) => what.none.extend(channel_named(c, actor, name).await?),
-            Filter::Has(has) => what.none.push(fact(index::fact_has(*has))),
+            Filter::Has(has) => what.none.push(term(index::has_term(*has))),
             Filter::Before(_) | Filter::After(_) => {}
         }
     }
@@ -639,7 +639,7 @@ async fn ranked(
 
 /// Thread and channel data of a hit.
 #[derive(sqlx::FromRow)]
-struct Place {
+struct HitContext {
     seq: i64,
     title: Option<String>,
     reply_count: i64,
@@ -675,7 +675,7 @@ async fn hits(
         2,
         ""
     );
-    let places: Vec<Place> = c
+    let places: Vec<HitContext> = c
         .q(sql)
         .bind(actor.workspace)
         .bind(Json(seqs.to_vec()))
@@ -685,18 +685,18 @@ async fn hits(
         .into_iter()
         .map(|row| (row.seq, Message::from(row)))
         .collect();
-    let mut places: HashMap<i64, Place> =
-        places.into_iter().map(|place| (place.seq, place)).collect();
+    let mut places: HashMap<i64, HitContext> =
+        places.into_iter().map(|hit| (hit.seq, hit)).collect();
     let hits = seqs.iter().filter_map(|seq| {
-        let (message, place) = (messages.remove(seq)?, places.remove(seq)?);
-        let title = place.title.as_deref();
+        let (message, hit) = (messages.remove(seq)?, places.remove(seq)?);
+        let title = hit.title.as_deref();
         Some(SearchHit {
             object: "search_hit",
             highlight: highlight::excerpt(&message.content_plain, phrases),
             thread_title_highlight: title.and_then(|title| highlight::whole(title, phrases)),
-            thread_title: place.title,
-            channel_name: place.channel_name,
-            reply_count: place.reply_count,
+            thread_title: hit.title,
+            channel_name: hit.channel_name,
+            reply_count: hit.reply_count,
             message,
         })
     });

@@ -26,13 +26,13 @@ const FILLED_AT_ONCE: i64 = 500;
 
 /// The searchable parts of a text; computed outside of transactions.
 #[derive(Debug, Clone, Default)]
-pub struct Findable {
+pub struct SearchDocument {
     words: String,
     has_link: bool,
     has_code: bool,
 }
 
-impl Findable {
+impl SearchDocument {
     /// Builds it from Markdown and its plain text.
     pub fn of(content: &str, plain: &str) -> Self {
         let (mut has_link, mut has_code) = (false, false);
@@ -62,45 +62,45 @@ fn ending(id: &str) -> &str {
 }
 
 /// Term for the author of a message; `id` as clients see it.
-pub fn fact_author(id: &str) -> String {
+pub fn author_term(id: &str) -> String {
     format!("=f{}", ending(id))
 }
 
 /// Term for the channel of a message.
-pub fn fact_channel(id: &str) -> String {
+pub fn channel_term(id: &str) -> String {
     format!("=c{}", ending(id))
 }
 
 /// Term for the thread of a message that is not in a fork.
-pub fn fact_thread(id: &str) -> String {
+pub fn thread_term(id: &str) -> String {
     format!("=t{}", ending(id))
 }
 
 /// Term for root messages of threads.
-pub const FACT_ROOT: &str = "=root";
+pub const ROOT_TERM: &str = "=root";
 /// Term for ordinary messages.
-pub const FACT_TEXT: &str = "=text";
+pub const TEXT_TERM: &str = "=text";
 /// Term for resolution messages.
-pub const FACT_RESULT: &str = "=result";
+pub const RESULT_TERM: &str = "=result";
 
-pub fn fact_has(what: Has) -> &'static str {
+pub fn has_term(what: Has) -> &'static str {
     match what {
         Has::File => "=file",
         Has::Link => "=link",
         Has::Code => "=code",
         Has::Reaction => "=reaction",
-        Has::Result => FACT_RESULT,
+        Has::Result => RESULT_TERM,
     }
 }
 
 /// Whether a message is the root of a thread, and the title of that thread.
 #[derive(Debug, Clone, Copy)]
-pub enum Opens<'a> {
+pub enum ThreadRoot<'a> {
     Nothing,
     Thread(Option<&'a str>),
 }
 
-fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
+fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> String {
     let mut out = String::with_capacity(text.words.len() + 128);
     let mut push = |word: &str| {
         if !word.is_empty() {
@@ -108,7 +108,7 @@ fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
             out.push(' ');
         }
     };
-    if let Opens::Thread(Some(title)) = opens {
+    if let ThreadRoot::Thread(Some(title)) = root {
         push(&folded(title));
     }
     // Prevents phrases from matching across the title and the text.
@@ -120,19 +120,19 @@ fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
     }
     push("=");
     if let Some(author) = &message.author.id {
-        push(&fact_author(author));
+        push(&author_term(author));
     }
-    push(&fact_channel(&message.channel_id.to_string()));
+    push(&channel_term(&message.channel_id.to_string()));
     if message.fork_id.is_none() {
-        push(&fact_thread(&message.thread_id.to_string()));
+        push(&thread_term(&message.thread_id.to_string()));
     }
-    if matches!(opens, Opens::Thread(_)) {
-        push(FACT_ROOT);
+    if matches!(root, ThreadRoot::Thread(_)) {
+        push(ROOT_TERM);
     }
     push(if message.kind == "resolution" {
-        FACT_RESULT
+        RESULT_TERM
     } else {
-        FACT_TEXT
+        TEXT_TERM
     });
     let has = [
         (Has::File, !message.attachments.is_empty()),
@@ -141,7 +141,7 @@ fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
         (Has::Reaction, !message.reactions.is_empty()),
     ];
     for (what, _) in has.into_iter().filter(|(_, holds)| *holds) {
-        push(fact_has(what));
+        push(has_term(what));
     }
     out
 }
@@ -154,18 +154,22 @@ fn is_found(message: &Message) -> bool {
 pub async fn add(
     c: &mut Conn,
     message: &Message,
-    text: &Findable,
-    opens: Opens<'_>,
+    text: &SearchDocument,
+    root: ThreadRoot<'_>,
 ) -> Result<(), DbError> {
     if !is_found(message) {
         return Ok(());
     }
-    let document = document(message, text, opens);
+    let document = document(message, text, root);
     store::put_document(c, message.workspace_id.0, message.seq, &document).await
 }
 
 /// Reindexes a changed message.
-pub async fn renew(c: &mut Conn, message: &Message, text: &Findable) -> Result<(), DbError> {
+pub async fn reindex(
+    c: &mut Conn,
+    message: &Message,
+    text: &SearchDocument,
+) -> Result<(), DbError> {
     let thread: Option<(MessageId, Option<String>)> = c
         .q("select root_message_id, title from threads where id = $1")
         .bind(message.thread_id)
@@ -174,17 +178,17 @@ pub async fn renew(c: &mut Conn, message: &Message, text: &Findable) -> Result<(
     let title = thread
         .filter(|(root, _)| *root == message.id)
         .map(|(_, title)| title);
-    let opens = title
-        .as_ref()
-        .map_or(Opens::Nothing, |title| Opens::Thread(title.as_deref()));
-    add(c, message, text, opens).await
+    let root = title.as_ref().map_or(ThreadRoot::Nothing, |title| {
+        ThreadRoot::Thread(title.as_deref())
+    });
+    add(c, message, text, root).await
 }
 
 /// Reindexes a stored message whose text was not prepared.
-pub async fn renew_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
+pub async fn reindex_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     if let Some(message) = messages::find_message(c, id).await? {
-        let text = Findable::of(&message.content, &message.content_plain);
-        renew(c, &message, &text).await?;
+        let text = SearchDocument::of(&message.content, &message.content_plain);
+        reindex(c, &message, &text).await?;
     }
     Ok(())
 }
@@ -225,19 +229,19 @@ pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
         drop(c);
         let Some(last) = rows.last() else { break };
         after = (last.workspace_id, last.seq);
-        let found: Vec<(Message, Findable)> = rows
+        let found: Vec<(Message, SearchDocument)> = rows
             .into_iter()
             .map(Message::from)
             .filter(is_found)
             .map(|message| {
-                let text = Findable::of(&message.content, &message.content_plain);
+                let text = SearchDocument::of(&message.content, &message.content_plain);
                 (message, text)
             })
             .collect();
         count += found.len();
         db.write(after.0.0, async move |c: &mut Conn| {
             for (message, text) in &found {
-                renew(c, message, text).await?;
+                reindex(c, message, text).await?;
             }
             Ok::<_, DbError>(())
         })

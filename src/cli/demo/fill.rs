@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     person::{Person, text},
-    story::{Dive, Outcome, Point, Said, Story, Thread},
+    story::{Point, Story, StoryFork, StoryMessage, StoryResolution, Thread},
 };
 use crate::config::Secret;
 
@@ -157,7 +157,7 @@ impl Cast {
     }
 
     /// Posts messages and returns their IDs, after agents have replied.
-    async fn talk(&self, path: &str, all: &[Said]) -> anyhow::Result<Vec<String>> {
+    async fn talk(&self, path: &str, all: &[StoryMessage]) -> anyhow::Result<Vec<String>> {
         let mut ids = Vec::new();
         for said in all {
             let person = self.person(&said.by)?;
@@ -195,7 +195,7 @@ impl Cast {
         Ok(())
     }
 
-    async fn dive(&self, thread: &str, message: &str, dive: &Dive) -> anyhow::Result<()> {
+    async fn dive(&self, thread: &str, message: &str, dive: &StoryFork) -> anyhow::Result<()> {
         let form = json!({"message_id": message, "title": dive.title, "description": dive.description, "agent_id": null});
         let opener = self.person(&dive.by)?;
         let opened = opener
@@ -220,7 +220,7 @@ impl Cast {
         Ok(())
     }
 
-    fn result(&self, outcome: &Outcome, said: &[String]) -> anyhow::Result<Value> {
+    fn result(&self, outcome: &StoryResolution, said: &[String]) -> anyhow::Result<Value> {
         let points = |list: &[Point]| {
             list.iter()
                 .map(|point| self.point(point, said))

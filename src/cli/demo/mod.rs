@@ -17,7 +17,7 @@ use crate::{
     app::App,
     auth,
     config::{Config, Secret},
-    db::Place,
+    db::DatabaseUrl,
 };
 
 /// Default directory of the demo; `OPENVIBE_DATA_DIR` overrides it.
@@ -34,7 +34,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     };
     let known = what_is_there(&dir)?;
     config.data_dir.clone_from(&dir);
-    config.database = Place::Sqlite(dir.join(DATABASE));
+    config.database = DatabaseUrl::Sqlite(dir.join(DATABASE));
     let settings = &config.model;
     let has_model = settings.base_url.is_some()
         || settings.anthropic_api_key.is_some()

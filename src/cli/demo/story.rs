@@ -47,10 +47,10 @@ pub(super) struct Thread {
     /// Attached to the first message.
     pub(super) file: Option<File>,
     #[serde(default)]
-    pub(super) replies: Vec<Said>,
+    pub(super) replies: Vec<StoryMessage>,
     #[serde(default)]
     pub(super) reactions: Vec<Reaction>,
-    pub(super) dive: Option<Dive>,
+    pub(super) dive: Option<StoryFork>,
     /// True if the thread starts after the first person has read everything.
     #[serde(default)]
     pub(super) late: bool,
@@ -65,7 +65,7 @@ pub(super) struct File {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Said {
+pub(super) struct StoryMessage {
     pub(super) by: String,
     pub(super) say: String,
 }
@@ -81,20 +81,20 @@ pub(super) struct Reaction {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Dive {
+pub(super) struct StoryFork {
     /// Index among the messages of people in the thread, from 0.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) title: String,
     pub(super) description: String,
-    pub(super) say: Vec<Said>,
+    pub(super) say: Vec<StoryMessage>,
     /// `None` while the dive is open.
-    pub(super) result: Option<Outcome>,
+    pub(super) result: Option<StoryResolution>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Outcome {
+pub(super) struct StoryResolution {
     pub(super) by: String,
     pub(super) headline: String,
     pub(super) conclusion: String,

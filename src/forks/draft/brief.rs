@@ -12,7 +12,7 @@ use crate::{
         person_name, without_middle,
     },
     model::{
-        Role, Turn,
+        ChatMessage, Role,
         extract::{Material, Speaker},
     },
 };
@@ -62,7 +62,7 @@ const REQUEST: &str =
 
 /// The conversation to resolve.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct DraftRequest<'a> {
     pub material: &'a Material,
     /// Description of the fork.
     pub description: Option<&'a str>,
@@ -115,15 +115,15 @@ impl Brief {
 
     /// Turns as they are sent, starting and ending with the user: consecutive pieces of one role
     /// are joined by a blank line.
-    pub fn turns(&self) -> Vec<Turn> {
-        let mut turns: Vec<Turn> = Vec::new();
+    pub fn turns(&self) -> Vec<ChatMessage> {
+        let mut turns: Vec<ChatMessage> = Vec::new();
         for piece in &self.pieces {
             match turns.last_mut() {
                 Some(turn) if turn.role == piece.role => {
                     turn.content.push_str("\n\n");
                     turn.content.push_str(&piece.text);
                 }
-                _ => turns.push(Turn::new(piece.role, piece.text.clone())),
+                _ => turns.push(ChatMessage::new(piece.role, piece.text.clone())),
             }
         }
         turns
@@ -140,7 +140,7 @@ impl Brief {
 }
 
 /// The request with the whole conversation.
-pub fn brief(asked: &Asked<'_>) -> Brief {
+pub fn brief(asked: &DraftRequest<'_>) -> Brief {
     let material = asked.material;
     let mut pieces = opening(asked);
     pieces.extend((0..material.lines.len()).map(|at| line(material, at, usize::MAX)));
@@ -175,7 +175,7 @@ pub fn repair_brief(brief: &Brief, answer: &str, faults: &[Fault]) -> Brief {
 }
 
 /// Participants, dates with weekdays, and the description.
-pub(super) fn opening(asked: &Asked<'_>) -> Vec<Piece> {
+pub(super) fn opening(asked: &DraftRequest<'_>) -> Vec<Piece> {
     let material = asked.material;
     let mut pieces = Vec::new();
     let people: Vec<String> = material
@@ -211,7 +211,7 @@ pub(super) fn opening(asked: &Asked<'_>) -> Vec<Piece> {
 }
 
 /// The guidance, separate from the material, and the final instruction.
-pub(super) fn closing(asked: &Asked<'_>) -> Vec<Piece> {
+pub(super) fn closing(asked: &DraftRequest<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     if let Some(guidance) = asked.guidance.map(str::trim).filter(|g| !g.is_empty()) {
         pieces.push(Piece::ours(format!(

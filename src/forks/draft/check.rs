@@ -7,8 +7,8 @@ use chrono::{Days, NaiveDate};
 use super::{
     CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, TALK_LINES_MIN, WORDS_MAX,
     clean::{units, words},
-    fault::{Fault, Kind, Place},
-    grounds::Grounds,
+    fault::{Fault, FieldPath, Kind},
+    grounds::SourceIndex,
     owner::{self, Found},
     parse::{Raw, RawItem, RawPoint},
     source::RawSource,
@@ -44,7 +44,7 @@ impl Checked {
 
 /// Checks everything that needs no model. `reading` must be the reading of `material`.
 pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
-    let grounds = Grounds::new(material, reading);
+    let grounds = SourceIndex::new(material, reading);
     let mut check = Check {
         grounds: &grounds,
         faults: Vec::new(),
@@ -57,72 +57,73 @@ pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
 }
 
 struct Check<'a> {
-    grounds: &'a Grounds<'a>,
+    grounds: &'a SourceIndex<'a>,
     faults: Vec<Fault>,
 }
 
 impl Check<'_> {
-    fn add(&mut self, place: Place, kind: Kind, text: &str) {
-        self.faults.push(Fault::new(place, kind, text));
+    fn add(&mut self, path: FieldPath, kind: Kind, text: &str) {
+        self.faults.push(Fault::new(path, kind, text));
     }
 
     fn outline(&mut self, raw: &Raw) -> Outline {
         let outline = Outline {
-            headline: self.statement(Place::Headline, &raw.headline),
-            conclusion: self.statement(Place::Conclusion, &raw.conclusion),
-            key_points: self.points(&raw.key_points, Place::KeyPoint),
+            headline: self.statement(FieldPath::Headline, &raw.headline),
+            conclusion: self.statement(FieldPath::Conclusion, &raw.conclusion),
+            key_points: self.points(&raw.key_points, FieldPath::KeyPoint),
             action_items: self.items(&raw.action_items),
-            open_questions: self.points(&raw.open_questions, Place::OpenQuestion),
-            deferred_items: self.points(&raw.deferred_items, Place::Deferred),
+            open_questions: self.points(&raw.open_questions, FieldPath::OpenQuestion),
+            deferred_items: self.points(&raw.deferred_items, FieldPath::Deferred),
         };
         self.counts(&outline);
         outline
     }
 
     /// Checks the headline or the conclusion.
-    fn statement(&mut self, place: Place, text: &str) -> String {
+    fn statement(&mut self, path: FieldPath, text: &str) -> String {
         let text = self.grounds.without_foreign_links(text);
         if text.is_empty() {
-            self.add(place, Kind::Empty, "");
+            self.add(path, Kind::Empty, "");
             return text;
         }
-        self.length(place, &text);
-        if place == Place::Conclusion && dialogue::sentences(&text).len() > CONCLUSION_SENTENCES_MAX
+        self.length(path, &text);
+        if path == FieldPath::Conclusion
+            && dialogue::sentences(&text).len() > CONCLUSION_SENTENCES_MAX
         {
-            self.add(place, Kind::TooManySentences, &text);
+            self.add(path, Kind::TooManySentences, &text);
         }
-        self.values(place, &text, &[]);
+        self.values(path, &text, &[]);
         if self.grounds.only_agents_said(&text) && !self.grounds.is_told_as_view(&text) {
-            self.add(place, Kind::AgentsOnly, &text);
+            self.add(path, Kind::AgentsOnly, &text);
         }
         text
     }
 
-    fn points(&mut self, raw: &[RawPoint], place: fn(usize) -> Place) -> Vec<Point> {
+    fn points(&mut self, raw: &[RawPoint], path: fn(usize) -> FieldPath) -> Vec<Point> {
         let mut points: Vec<Point> = Vec::with_capacity(raw.len());
         for (at, point) in raw.iter().enumerate() {
-            let point = self.point(place(at), point);
+            let point = self.point(path(at), point);
             if points.iter().any(|other| is_same(&other.text, &point.text)) {
-                self.add(place(at), Kind::Duplicate, &point.text);
+                self.add(path(at), Kind::Duplicate, &point.text);
             }
             points.push(point);
         }
         points
     }
 
-    fn point(&mut self, place: Place, raw: &RawPoint) -> Point {
+    fn point(&mut self, path: FieldPath, raw: &RawPoint) -> Point {
         let text = self.grounds.without_foreign_links(&raw.text);
         if text.is_empty() {
-            self.add(place, Kind::Empty, "");
+            self.add(path, Kind::Empty, "");
         }
-        self.length(place, &text);
-        let sources = self.sources(place, &text, &raw.sources);
-        self.values(place, &text, &sources);
-        let is_claim = matches!(place, Place::KeyPoint(_) | Place::ActionItem(_));
+        self.length(path, &text);
+        let sources = self.sources(path, &text, &raw.sources);
+        self.values(path, &text, &sources);
+        let is_claim = matches!(path, FieldPath::KeyPoint(_) | FieldPath::ActionItem(_));
         let is_theirs = self.grounds.are_idle(&sources) || self.grounds.only_agents_said(&text);
-        let is_view = matches!(place, Place::KeyPoint(_)) && self.grounds.is_told_as_view(&text);
+        let is_view = matches!(path, FieldPath::KeyPoint(_)) && self.grounds.is_told_as_view(&text);
         if is_claim && is_theirs && !is_view {
-            self.add(place, Kind::AgentsOnly, &text);
+            self.add(path, Kind::AgentsOnly, &text);
         }
         Point { text, sources }
     }
@@ -130,24 +131,24 @@ impl Check<'_> {
     fn items(&mut self, raw: &[RawItem]) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::with_capacity(raw.len());
         for (at, raw) in raw.iter().enumerate() {
-            let place = Place::ActionItem(at);
+            let path = FieldPath::ActionItem(at);
             let point = RawPoint {
                 text: raw.text.clone(),
                 sources: raw.sources.clone(),
             };
-            let Point { text, sources } = self.point(place, &point);
-            let owner = self.owner(place, raw, &text, &sources);
-            let due = self.due(place, raw, &text, &sources);
+            let Point { text, sources } = self.point(path, &point);
+            let owner = self.owner(path, raw, &text, &sources);
+            let due = self.due(path, raw, &text, &sources);
             let person = match owner {
                 Some(Owner::Person(at)) => Some(at),
                 _ => None,
             };
             if !sources.is_empty() && !self.grounds.commits(&sources, person) {
-                self.add(place, Kind::NoCommitment, &text);
+                self.add(path, Kind::NoCommitment, &text);
             }
             let is_told = |other: &Item| is_same(&other.text, &text) && other.owner == owner;
             if items.iter().any(is_told) {
-                self.add(place, Kind::Duplicate, &text);
+                self.add(path, Kind::Duplicate, &text);
             }
             items.push(Item {
                 text,
@@ -159,15 +160,15 @@ impl Check<'_> {
         items
     }
 
-    fn length(&mut self, place: Place, text: &str) {
-        let units_max = Fault::units_max(place);
+    fn length(&mut self, path: FieldPath, text: &str) {
+        let units_max = Fault::units_max(path);
         if units(text) > units_max {
-            self.add(place, Kind::TooLong { units_max }, text);
+            self.add(path, Kind::TooLong { units_max }, text);
         }
     }
 
     /// Returns the distinct sources that exist.
-    fn sources(&mut self, place: Place, text: &str, raw: &[RawSource]) -> Vec<usize> {
+    fn sources(&mut self, path: FieldPath, text: &str, raw: &[RawSource]) -> Vec<usize> {
         let (mut lines, mut unknown) = (Vec::new(), Vec::new());
         for source in raw {
             match source {
@@ -182,28 +183,28 @@ impl Check<'_> {
         }
         if !unknown.is_empty() {
             unknown.truncate(super::SOURCES_MAX);
-            self.add(place, Kind::NoSuchSource(unknown), text);
+            self.add(path, Kind::NoSuchSource(unknown), text);
         }
         if lines.is_empty() {
-            self.add(place, Kind::NoSource, text);
+            self.add(path, Kind::NoSource, text);
         }
         lines
     }
 
     /// Checks for superseded values and unknown numbers.
-    fn values(&mut self, place: Place, text: &str, sources: &[usize]) {
+    fn values(&mut self, path: FieldPath, text: &str, sources: &[usize]) {
         if let Some(value) = self.grounds.superseded_in(text, sources) {
             let (old, new) = (value.old.clone(), value.new.clone());
-            self.add(place, Kind::Superseded { old, new }, text);
+            self.add(path, Kind::Superseded { old, new }, text);
         }
         if let Some(number) = self.grounds.unknown_number(text) {
-            self.add(place, Kind::UnknownNumber(number), text);
+            self.add(path, Kind::UnknownNumber(number), text);
         }
     }
 
     fn owner(
         &mut self,
-        place: Place,
+        path: FieldPath,
         raw: &RawItem,
         text: &str,
         sources: &[usize],
@@ -218,20 +219,20 @@ impl Check<'_> {
             Found::Agent(name) => Kind::OwnerIsAgent(name),
             Found::Unknown => Kind::UnknownOwner(named.to_owned()),
         };
-        self.add(place, kind, text);
+        self.add(path, kind, text);
         None
     }
 
     fn due(
         &mut self,
-        place: Place,
+        path: FieldPath,
         raw: &RawItem,
         text: &str,
         sources: &[usize],
     ) -> Option<NaiveDate> {
         let written = raw.due.as_deref()?;
         let Some(due) = date(written) else {
-            self.add(place, Kind::NotADate(written.to_owned()), text);
+            self.add(path, Kind::NotADate(written.to_owned()), text);
             return None;
         };
         let grounds = self.grounds;
@@ -250,7 +251,7 @@ impl Check<'_> {
         } else {
             return Some(due);
         };
-        self.add(place, kind, text);
+        self.add(path, kind, text);
         None
     }
 
@@ -261,13 +262,13 @@ impl Check<'_> {
             .count();
         let count = outline.key_points.len();
         if count > KEY_POINTS_MAX {
-            self.add(Place::KeyPoints, Kind::TooManyKeyPoints(count), "");
+            self.add(FieldPath::KeyPoints, Kind::TooManyKeyPoints(count), "");
         } else if count < KEY_POINTS_MIN && talk >= TALK_LINES_MIN {
-            self.add(Place::KeyPoints, Kind::TooFewKeyPoints, "");
+            self.add(FieldPath::KeyPoints, Kind::TooFewKeyPoints, "");
         }
         let words = words_of(outline, self.grounds.material);
         if words >= WORDS_MAX {
-            self.add(Place::Whole, Kind::TooManyWords(words), "");
+            self.add(FieldPath::Whole, Kind::TooManyWords(words), "");
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{
-    brief::{Asked, Brief, Piece, brief, closing, line, opening},
+    brief::{Brief, DraftRequest, Piece, brief, closing, line, opening},
     handle,
 };
 use crate::{
@@ -31,7 +31,7 @@ struct Plan {
 
 /// The requests for the whole conversation, each with at most about `tokens_max` tokens: one, or
 /// several whose answers `merge_brief` merges. Handles are the same in all of them.
-pub fn briefs(asked: &Asked<'_>, tokens_max: u64) -> Vec<Brief> {
+pub fn briefs(asked: &DraftRequest<'_>, tokens_max: u64) -> Vec<Brief> {
     let whole = brief(asked);
     if whole.tokens() <= tokens_max {
         return vec![whole];
@@ -46,7 +46,7 @@ pub fn briefs(asked: &Asked<'_>, tokens_max: u64) -> Vec<Brief> {
 
 /// The request that merges the resolutions of the chunks, in their order. If they exceed
 /// `tokens_max` together, each one is cut off at its end.
-pub fn merge_brief(asked: &Asked<'_>, partials: &[Outline], tokens_max: u64) -> Brief {
+pub fn merge_brief(asked: &DraftRequest<'_>, partials: &[Outline], tokens_max: u64) -> Brief {
     let material = asked.material;
     let room = room(asked, tokens_max);
     let mut pieces = opening(asked);
@@ -76,7 +76,7 @@ pub fn merge_brief(asked: &Asked<'_>, partials: &[Outline], tokens_max: u64) -> 
 }
 
 fn chunk_brief(
-    asked: &Asked<'_>,
+    asked: &DraftRequest<'_>,
     plan: &Plan,
     lines: Range<usize>,
     (nth, count): (usize, usize),
@@ -96,14 +96,14 @@ fn chunk_brief(
 }
 
 /// Tokens left for messages after the fixed parts of every request.
-fn room(asked: &Asked<'_>, tokens_max: u64) -> u64 {
+fn room(asked: &DraftRequest<'_>, tokens_max: u64) -> u64 {
     let fixed = Brief::of([opening(asked), closing(asked)].concat()).tokens();
     // The line with the part number.
     let part = 60;
     tokens_max.saturating_sub(fixed + part).max(ROOM_TOKENS_MIN)
 }
 
-fn plan(asked: &Asked<'_>, tokens_max: u64) -> Plan {
+fn plan(asked: &DraftRequest<'_>, tokens_max: u64) -> Plan {
     let material = asked.material;
     let room = room(asked, tokens_max);
     let first_chars_max = chars(room / 4);

@@ -14,7 +14,7 @@ const QUOTE_UNITS_MAX: usize = 60;
 
 /// Position of a fault in the checked outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum FieldPath {
     Headline,
     Conclusion,
     KeyPoint(usize),
@@ -25,7 +25,7 @@ pub enum Place {
     Whole,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Headline => f.write_str("The headline"),
@@ -87,16 +87,16 @@ pub enum Kind {
 /// A fault of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    pub place: Place,
+    pub path: FieldPath,
     pub kind: Kind,
     /// The beginning of the faulty text; empty for the whole answer.
     pub quote: String,
 }
 
 impl Fault {
-    pub(super) fn new(place: Place, kind: Kind, text: &str) -> Self {
+    pub(super) fn new(path: FieldPath, kind: Kind, text: &str) -> Self {
         Self {
-            place,
+            path,
             kind,
             quote: cut_to_units(text, QUOTE_UNITS_MAX),
         }
@@ -104,85 +104,85 @@ impl Fault {
 
     /// One sentence for the repair request.
     pub fn sentence(&self) -> String {
-        let place = if self.quote.is_empty() {
-            self.place.to_string()
+        let path = if self.quote.is_empty() {
+            self.path.to_string()
         } else {
-            format!("{} (\"{}\")", self.place, self.quote)
+            format!("{} (\"{}\")", self.path, self.quote)
         };
         match &self.kind {
-            Kind::Empty => format!("{place} is empty."),
+            Kind::Empty => format!("{path} is empty."),
             Kind::TooLong { units_max } => {
-                format!("{place} is longer than {units_max} characters.")
+                format!("{path} is longer than {units_max} characters.")
             }
             Kind::TooManySentences => {
-                format!("{place} has more than {CONCLUSION_SENTENCES_MAX} sentences.")
+                format!("{path} has more than {CONCLUSION_SENTENCES_MAX} sentences.")
             }
             Kind::NoSuchSource(named) => {
                 format!(
-                    "{place} cites sources that are not messages here: {}.",
+                    "{path} cites sources that are not messages here: {}.",
                     named.join(", ")
                 )
             }
             Kind::NoSource => format!(
-                "{place} cites no message: give the handles of its sources, or leave it out."
+                "{path} cites no message: give the handles of its sources, or leave it out."
             ),
             Kind::UnknownOwner(name) => format!(
-                "{place} has the owner \"{name}\", who is neither in the list of people nor named \
+                "{path} has the owner \"{name}\", who is neither in the list of people nor named \
                  in the messages: use a handle from the list, or null."
             ),
             Kind::OwnerIsAgent(name) => {
-                format!("{place} is owned by the assistant {name}: only people own action items.")
+                format!("{path} is owned by the assistant {name}: only people own action items.")
             }
             Kind::OwnerRefused(name) => {
-                format!("{place} is owned by {name}, who was asked and refused.")
+                format!("{path} is owned by {name}, who was asked and refused.")
             }
             Kind::NotADate(text) => {
-                format!("{place} is due \"{text}\", which is not a date: use YYYY-MM-DD or null.")
+                format!("{path} is due \"{text}\", which is not a date: use YYYY-MM-DD or null.")
             }
             Kind::DueOutOfRange(due) => {
-                format!("{place} is due {due}, which is before the conversation or years after it.")
+                format!("{path} is due {due}, which is before the conversation or years after it.")
             }
             Kind::DueUnfounded(due) => format!(
-                "{place} is due {due}, but its sources mention no time: cite the message that \
+                "{path} is due {due}, but its sources mention no time: cite the message that \
                  does, or use null."
             ),
             Kind::DueSuperseded { old, new } => format!(
-                "{place} is due on the day \"{old}\", which was corrected later to \"{new}\"."
+                "{path} is due on the day \"{old}\", which was corrected later to \"{new}\"."
             ),
-            Kind::TooFewKeyPoints => format!("{place} has fewer than {KEY_POINTS_MIN} entries."),
+            Kind::TooFewKeyPoints => format!("{path} has fewer than {KEY_POINTS_MIN} entries."),
             Kind::TooManyKeyPoints(count) => {
-                format!("{place} has {count} entries; at most {KEY_POINTS_MAX} are allowed.")
+                format!("{path} has {count} entries; at most {KEY_POINTS_MAX} are allowed.")
             }
             Kind::TooManyWords(count) => {
-                format!("{place} has {count} words; stay below {}.", WORDS_MAX - 20)
+                format!("{path} has {count} words; stay below {}.", WORDS_MAX - 20)
             }
-            Kind::Duplicate => format!("{place} repeats another entry."),
+            Kind::Duplicate => format!("{path} repeats another entry."),
             Kind::Superseded { old, new } if new.is_empty() => {
-                format!("{place} states \"{old}\", which was retracted later.")
+                format!("{path} states \"{old}\", which was retracted later.")
             }
             Kind::Superseded { old, new } => format!(
-                "{place} states \"{old}\", which was corrected later to \"{new}\": state only the \
+                "{path} states \"{old}\", which was corrected later to \"{new}\": state only the \
                  later value."
             ),
             Kind::AgentsOnly => format!(
-                "{place} is based only on what an assistant said, and no person agreed: leave it \
+                "{path} is based only on what an assistant said, and no person agreed: leave it \
                  out, or present it as the assistant's view."
             ),
             Kind::UnknownNumber(number) => {
-                format!("{place} states the number {number}, which is not in the messages.")
+                format!("{path} states the number {number}, which is not in the messages.")
             }
             Kind::NoCommitment => format!(
-                "{place} cites messages in which nobody accepts this or is asked to: cite the \
+                "{path} cites messages in which nobody accepts this or is asked to: cite the \
                  right ones, or leave it out."
             ),
         }
     }
 
-    /// Maximum length of the text at `place`.
-    pub(super) fn units_max(place: Place) -> usize {
-        match place {
-            Place::Headline => HEADLINE_UNITS_MAX,
-            Place::Conclusion => CONCLUSION_UNITS_MAX,
+    /// Maximum length of the text at `path`.
+    pub(super) fn units_max(path: FieldPath) -> usize {
+        match path {
+            FieldPath::Headline => HEADLINE_UNITS_MAX,
+            FieldPath::Conclusion => CONCLUSION_UNITS_MAX,
             _ => super::TEXT_UNITS_MAX,
         }
     }

@@ -18,7 +18,7 @@ const REFUSAL_REACH: usize = 4;
 const SMALL_NUMBER_MAX: u64 = 31;
 
 /// An indexed conversation.
-pub(super) struct Grounds<'a> {
+pub(super) struct SourceIndex<'a> {
     pub(super) material: &'a Material,
     reading: &'a Reading,
     /// Words of each line.
@@ -33,7 +33,7 @@ pub(super) struct Grounds<'a> {
     is_known_language: bool,
 }
 
-impl<'a> Grounds<'a> {
+impl<'a> SourceIndex<'a> {
     pub(super) fn new(material: &'a Material, reading: &'a Reading) -> Self {
         let read = |text: &str| -> String { text.chars().take(LINE_CHARS_MAX).collect() };
         let texts: Vec<String> = material.lines.iter().map(|line| read(&line.text)).collect();
@@ -345,7 +345,7 @@ mod tests {
         }
     }
 
-    fn with_grounds<T>(superseded: &[Superseded], ask: impl Fn(&Grounds<'_>) -> T) -> T {
+    fn with_grounds<T>(superseded: &[Superseded], ask: impl Fn(&SourceIndex<'_>) -> T) -> T {
         let material = material(&[
             Talk::Person("Ada", "When do we launch?"),
             Talk::Person("Bo", "I write the notes by Monday."),
@@ -355,7 +355,7 @@ mod tests {
             Talk::Person("Ada", "So no launch on Monday then."),
         ]);
         let reading = Reading::new(&material);
-        let mut grounds = Grounds::new(&material, &reading);
+        let mut grounds = SourceIndex::new(&material, &reading);
         grounds.superseded = valid(superseded);
         ask(&grounds)
     }
@@ -433,7 +433,7 @@ mod tests {
                 Talk::Person("Ada", "I see."),
             ]);
             let reading = Reading::new(&material);
-            Grounds::new(&material, &reading).refused(1, &[1])
+            SourceIndex::new(&material, &reading).refused(1, &[1])
         };
         for answer in [
             "No.",

@@ -28,11 +28,11 @@ mod trim;
 mod words;
 
 pub use self::{
-    brief::{Asked, Brief, Piece, brief, repair_brief},
+    brief::{Brief, DraftRequest, Piece, brief, repair_brief},
     check::{Checked, check},
     chunk::{briefs, merge_brief},
-    fault::{Fault, Kind, Place},
-    parse::{ANSWER_BYTES_MAX, Raw, RawItem, RawPoint, Rubbish, parse},
+    fault::{Fault, FieldPath, Kind},
+    parse::{ANSWER_BYTES_MAX, Raw, RawItem, RawPoint, UnparsableDraft, parse},
     schema::schema,
     source::RawSource,
     trim::{fit, trim},

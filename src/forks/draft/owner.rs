@@ -1,6 +1,6 @@
 //! Resolves the owner names in a model's answer.
 
-use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::Grounds, words::tokens};
+use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::SourceIndex, words::tokens};
 use crate::model::extract::{Material, Owner, Speaker};
 
 /// Result of resolving a name.
@@ -44,7 +44,7 @@ const GROUPS: [&str; 24] = [
 
 /// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a
 /// name that occurs in the conversation. Of several people in one text, the first counts.
-pub(super) fn find(text: &str, grounds: &Grounds<'_>) -> Found {
+pub(super) fn find(text: &str, grounds: &SourceIndex<'_>) -> Found {
     let material = grounds.material;
     let text = text.trim();
     if let Some(found) = known(text, material) {
@@ -149,7 +149,7 @@ mod tests {
             material.people[at].handle = handle.to_owned();
         }
         let reading = Reading::new(&material);
-        match find(text, &Grounds::new(&material, &reading)) {
+        match find(text, &SourceIndex::new(&material, &reading)) {
             Found::Owner(Owner::Person(at)) => material.people[at].name.clone(),
             Found::Owner(Owner::Named(name)) => format!("named {name}"),
             Found::Agent(name) => format!("agent {name}"),

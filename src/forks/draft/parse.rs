@@ -46,7 +46,7 @@ pub struct RawItem {
 
 /// An answer without a resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Rubbish {
+pub enum UnparsableDraft {
     #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
     #[error("the answer is a web page")]
@@ -111,10 +111,10 @@ const SOURCES: &[&str] = &[
 /// ID too.
 ///
 /// # Errors
-/// `Rubbish` if it contains no object with content.
-pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, Rubbish> {
+/// `UnparsableDraft` if it contains no object with content.
+pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
     if answer.len() > ANSWER_BYTES_MAX {
-        return Err(Rubbish::TooLarge);
+        return Err(UnparsableDraft::TooLarge);
     }
     let start: String = answer
         .trim_start()
@@ -123,16 +123,16 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, Rubbish> {
         .collect::<String>()
         .to_lowercase();
     if start.starts_with("<!doctype") || start.starts_with("<html") {
-        return Err(Rubbish::WebPage);
+        return Err(UnparsableDraft::WebPage);
     }
     let said = without_thoughts(answer);
     let fields = resolution_in(said)
         .or_else(|| resolution_in(answer).filter(|_| said.len() < answer.len()))
         .ok_or_else(|| {
             if is_refusal(answer) {
-                Rubbish::Refused
+                UnparsableDraft::Refused
             } else {
-                Rubbish::NoObject
+                UnparsableDraft::NoObject
             }
         })?;
     let raw = Fields {
@@ -142,11 +142,11 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, Rubbish> {
     .raw();
     if raw.key_points.is_empty() && raw.action_items.is_empty() {
         if is_refusal(&raw.headline) || is_refusal(&raw.conclusion) {
-            return Err(Rubbish::Refused);
+            return Err(UnparsableDraft::Refused);
         }
         let is_silent = raw.open_questions.is_empty() && raw.deferred_items.is_empty();
         if raw.conclusion.is_empty() && is_silent {
-            return Err(Rubbish::Blank);
+            return Err(UnparsableDraft::Blank);
         }
     }
     Ok(raw)

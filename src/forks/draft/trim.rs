@@ -8,8 +8,8 @@ use super::{
     SOURCES_MAX, TALK_LINES_MIN, TEXT_UNITS_MAX, WORDS_MAX,
     check::{Checked, is_same, words_of},
     clean::{clean, cut_to_units, cut_to_words},
-    fault::{Kind, Place},
-    grounds::Grounds,
+    fault::{FieldPath, Kind},
+    grounds::SourceIndex,
 };
 use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
 
@@ -23,26 +23,26 @@ const FILLED_MAX: usize = KEY_POINTS_MIN;
 /// Drops faulty parts that were not repaired, fills the gaps from `reading`, and cuts the rest to
 /// the limits. `material` and `reading` must be those of the check.
 pub fn trim(checked: Checked, material: &Material, reading: &Reading) -> Outline {
-    let grounds = Grounds::new(material, reading);
+    let grounds = SourceIndex::new(material, reading);
     let Checked {
         mut outline,
         faults,
     } = checked;
-    let dropped: BTreeSet<Place> = faults
+    let dropped: BTreeSet<FieldPath> = faults
         .iter()
         .filter(|fault| is_fatal(&fault.kind))
-        .map(|fault| fault.place)
+        .map(|fault| fault.path)
         .collect();
-    let unsourced: BTreeSet<Place> = faults
+    let unsourced: BTreeSet<FieldPath> = faults
         .iter()
         .filter(|fault| fault.kind == Kind::NoSource)
-        .map(|fault| fault.place)
+        .map(|fault| fault.path)
         .collect();
-    let tells_wrongly = |place| {
-        let mut faults = faults.iter().filter(|fault| fault.place == place);
+    let tells_wrongly = |path| {
+        let mut faults = faults.iter().filter(|fault| fault.path == path);
         faults.any(|fault| matches!(fault.kind, Kind::Superseded { .. } | Kind::AgentsOnly))
     };
-    let is_misled = [Place::Headline, Place::Conclusion].map(tells_wrongly);
+    let is_misled = [FieldPath::Headline, FieldPath::Conclusion].map(tells_wrongly);
 
     let count = outline.key_points.len();
     let weak = keep(&mut outline, &dropped, &unsourced);
@@ -79,19 +79,23 @@ fn is_fatal(kind: &Kind) -> bool {
 }
 
 /// Keeps valid entries and returns those that only lack a source.
-fn keep(outline: &mut Outline, dropped: &BTreeSet<Place>, unsourced: &BTreeSet<Place>) -> Outline {
+fn keep(
+    outline: &mut Outline,
+    dropped: &BTreeSet<FieldPath>,
+    unsourced: &BTreeSet<FieldPath>,
+) -> Outline {
     fn split<T>(
         entries: &mut Vec<T>,
-        place: fn(usize) -> Place,
-        dropped: &BTreeSet<Place>,
-        unsourced: &BTreeSet<Place>,
+        path: fn(usize) -> FieldPath,
+        dropped: &BTreeSet<FieldPath>,
+        unsourced: &BTreeSet<FieldPath>,
     ) -> Vec<T> {
         let (mut kept, mut weak) = (Vec::new(), Vec::new());
         for (at, entry) in entries.drain(..).enumerate() {
-            if dropped.contains(&place(at)) {
+            if dropped.contains(&path(at)) {
                 continue;
             }
-            let into = if unsourced.contains(&place(at)) {
+            let into = if unsourced.contains(&path(at)) {
                 &mut weak
             } else {
                 &mut kept
@@ -102,22 +106,27 @@ fn keep(outline: &mut Outline, dropped: &BTreeSet<Place>, unsourced: &BTreeSet<P
         weak
     }
     Outline {
-        key_points: split(&mut outline.key_points, Place::KeyPoint, dropped, unsourced),
+        key_points: split(
+            &mut outline.key_points,
+            FieldPath::KeyPoint,
+            dropped,
+            unsourced,
+        ),
         action_items: split(
             &mut outline.action_items,
-            Place::ActionItem,
+            FieldPath::ActionItem,
             dropped,
             unsourced,
         ),
         open_questions: split(
             &mut outline.open_questions,
-            Place::OpenQuestion,
+            FieldPath::OpenQuestion,
             dropped,
             unsourced,
         ),
         deferred_items: split(
             &mut outline.deferred_items,
-            Place::Deferred,
+            FieldPath::Deferred,
             dropped,
             unsourced,
         ),
@@ -126,7 +135,7 @@ fn keep(outline: &mut Outline, dropped: &BTreeSet<Place>, unsourced: &BTreeSet<P
 }
 
 /// Adds valid extracted points that are not in the list yet.
-fn fill(points: &mut Vec<Point>, offline: &[Point], grounds: &Grounds<'_>) {
+fn fill(points: &mut Vec<Point>, offline: &[Point], grounds: &SourceIndex<'_>) {
     for point in offline {
         if points.len() >= FILLED_MAX {
             return;
@@ -146,24 +155,24 @@ fn fill(points: &mut Vec<Point>, offline: &[Point], grounds: &Grounds<'_>) {
 fn statements(
     outline: &mut Outline,
     offline: &Outline,
-    dropped: &BTreeSet<Place>,
+    dropped: &BTreeSet<FieldPath>,
     is_misled: [bool; 2],
-    grounds: &Grounds<'_>,
+    grounds: &SourceIndex<'_>,
 ) {
     let point = outline
         .key_points
         .first()
         .map_or("", |point| point.text.as_str());
-    let stands = |place: Place, text: &str| {
-        if dropped.contains(&place) {
+    let stands = |path: FieldPath, text: &str| {
+        if dropped.contains(&path) {
             String::new()
         } else {
             text.to_owned()
         }
     };
     let given = [
-        stands(Place::Headline, &outline.headline),
-        stands(Place::Conclusion, &outline.conclusion),
+        stands(FieldPath::Headline, &outline.headline),
+        stands(FieldPath::Conclusion, &outline.conclusion),
     ];
     let forked = grounds.material.lines.first();
     let about = forked.map_or(String::new(), |line| {

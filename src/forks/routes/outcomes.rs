@@ -104,8 +104,8 @@ async fn visible_channel(
     actor: &Actor<'_>,
     channel: ChannelId,
 ) -> Result<(), ApiError> {
-    let place = access::channel(c, caller, channel).await?;
-    if place.actor.workspace == actor.workspace {
+    let channel_access = access::channel(c, caller, channel).await?;
+    if channel_access.actor.workspace == actor.workspace {
         Ok(())
     } else {
         Err(crate::chat::ChatError::ChannelNotFound.into())

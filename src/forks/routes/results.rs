@@ -22,7 +22,7 @@ use crate::{
         form::ResolutionForm,
         publish::{self, Published},
         resolution::{self, Resolution},
-        resolve::{self, Wish, parse_guidance},
+        resolve::{self, ResolveOptions, parse_guidance},
     },
     http::{
         ApiError, State,
@@ -72,7 +72,7 @@ async fn resolve_fork(
     Path(id): Path<ForkId>,
     Body(form): Body<ResolveForm>,
 ) -> Result<(StatusCode, Json<Resolving>), ApiError> {
-    let wish = Wish {
+    let wish = ResolveOptions {
         publish: form.publish.unwrap_or(false),
         guidance: parse_guidance(form.guidance)?,
         replace_draft: form.replace_draft.unwrap_or(false),

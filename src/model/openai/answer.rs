@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{
     super::{Delta, DeltaStream, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
-    refusal::{Complaint, clean, root_cause},
+    refusal::{ProviderErrorBody, clean, root_cause},
 };
 
 /// Maximum wait for the usage after the end of the response.
@@ -246,7 +246,7 @@ impl Answer {
                 .iter()
                 .any(|kind| *kind == "error");
         if is_error {
-            let error = Complaint::of(&chunk).error(None, None, self.api_key.as_deref());
+            let error = ProviderErrorBody::of(&chunk).error(None, None, self.api_key.as_deref());
             return self.fail(error);
         }
         let choices = chunk["choices"]

@@ -37,7 +37,7 @@ use self::{
 };
 use super::{
     ChatRequest, DeltaStream, ModelError, Provider, SetupError, Usage,
-    table::{CONTEXT_WINDOW_DEFAULT, Maker, Model, Table},
+    table::{CONTEXT_WINDOW_DEFAULT, Model, Table, Vendor},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -146,8 +146,8 @@ impl OpenAi {
         url
     }
 
-    fn maker(&self) -> Option<(&str, &Maker)> {
-        self.endpoint.table.maker_at(&self.endpoint.base_url)
+    fn vendor(&self) -> Option<(&str, &Vendor)> {
+        self.endpoint.table.vendor_at(&self.endpoint.base_url)
     }
 
     fn entry(&self, model: &str) -> Option<&Model> {
@@ -159,12 +159,12 @@ impl OpenAi {
         if let Some(model) = &self.endpoint.model {
             return model.clone();
         }
-        let maker = self.maker();
-        match (wanted, maker) {
+        let vendor = self.vendor();
+        match (wanted, vendor) {
             (Some(wanted), Some((name, _))) if self.endpoint.table.has(name, wanted) => {
                 return wanted.to_owned();
             }
-            (None, Some((_, maker))) => return maker.model.clone(),
+            (None, Some((_, vendor))) => return vendor.model.clone(),
             _ => {}
         }
         let listed = self.listed(fresh).await;
@@ -176,8 +176,8 @@ impl OpenAi {
             .iter()
             .find(|model| self.may_chat(&model.id))
             .or(listed.first());
-        maker
-            .map(|(_, maker)| maker.model.as_str())
+        vendor
+            .map(|(_, vendor)| vendor.model.as_str())
             .or(first.map(|model| model.id.as_str()))
             .or(wanted)
             .unwrap_or(MODEL_UNKNOWN)
@@ -323,12 +323,15 @@ impl Provider for OpenAi {
     }
 
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {
-        let makers = || self.maker().map(|(_, maker)| maker.utility_model.as_str());
+        let vendors = || {
+            self.vendor()
+                .map(|(_, vendor)| vendor.utility_model.as_str())
+        };
         let model = self
             .endpoint
             .utility_model
             .as_deref()
-            .or_else(makers)
+            .or_else(vendors)
             .unwrap_or(main);
         std::future::ready(model.to_owned()).boxed()
     }
@@ -351,7 +354,7 @@ impl Provider for OpenAi {
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
         self.endpoint
             .table
-            .cost_usd(self.maker().map(|(name, _)| name), model, usage)
+            .cost_usd(self.vendor().map(|(name, _)| name), model, usage)
     }
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {

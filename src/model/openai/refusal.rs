@@ -46,7 +46,7 @@ pub(super) async fn read_capped(mut response: Response, bytes_max: usize) -> Str
 
 /// Error from a server, in any of the common formats.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Complaint {
+pub(super) struct ProviderErrorBody {
     message: String,
     /// `type` and `code`, in lowercase.
     kind: String,
@@ -55,7 +55,7 @@ pub(super) struct Complaint {
     param: Option<String>,
 }
 
-impl Complaint {
+impl ProviderErrorBody {
     /// Parses `{"error":{…}}`, `{"error":"…"}`, `{"detail":…}`, `{"message":…}`, a list of these, a web page, or text.
     fn read(body: &str) -> Self {
         if let Ok(value) = serde_json::from_str::<Value>(body) {
@@ -243,7 +243,7 @@ pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
 pub(super) struct Refusal {
     status: u16,
     retry_after: Option<Duration>,
-    complaint: Complaint,
+    complaint: ProviderErrorBody,
 }
 
 impl Refusal {
@@ -251,7 +251,7 @@ impl Refusal {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         let body = tokio::time::timeout(SHORT_TIMEOUT, read_capped(response, REFUSAL_BYTES_MAX));
-        let complaint = Complaint::read(&body.await.unwrap_or_default());
+        let complaint = ProviderErrorBody::read(&body.await.unwrap_or_default());
         Self {
             status,
             retry_after,

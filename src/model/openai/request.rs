@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::{
-    ChatRequest, FunctionTool, Role, ToolCall, ToolChoice, Turn,
+    ChatMessage, ChatRequest, FunctionTool, Role, ToolCall, ToolChoice,
     table::{Model, TokenLimitField},
 };
 
@@ -131,7 +131,7 @@ impl<'a> From<&'a FunctionTool> for Tool<'a> {
 }
 
 /// Converts a turn to messages: one per tool result, before the text of the user.
-fn messages<'t>(turn: &'t Turn) -> Vec<Message<'t>> {
+fn messages<'t>(turn: &'t ChatMessage) -> Vec<Message<'t>> {
     if turn.role == Role::Assistant {
         let call = |call: &'t ToolCall| Call {
             id: &call.id,

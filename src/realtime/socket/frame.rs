@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    auth::Doing,
+    auth::RateClass,
     http::{ApiError, extract::parse_json},
     ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
-    realtime::hub::Spot,
+    realtime::hub::Conversation,
 };
 
 /// Requests, which carry an `id` and receive one response, and `typing`.
@@ -57,10 +57,13 @@ pub(super) enum Request {
 }
 
 /// The conversation of a frame, which must specify exactly one.
-pub(super) fn spot(thread: Option<ThreadId>, fork: Option<ForkId>) -> Result<Spot, ApiError> {
+pub(super) fn conversation(
+    thread: Option<ThreadId>,
+    fork: Option<ForkId>,
+) -> Result<Conversation, ApiError> {
     match (thread, fork) {
-        (Some(thread), None) => Ok(Spot::Thread(thread)),
-        (None, Some(fork)) => Ok(Spot::Fork(fork)),
+        (Some(thread), None) => Ok(Conversation::Thread(thread)),
+        (None, Some(fork)) => Ok(Conversation::Fork(fork)),
         _ => Err(ApiError::invalid(
             "one_place",
             "specify either thread_id or fork_id".to_owned(),
@@ -77,21 +80,21 @@ pub(super) enum Frame {
     /// Not a valid request: the response is an error, and several in a row close the socket.
     Misfit { id: Value, error: ApiError },
     /// Has no response.
-    Typing(Spot),
+    Typing(Conversation),
     /// Has one response with the same `id`, a string or a number.
     Request {
         id: Value,
-        doing: Doing,
+        doing: RateClass,
         request: Result<Request, ApiError>,
     },
 }
 
 impl Frame {
     /// Rate limit class; `None` for frames that are not counted.
-    pub(super) fn doing(&self) -> Option<Doing> {
+    pub(super) fn doing(&self) -> Option<RateClass> {
         match self {
             Self::NoJson(_) => None,
-            Self::Misfit { .. } | Self::Typing(_) => Some(Doing::Reading),
+            Self::Misfit { .. } | Self::Typing(_) => Some(RateClass::Reading),
             Self::Request { doing, .. } => Some(*doing),
         }
     }
@@ -125,17 +128,17 @@ pub(super) fn read(text: &str) -> Frame {
         return misfit("unknown_type", text, "type").with_id(id);
     }
     let doing = match kind {
-        "message.send" | "read" => Doing::Writing,
-        _ => Doing::Reading,
+        "message.send" | "read" => RateClass::Writing,
+        _ => RateClass::Reading,
     };
     let request = parse_json::<Request>(value.to_string().as_bytes());
     if kind == "typing" {
-        let place = request.and_then(|request| match request {
-            Request::Typing { thread_id, fork_id } => spot(thread_id, fork_id),
+        let conversation = request.and_then(|request| match request {
+            Request::Typing { thread_id, fork_id } => conversation(thread_id, fork_id),
             _ => Err(ApiError::internal()),
         });
-        return match place {
-            Ok(place) => Frame::Typing(place),
+        return match conversation {
+            Ok(conversation) => Frame::Typing(conversation),
             Err(error) => Frame::Misfit {
                 id: Value::Null,
                 error,

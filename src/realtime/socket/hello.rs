@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
-    auth::{AuthError, Caller, Standing},
+    auth::{ActorSnapshot, AuthError, Caller},
     http::{
         ApiError, State,
         extract::{parse_json, workspace_of},
@@ -37,12 +37,12 @@ pub(super) struct Hello {
 }
 
 /// Waits for the hello and checks access to the workspace. Returns the close code on failure.
-pub(super) async fn greet(
+pub(super) async fn read_hello(
     ws: &mut WebSocket,
     state: &State,
     headers: &HeaderMap,
     caller: &Caller,
-) -> Result<(Hello, Standing), u16> {
+) -> Result<(Hello, ActorSnapshot), u16> {
     let deadline = Instant::now() + HELLO_WITHIN;
     let mut malformed = 0;
     loop {
@@ -108,7 +108,7 @@ pub(super) async fn greet(
         actor
             .require(crate::auth::Scope::ChatRead)
             .map_err(|_| NOT_IN_WORKSPACE)?;
-        return Ok((hello, actor.standing()));
+        return Ok((hello, actor.snapshot()));
     }
 }
 

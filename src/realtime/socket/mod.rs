@@ -31,7 +31,7 @@ use tracing::Instrument;
 
 use crate::realtime::hub::{Close, Outgoing, Socket};
 use crate::{
-    auth::{Caller, Credential, SocketPlace, Standing},
+    auth::{ActorSnapshot, Caller, Credential, SocketPermit},
     http::{ApiError, State, extract::token_of, meter::BytesTaken, requests::RequestId},
 };
 
@@ -40,7 +40,7 @@ mod hello;
 mod requests;
 mod resume;
 
-use hello::{Hello, greet};
+use hello::{Hello, read_hello};
 use resume::ResumeError;
 
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -89,7 +89,7 @@ pub fn upgrade(
     state: State,
     opening: Opening,
     caller: Caller,
-    place: SocketPlace,
+    permit: SocketPermit,
 ) -> Response {
     ws.read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(BUFFER_BYTES)
@@ -101,17 +101,17 @@ pub fn upgrade(
             // Tracked, so that shutdown waits for the close frame.
             tracker.track_future(async move {
                 serve(socket, state, opening, caller).await;
-                drop(place);
+                drop(permit);
             })
         })
 }
 
 /// Opens a socket only to close it with 4001.
-pub fn refuse(ws: WebSocketUpgrade, state: State, place: SocketPlace) -> Response {
+pub fn refuse(ws: WebSocketUpgrade, state: State, permit: SocketPermit) -> Response {
     ws.on_upgrade(async move |mut socket| {
         count_closed(NOT_AUTHENTICATED);
         close(&mut socket, NOT_AUTHENTICATED, &state.shutdown).await;
-        drop(place);
+        drop(permit);
     })
 }
 
@@ -122,7 +122,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
         request,
         taken,
     } = opening;
-    let greeted = Box::pin(greet(&mut ws, &state, &headers, &caller)).await;
+    let greeted = Box::pin(read_hello(&mut ws, &state, &headers, &caller)).await;
     let token = token_of(&headers);
     // The headers would keep the whole request buffer alive.
     drop(headers);
@@ -135,7 +135,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
             let (socket, queue) =
                 state
                     .hub
-                    .register(actor.workspace, caller.user, credential, actor.sight());
+                    .register(actor.workspace, caller.user, credential, actor.visibility());
             if state.shutdown.is_cancelled() {
                 socket.close(Close::GoingAway);
             }
@@ -232,7 +232,7 @@ struct Connection {
     token: Option<String>,
     taken: BytesTaken,
     caller: Caller,
-    actor: Standing,
+    actor: ActorSnapshot,
     socket: Arc<Socket>,
     queue: mpsc::Receiver<Outgoing>,
     tick: Interval,
@@ -262,7 +262,7 @@ impl Connection {
                 Event::Tick => {
                     ticks += 1;
                     if ticks.is_multiple_of(TICKS_PER_HEARTBEAT) {
-                        Box::pin(self.beat()).await
+                        Box::pin(self.heartbeat()).await
                     } else {
                         Ok(())
                     }
@@ -342,7 +342,7 @@ impl Connection {
         })
     }
 
-    async fn beat(&mut self) -> Result<(), u16> {
+    async fn heartbeat(&mut self) -> Result<(), u16> {
         match self.check_access().await {
             Ok(()) => {}
             Err(ResumeError::Closed(code)) => return Err(code),

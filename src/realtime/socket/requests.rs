@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::realtime::hub::Spot;
+use crate::realtime::hub::Conversation;
 use crate::{
     chat::{
         ChatError, access,
@@ -16,7 +16,7 @@ use crate::{
 
 use super::{
     Connection, MALFORMED_MAX, POLICY_VIOLATION,
-    frame::{self, Frame, Request, spot},
+    frame::{self, Frame, Request, conversation},
 };
 
 impl Connection {
@@ -58,9 +58,9 @@ impl Connection {
         let (id, request) = match frame {
             Frame::NoJson(error) => return self.on_malformed(&error).await,
             Frame::Misfit { id, error } => return self.on_misfit(&id, &error).await,
-            Frame::Typing(place) => {
+            Frame::Typing(conversation) => {
                 self.malformed = 0;
-                self.typing(place).await;
+                self.typing(conversation).await;
                 return Ok(());
             }
             Frame::Request { id, request, .. } => (id, request),
@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// Sends a typing frame to the watchers of a conversation that this person can write in.
-    async fn typing(&mut self, spot: Spot) {
+    async fn typing(&mut self, conversation: Conversation) {
         if !self.actor.scopes.has(crate::auth::Scope::ChatWrite) {
             return;
         }
@@ -86,34 +86,37 @@ impl Connection {
         let watching = self
             .state
             .hub
-            .is_watching(self.actor.workspace, &self.socket, spot);
-        if watching || self.channel_of(spot).await.is_ok() {
+            .is_watching(self.actor.workspace, &self.socket, conversation);
+        if watching || self.channel_of(conversation).await.is_ok() {
             self.state
                 .hub
-                .typing(self.actor.workspace, spot, self.actor.user);
+                .typing(self.actor.workspace, conversation, self.actor.user);
         }
     }
 
     /// Channel of a conversation in the socket's workspace.
-    async fn channel_of(&mut self, spot: Spot) -> Result<ChannelId, ApiError> {
+    async fn channel_of(&mut self, conversation: Conversation) -> Result<ChannelId, ApiError> {
         let mut c = self.state.db.read().await?;
-        let place = access::spot(&mut c, &self.caller, spot)
+        let channel = access::find_conversation(&mut c, &self.caller, conversation)
             .await?
             .reading()?
-            .place;
-        if place.actor.workspace == self.actor.workspace {
-            return Ok(place.channel);
+            .channel_access;
+        if channel.actor.workspace == self.actor.workspace {
+            return Ok(channel.channel);
         }
-        Err(match spot {
-            Spot::Thread(_) => ChatError::ThreadNotFound.into(),
-            Spot::Fork(_) => ChatError::ForkNotFound.into(),
+        Err(match conversation {
+            Conversation::Thread(_) => ChatError::ThreadNotFound.into(),
+            Conversation::Fork(_) => ChatError::ForkNotFound.into(),
         })
     }
 
-    async fn subscribe(&mut self, spot: Spot) -> Result<(), ApiError> {
+    async fn subscribe(&mut self, conversation: Conversation) -> Result<(), ApiError> {
         let (state, workspace) = (self.state.clone(), self.actor.workspace);
-        let channel = self.channel_of(spot).await?;
-        if !state.hub.watch(workspace, channel, &self.socket, spot) {
+        let channel = self.channel_of(conversation).await?;
+        if !state
+            .hub
+            .watch(workspace, channel, &self.socket, conversation)
+        {
             return Err(ApiError::unprocessable(
                 "too_many_subscriptions",
                 format!(
@@ -124,8 +127,8 @@ impl Connection {
         }
         // Check again: the person may have lost access to the channel before the subscription was
         // registered.
-        if let Err(e) = self.channel_of(spot).await {
-            state.hub.unwatch(workspace, &self.socket, spot);
+        if let Err(e) = self.channel_of(conversation).await {
+            state.hub.unwatch(workspace, &self.socket, conversation);
             return Err(e);
         }
         Ok(())
@@ -145,12 +148,12 @@ impl Connection {
             } => {
                 let text = Text::with_files(content, attachments)?;
                 let client_id = post::parse_client_id(Some(client_id))?;
-                let place = match (thread_id, fork_id) {
-                    (Some(thread), None) => Some(Spot::Thread(thread)),
-                    (None, fork) => fork.map(Spot::Fork),
+                let conversation = match (thread_id, fork_id) {
+                    (Some(thread), None) => Some(Conversation::Thread(thread)),
+                    (None, fork) => fork.map(Conversation::Fork),
                     _ => None,
                 };
-                match (channel_id, place) {
+                match (channel_id, conversation) {
                     (Some(channel), None) if parent_id.is_none() && thread_id.is_none() => {
                         let new = NewThread {
                             title: None,
@@ -169,9 +172,9 @@ impl Connection {
                             tasks: posted.tasks,
                         }))
                     }
-                    (None, Some(place)) => {
+                    (None, Some(conversation)) => {
                         let posted = crate::chat::routes::say(
-                            state, caller, place, text, parent_id, client_id,
+                            state, caller, conversation, text, parent_id, client_id,
                         )
                         .await?;
                         Ok(to_value(&PostedMessage {
@@ -188,12 +191,14 @@ impl Connection {
                 }
             }
             Request::Subscribe { thread_id, fork_id } => {
-                self.subscribe(spot(thread_id, fork_id)?).await?;
+                self.subscribe(conversation(thread_id, fork_id)?).await?;
                 Ok(json!({}))
             }
             Request::Unsubscribe { thread_id, fork_id } => {
-                let place = spot(thread_id, fork_id)?;
-                state.hub.unwatch(self.actor.workspace, &self.socket, place);
+                let conversation = conversation(thread_id, fork_id)?;
+                state
+                    .hub
+                    .unwatch(self.actor.workspace, &self.socket, conversation);
                 Ok(json!({}))
             }
             Request::Read { thread_id, seq } => {

@@ -106,7 +106,7 @@ impl Connection {
 
     /// Sends the events after `after` and up to `head` that this person can see.
     async fn replay(&mut self, mut after: i64, head: i64) -> Result<(), ResumeError> {
-        let _place = self.catch_up_place().await?;
+        let _permit = self.catch_up_permit().await?;
         while after < head {
             let until = head.min(after.saturating_add(PAGE_SCANNED_MAX));
             let page = self.read_page(after, until).await?;
@@ -118,13 +118,13 @@ impl Connection {
     }
 
     /// Waits for this person's turn to catch up.
-    async fn catch_up_place(&mut self) -> Result<crate::realtime::CatchUpPlace, ResumeError> {
+    async fn catch_up_permit(&mut self) -> Result<crate::realtime::CatchUpPermit, ResumeError> {
         let catch_ups = self.state.hub.catch_ups.clone();
         let turn = catch_ups.acquire(self.actor.user);
         tokio::select! {
-            place = timeout(CATCH_UP_TURN_WITHIN, turn) => {
+            permit = timeout(CATCH_UP_TURN_WITHIN, turn) => {
                 // The person's other sockets are slow; the client reconnects later.
-                place.map_err(|_| ResumeError::Closed(GOING_AWAY))
+                permit.map_err(|_| ResumeError::Closed(GOING_AWAY))
             }
             code = self.closed() => Err(ResumeError::Closed(code)),
         }
@@ -140,7 +140,7 @@ impl Connection {
         let page = log::visible_after(
             &mut c,
             workspace,
-            (self.actor.user, self.actor.sight()),
+            (self.actor.user, self.actor.visibility()),
             (after, until),
             log::PageMax {
                 events: PAGE_EVENTS_MAX,

@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 use uuid::Uuid;
 
 use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, lease_length};
-use crate::tasks::{Seat, Task};
+use crate::tasks::{Task, TaskTarget};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
@@ -28,11 +28,11 @@ struct Shares {
 impl Shares {
     /// Three quarters for a workspace and half for a person, so that nobody can occupy all slots of
     /// a worker.
-    fn of(places: usize) -> Self {
+    fn of(slots: usize) -> Self {
         let share = |part: usize| i64::try_from(part.max(1)).unwrap_or(i64::MAX);
         Self {
-            workspace: share(places * 3 / 4),
-            person: share(places / 2),
+            workspace: share(slots * 3 / 4),
+            person: share(slots / 2),
         }
     }
 }
@@ -65,10 +65,10 @@ pub struct Claimer {
 }
 
 impl Claimer {
-    pub fn new(worker: Uuid, places: usize, tenancy: Tenancy) -> Self {
+    pub fn new(worker: Uuid, slots: usize, tenancy: Tenancy) -> Self {
         Self {
             worker,
-            shares: (tenancy == Tenancy::Shared).then(|| Shares::of(places)),
+            shares: (tenancy == Tenancy::Shared).then(|| Shares::of(slots)),
         }
     }
 
@@ -161,22 +161,22 @@ pub async fn claim(
         .bind(claimer.person_max())
         .opt()
         .await?;
-    let found = task.and_then(|task| task.seat().map(|seat| (task, seat)));
-    let Some((task, seat)) = found else {
+    let found = task.and_then(|task| task.target().map(|target| (task, target)));
+    let Some((task, target)) = found else {
         return Ok(None);
     };
     c.q("update workspaces set task_turn = (select max(task_turn) from workspaces) + 1 where id = $1")
         .bind(due.workspace_id)
         .run()
         .await?;
-    let audience = audience_of(c, seat.channel).await?;
+    let audience = audience_of(c, target.channel).await?;
     announce(c, &task, audience).await?;
     let lease = Lease {
         workspace: task.workspace_id,
         task: task.id,
         token,
         audience,
-        seat,
+        target,
     };
     Ok(Some((task, lease)))
 }
@@ -196,8 +196,8 @@ pub struct Lost {
 }
 
 impl Lost {
-    pub fn seat(&self) -> Seat {
-        Seat {
+    pub fn target(&self) -> TaskTarget {
+        TaskTarget {
             agent: self.agent_id,
             agent_version: self.agent_version,
             channel: self.channel_id,
@@ -271,14 +271,14 @@ mod tests {
     #[test]
     fn a_workspace_gets_three_quarters_of_the_slots_and_a_user_half_but_at_least_one() {
         let shares = |workspace, person| Shares { workspace, person };
-        for (places, expected) in [
+        for (slots, expected) in [
             (16, shares(12, 8)),
             (4, shares(3, 2)),
             (3, shares(2, 1)),
             (2, shares(1, 1)),
             (1, shares(1, 1)),
         ] {
-            assert_eq!(Shares::of(places), expected, "{places} places");
+            assert_eq!(Shares::of(slots), expected, "{slots} places");
         }
     }
 }

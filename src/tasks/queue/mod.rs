@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Seat, Task, TaskError, TaskEvent, TaskInput, usage};
+use super::{Task, TaskError, TaskEvent, TaskInput, TaskTarget, usage};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
@@ -111,8 +111,8 @@ pub use find::{
     active_of_trigger, count_active, find_task, left_behind, list, tasks_of_message,
 };
 pub use run::{
-    Call, Done, End, blank_input, blank_prompt, cancel, counts_of, finish, hand_over, hold,
-    next_attempt, put_back, record, record_call, renew, set_notice, set_reply,
+    Call, Done, End, blank_input, blank_prompt, cancel, counts_of, finish, lock_lease,
+    next_attempt, record, record_call, renew, requeue, requeue_on_shutdown, set_notice, set_reply,
 };
 
 /// A task was canceled. Sent after the commit, so that its model call ends in every case.
@@ -145,7 +145,7 @@ pub struct Lease {
     pub task: TaskId,
     pub token: Uuid,
     pub audience: Audience,
-    pub seat: Seat,
+    pub target: TaskTarget,
 }
 
 /// The task was canceled or assigned to another worker.
@@ -168,7 +168,7 @@ pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
 }
 
 /// Remaining queue capacity of the workspace; negative if it is exceeded.
-pub async fn free_places(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(
         "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
          - (select count(*) from tasks where workspace_id = $1 and status = 'queued')",
@@ -191,7 +191,7 @@ pub async fn insert(
 ) -> Result<Option<Task>, DbError> {
     let id = TaskId::new();
     let at = now();
-    let place = new.fork.map_or(new.thread.0, |fork| fork.0);
+    let conversation = new.fork.map_or(new.thread.0, |fork| fork.0);
     if full.is_none() {
         c.notify(Box::new(Wake));
     }
@@ -212,7 +212,7 @@ pub async fn insert(
     .bind(new.channel)
     .bind(new.thread)
     .bind(new.fork)
-    .bind(place)
+    .bind(conversation)
     .bind(new.trigger)
     .bind(new.requested_by)
     .bind(new.retry_of)
@@ -243,7 +243,7 @@ pub async fn announce_as(
     let mut event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
         .about(task.trigger_message_id);
     if let Some(thread) = task.thread_id {
-        event = event.in_place(thread, task.fork_id);
+        event = event.in_conversation(thread, task.fork_id);
     }
     log::append(c, task.workspace_id, event).await
 }

@@ -29,7 +29,7 @@ pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
 ///
 /// # Errors
 /// `Gone` if the task no longer belongs to this worker.
-pub async fn hold(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> {
+pub async fn lock_lease(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     c.q(task_sql!(
         "select",
@@ -92,13 +92,13 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
 
 /// Requeues a running task until `retry_at` and stores its counts. The task keeps its slot only for
 /// a short wait.
-pub async fn put_back(
+pub async fn requeue(
     c: &mut Conn,
     lease: &Lease,
     counts: serde_json::Value,
     retry_at: Timestamp,
     reason: &'static str,
-    keeps_place: bool,
+    keeps_slot: bool,
 ) -> Result<Task, DbError> {
     let task: Task = c
         .q(task_sql!(
@@ -111,7 +111,7 @@ pub async fn put_back(
         .bind(lease.token)
         .bind(retry_at)
         .bind(reason)
-        .bind(keeps_place)
+        .bind(keeps_slot)
         .bind(Json(counts))
         .one()
         .await?;
@@ -121,7 +121,7 @@ pub async fn put_back(
 }
 
 /// Requeues a running task immediately because its process is shutting down. Not counted as lost.
-pub async fn hand_over(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
+pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     let task: Option<Task> = c
         .q(task_sql!(
@@ -155,7 +155,7 @@ pub async fn next_attempt(
     row.map(|row| row.0).ok_or(LeaseLost::Gone)
 }
 
-/// The task's counts so far: the JSON last passed to `put_back`.
+/// The task's counts so far: the JSON last passed to `requeue`.
 pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, DbError> {
     let counts: Json<serde_json::Value> = c
         .q("select counts from tasks where id = $1")
@@ -273,7 +273,7 @@ pub async fn record(
         .bind(parent.channel_id)
         .bind(parent.thread_id)
         .bind(parent.fork_id)
-        .bind(lease.seat.place().id())
+        .bind(lease.target.conversation().id())
         .bind(parent.requested_by)
         .bind(parent.id)
         .bind(Json(serde_json::json!({})))

@@ -72,7 +72,7 @@ async fn sockets_that_resume_without_reading_do_not_block_others() {
     bystander.rounds(5).await;
     bystander.stop().await;
     // Others of the same workspace catch up meanwhile, across several pages and without a gap.
-    let mut socket = Socket::greet(&colleague, json!({"since": 0})).await;
+    let mut socket = Socket::read_hello(&colleague, json!({"since": 0})).await;
     let events = socket
         .events_through("live", |frame| frame["type"] == "live")
         .await;
@@ -113,7 +113,7 @@ async fn a_socket_that_takes_no_bytes_is_closed_with_4008_and_resumes() {
     assert_eq!(code, 4008);
     let head = number(&eve.get("/v1/snapshot").await.ok(), "/seq");
     assert!(cursor > 0 && cursor < head, "{cursor} of {head}");
-    let mut again = Socket::greet(&eve, json!({"since": cursor})).await;
+    let mut again = Socket::read_hello(&eve, json!({"since": cursor})).await;
     assert_eq!(text(&again.ready, "/type"), "ready");
     let first = again.event().await;
     assert!(number(&first, "/seq") > cursor);

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     faults::{Prepared, prepared_at},
-    support::{Cluster, Person, Place, within},
+    support::{Cluster, Person, TestDatabase, within},
 };
 
 fn is_postgres() -> bool {
@@ -119,7 +119,7 @@ async fn pump(
 async fn behind_proxy() -> (Arc<Cluster>, Proxy, Prepared) {
     let cluster = start_cluster(None).await;
     let proxy = Proxy::start(&cluster).await;
-    let prepared = prepared_at(Place::on(&proxy.url).await).await;
+    let prepared = prepared_at(TestDatabase::on(&proxy.url).await).await;
     (cluster, proxy, prepared)
 }
 
@@ -222,7 +222,7 @@ async fn a_read_outlives_a_crash_of_postgres() {
         return;
     }
     let cluster = start_cluster(None).await;
-    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for waiting in WAITING {
         let (mut reading, _other) = waiting_read(&cluster, &ada, waiting).await;
@@ -262,7 +262,7 @@ async fn a_lock_of_another_session_results_in_503() {
         return;
     }
     let cluster = start_cluster(None).await;
-    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
     let (_server, ada) = p.start(&[]).await;
     let mut other = PgConnection::connect(&cluster.url).await.unwrap();
     other
@@ -282,7 +282,7 @@ async fn writers_get_the_last_connections() {
         return;
     }
     let cluster = start_cluster(Some(8)).await;
-    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for round in 0..2 {
         let mut reading = JoinSet::new();

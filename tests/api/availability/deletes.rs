@@ -1,7 +1,7 @@
 //! Deletions in a thread whose messages thousands of prompts contained.
 
 use super::Bystander;
-use crate::support::{Place, TestApp, id, list};
+use crate::support::{TestApp, TestDatabase, id, list};
 
 /// Tasks besides the real one, each with the record of a prompt of 50 messages.
 const TASKS: i64 = 5_000;
@@ -9,7 +9,7 @@ const MESSAGES: usize = 50;
 const DELETED: usize = 20;
 
 /// Copies the only task with its record.
-async fn copy_task(place: &Place, count: i64) {
+async fn copy_task(place: &TestDatabase, count: i64) {
     let new_id = if place.postgres.is_some() {
         "gen_random_uuid()"
     } else {

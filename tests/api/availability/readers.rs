@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use openvibe::db::{Db, DbError, Place as DatabasePlace, Share};
+use openvibe::db::{DatabaseUrl, Db, DbError, Share};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Bystander;
-use crate::support::{Person, Place, TestApp, id, number, team, text, within};
+use crate::support::{Person, TestApp, TestDatabase, id, number, team, text, within};
 
 /// Unread messages of the workspace that is at its worst.
 const UNREAD: i64 = 20_000;
@@ -15,7 +15,7 @@ const READERS: usize = 4;
 const TIMES: usize = 10;
 
 /// Copies a thread's first message until the thread has so many unread ones more.
-async fn fill(place: &Place, count: i64) {
+async fn fill(place: &TestDatabase, count: i64) {
     let new_id = if place.postgres.is_some() {
         "gen_random_uuid()"
     } else {
@@ -98,10 +98,10 @@ async fn readers_of_one_workspace_do_not_delay_another() {
     bystander.stop().await;
 }
 
-async fn open(place: &Place) -> Db {
+async fn open(place: &TestDatabase) -> Db {
     let database = match &place.postgres {
-        Some(url) => DatabasePlace::Postgres(url.clone()),
-        None => DatabasePlace::Sqlite(place.dir.join("readers.db")),
+        Some(url) => DatabaseUrl::Postgres(url.clone()),
+        None => DatabaseUrl::Sqlite(place.dir.join("readers.db")),
     };
     let listener = std::sync::Arc::new(|_| {});
     Db::open(&database, listener).await.unwrap()
@@ -116,7 +116,7 @@ fn share(person: u128, workspace: u128) -> Share {
 
 #[tokio::test]
 async fn long_reads_leave_connections_for_short_reads_and_other_users() {
-    let place = Place::new().await;
+    let place = TestDatabase::new().await;
     let db = open(&place).await;
     let one = "select cast(1 as bigint)";
     // Everything that one person may have, then one more, which waits.
@@ -141,7 +141,7 @@ async fn long_reads_leave_connections_for_short_reads_and_other_users() {
 #[tokio::test]
 async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
     let endless = "with recursive n (i) as (select cast(1 as bigint) union all select i + 1 from n) select count(*) from n";
-    let place = Place::new().await;
+    let place = TestDatabase::new().await;
     let db = open(&place).await;
     for attempt in 0..2 {
         let mut c = db.scan(share(1, 1)).await.unwrap();

@@ -21,7 +21,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Bystander, connect_from};
-use crate::support::{ModelServer, Person, Place, TestApp, TestProcess, id, sign_up, within};
+use crate::support::{
+    ModelServer, Person, TestApp, TestDatabase, TestProcess, id, sign_up, within,
+};
 
 const MESSAGE_BYTES: usize = 32 * 1024;
 const HOUR: Duration = Duration::from_hours(1);
@@ -55,7 +57,7 @@ async fn asked(person: &Person, path: &str) -> (TcpStream, u16) {
 
 #[tokio::test]
 async fn unread_responses_are_limited_to_the_users_share_of_memory() {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[("SIGNUP", "open")]).await;
     let mut bystander = Bystander::start(&server.base).await;
     let mut attacker = sign_up(&server.base, "Mallory", None).await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 
 use super::{Stage, say};
-use crate::support::{Answer, Cluster, Disk, ModelServer, Place, TestProcess, drafting};
+use crate::support::{Answer, Cluster, Disk, ModelServer, TestDatabase, TestProcess, drafting};
 
 /// Faults injected into the server; times in milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ const PLACES: [&str; 12] = [
 ];
 
 pub(super) struct Server {
-    place: Place,
+    place: TestDatabase,
     model: ModelServer,
     /// What the data is on, where the engine has files and mounts are permitted.
     disk: Option<Disk>,
@@ -75,11 +75,11 @@ pub(super) struct Server {
 
 impl Server {
     pub async fn start(seed: u64, seconds: Option<u64>) -> Self {
-        let mut place = Place::new().await;
+        let mut place = TestDatabase::new().await;
         let (mut disk, mut cluster) = (None, None);
         if place.postgres.is_some() {
             let started = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
-            place = Place::on(&started.url).await;
+            place = TestDatabase::on(&started.url).await;
             cluster = Some(Arc::new(started));
         } else {
             // Far more than is written in that time.

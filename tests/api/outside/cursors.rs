@@ -18,7 +18,7 @@ async fn filled(app: &TestApp, name: &str) -> (Person, Vec<String>) {
         let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
         if n % 2 == 0 {
             let fork = ada
-                .start_dive(&thread, &root, json!({"agent_id": null}))
+                .start_fork(&thread, &root, json!({"agent_id": null}))
                 .await;
             ada.say_in(&id(&fork), "Done.").await;
             let content = json!({"headline": format!("pear {n} of {name}")});

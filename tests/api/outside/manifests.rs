@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::runtime;
 use crate::{
     corpus,
-    support::{Person, Place, TestApp, id},
+    support::{Person, TestApp, TestDatabase, id},
 };
 
 const WORDS: &[&str] = &[
@@ -33,7 +33,7 @@ const WORDS: &[&str] = &[
 ];
 
 /// Fields that an agent transfer omits.
-async fn rows(place: &Place) -> Vec<(String, i64)> {
+async fn rows(place: &TestDatabase) -> Vec<(String, i64)> {
     let mut counts = place.row_counts().await;
     counts
         .retain(|(table, _)| table.starts_with("agent") || table == "events" || table == "handles");
@@ -43,7 +43,7 @@ async fn rows(place: &Place) -> Vec<(String, i64)> {
 
 /// Imports and holds what came of it against the contract; what to tell of it. The agent is gone
 /// afterwards.
-async fn holds(place: &Place, person: &Person, body: &[u8]) -> String {
+async fn holds(place: &TestDatabase, person: &Person, body: &[u8]) -> String {
     let before = rows(place).await;
     let reply = person.post_bytes("/v1/agents/import", body).await;
     if reply.status != 201 {

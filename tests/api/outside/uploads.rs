@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::runtime;
 use crate::{
     corpus,
-    support::{MULTIPART, Person, Place, Reply, TestApp, text, within},
+    support::{MULTIPART, Person, Reply, TestApp, TestDatabase, text, within},
 };
 
 const WORDS: &[&str] = &[
@@ -73,7 +73,7 @@ fn files_below(dir: &Path, into: &mut Vec<std::path::PathBuf>) {
 
 /// What is stored is what rows name, whole, and nothing else; only what came with a `client_id` that was used before may stay for
 /// the tidy round.
-async fn nothing_is_left_over(place: &Place, resends: usize) {
+async fn nothing_is_left_over(place: &TestDatabase, resends: usize) {
     let named = place.texts("select hash from blobs").await;
     let named: BTreeSet<String> = named.into_iter().collect();
     if place.postgres.is_some() {

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use self::{
     recipes::{Call, recipe},
-    table::{Asker, COLUMNS, Cell, IdField, Row, id_fields, rows},
-    world::{Things, World},
+    table::{COLUMNS, Cell, IdField, Row, TestCaller, id_fields, rows},
+    world::{AccessFixture, Things},
 };
 use crate::support::{Person, Socket, TestApp, unknown_id, visitor};
 
@@ -46,8 +46,8 @@ fn operation<'a>(document: &'a Value, route: &str) -> &'a Value {
 }
 
 /// Sends a call; the status, for a WebSocket that of the close code.
-async fn send(call: &Call, asker: &Person) -> (u16, String) {
-    let sender = call.sender.as_ref().unwrap_or(asker);
+async fn send(call: &Call, caller: &Person) -> (u16, String) {
+    let sender = call.sender.as_ref().unwrap_or(caller);
     if call.opens_socket {
         return (open(sender).await, String::new());
     }
@@ -102,38 +102,38 @@ fn line(row: &Row, cells: &[Cell]) -> String {
 }
 
 /// The call of a row for one asker, about things that are there since just now.
-async fn prepared(w: &World, row: &Row, who: Asker) -> Call {
+async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     if !row.is_own() {
         return recipe(w, row, who, &w.olu).await;
     }
     match who {
         // Made while they were still a member.
-        Asker::Viewer => {
+        TestCaller::Viewer => {
             w.set_role(&w.vera, "member").await;
             let call = recipe(w, row, who, &w.vera).await;
             w.set_role(&w.vera, "viewer").await;
             call
         }
-        Asker::Nobody | Asker::Foreign => recipe(w, row, who, &w.olu).await,
+        TestCaller::Nobody | TestCaller::Foreign => recipe(w, row, who, &w.olu).await,
         _ => recipe(w, row, who, &w.person(who)).await,
     }
 }
 
 /// Calls what a row says as everyone and gives what is not as it says.
-async fn check_row(w: &World, document: &Value, row: &Row) -> Vec<String> {
+async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut seen = row.cells.clone();
     let allowed = |cell: &Cell| *cell == Cell::Ok;
     let mut refused = Vec::new();
     for (i, who) in COLUMNS.iter().enumerate() {
         if matches!(row.cells[i], Cell::Refused(_)) {
-            refused.push((i, w.asker(*who), prepared(w, row, *who).await));
+            refused.push((i, w.caller(*who), prepared(w, row, *who).await));
         }
     }
     w.settle().await;
     let before = w.app.place.row_counts().await;
-    for (i, asker, call) in &refused {
-        let (status, text) = send(call, asker).await;
+    for (i, caller, call) in &refused {
+        let (status, text) = send(call, caller).await;
         if cell_of(status) != row.cells[*i] {
             seen[*i] = cell_of(status);
             wrong.push(format!("  {:?}: {status} {text}", COLUMNS[*i]));
@@ -154,8 +154,8 @@ async fn check_row(w: &World, document: &Value, row: &Row) -> Vec<String> {
     {
         let call = prepared(w, row, *who).await;
         let recorded = w.app.place.count("audit_log").await;
-        let (status, text) = send(&call, &w.asker(*who)).await;
-        if *who == Asker::Admin
+        let (status, text) = send(&call, &w.caller(*who)).await;
+        if *who == TestCaller::Admin
             && row.takes_an_admin()
             && w.app.place.count("audit_log").await == recorded
         {
@@ -188,7 +188,7 @@ fn area(path: &str) -> &'static str {
 }
 
 async fn check_area(name: &str) {
-    let w = World::new().await;
+    let w = AccessFixture::new().await;
     let document = document(&w.app.base).await;
     let mut wrong = Vec::new();
     for row in rows().iter().filter(|row| area(row.path()) == name) {
@@ -263,7 +263,7 @@ async fn the_api_document_matches_the_access_table() {
             .iter()
             .enumerate()
             .filter_map(|(i, who)| match who {
-                Asker::Key(scope) if allowed(i) => Some(*scope),
+                TestCaller::Key(scope) if allowed(i) => Some(*scope),
                 _ => None,
             })
             .collect();
@@ -337,7 +337,7 @@ fn readdressed(row: &Row, call: &Call, part: &str, other: &str) -> String {
 }
 
 /// Calls every route that names such a thing as everyone who may call it at all, with the id of one that they may not see.
-async fn check_hidden(w: &World, things: &Things, whose: &str) {
+async fn check_hidden(w: &AccessFixture, things: &Things, whose: &str) {
     let mut wrong = Vec::new();
     for row in &rows() {
         for (part, kind) in kinds_of(row.path()) {
@@ -350,16 +350,16 @@ async fn check_hidden(w: &World, things: &Things, whose: &str) {
             let Some(other) = things.get(kind) else {
                 continue;
             };
-            let askers: Vec<(Asker, Cell)> = COLUMNS
+            let callers: Vec<(TestCaller, Cell)> = COLUMNS
                 .iter()
                 .copied()
                 .zip(row.cells.iter().copied())
                 .filter(|(who, cell)| {
-                    !matches!(who, Asker::Nobody | Asker::Foreign) && *cell == Cell::Ok
+                    !matches!(who, TestCaller::Nobody | TestCaller::Foreign) && *cell == Cell::Ok
                 })
                 .collect();
             let mut calls = Vec::new();
-            for (who, _) in &askers {
+            for (who, _) in &callers {
                 let mut call = prepared(w, row, *who).await;
                 call.path = readdressed(row, &call, part, other);
                 calls.push((who, call));
@@ -367,11 +367,11 @@ async fn check_hidden(w: &World, things: &Things, whose: &str) {
             w.settle().await;
             let before = w.app.place.row_counts().await;
             for (who, call) in &calls {
-                let (status, text) = send(call, &w.asker(**who)).await;
+                let (status, text) = send(call, &w.caller(**who)).await;
                 let mut absent = call.clone();
                 let nothings = nothings_id(other);
                 absent.path = call.path.replace(other, &nothings);
-                let absent = send(&absent, &w.asker(**who)).await.1;
+                let absent = send(&absent, &w.caller(**who)).await.1;
                 if status != 404 || absent.replace(&nothings, other) != text {
                     let name = row.name();
                     wrong.push(format!(
@@ -396,13 +396,13 @@ async fn check_hidden(w: &World, things: &Things, whose: &str) {
 
 #[tokio::test]
 async fn objects_of_another_workspace_in_a_path_are_not_found() {
-    let w = World::new().await;
+    let w = AccessFixture::new().await;
     check_hidden(&w, &w.foreign, "another workspace's").await;
 }
 
 #[tokio::test]
 async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
-    let w = World::new().await;
+    let w = AccessFixture::new().await;
     check_hidden(&w, &w.private, "a private channel's").await;
 }
 
@@ -493,7 +493,7 @@ fn naming(call: &Call, field: &IdField, id: &str) -> Call {
 }
 
 /// Names, in every query and body that names objects, one that the asker may not see.
-async fn check_named(w: &World, things: &Things, whose: &str) {
+async fn check_named(w: &AccessFixture, things: &Things, whose: &str) {
     let rows = rows();
     let mut wrong = Vec::new();
     for field in id_fields() {
@@ -508,14 +508,14 @@ async fn check_named(w: &World, things: &Things, whose: &str) {
             .find(granted)
             .unwrap_or_else(|| panic!("{}", field.route));
         let who = if row.cells[2] == Cell::Ok {
-            Asker::Member
+            TestCaller::Member
         } else {
-            Asker::Admin
+            TestCaller::Admin
         };
         let call = prepared(w, row, who).await;
         w.settle().await;
         let before = w.app.place.row_counts().await;
-        let (status, text) = send(&naming(&call, &field, other), &w.asker(who)).await;
+        let (status, text) = send(&naming(&call, &field, other), &w.caller(who)).await;
         if status != field.status {
             wrong.push(format!(
                 "{} with {whose} {} as {}: {status}, not {}: {text}",
@@ -523,7 +523,7 @@ async fn check_named(w: &World, things: &Things, whose: &str) {
             ));
         }
         let nothings = nothings_id(other);
-        let absent = send(&naming(&call, &field, &nothings), &w.asker(who)).await;
+        let absent = send(&naming(&call, &field, &nothings), &w.caller(who)).await;
         if (absent.0, absent.1.replace(&nothings, other)) != (status, text.clone()) {
             wrong.push(format!(
                 "{} tells {whose} {} as {} from one that does not exist: {text} and {}",
@@ -542,12 +542,12 @@ async fn check_named(w: &World, things: &Things, whose: &str) {
 
 #[tokio::test]
 async fn objects_of_another_workspace_in_a_query_or_body_are_not_found() {
-    let w = World::new().await;
+    let w = AccessFixture::new().await;
     check_named(&w, &w.foreign, "another workspace's").await;
 }
 
 #[tokio::test]
 async fn objects_of_an_inaccessible_private_channel_in_a_query_or_body_are_not_found() {
-    let w = World::new().await;
+    let w = AccessFixture::new().await;
     check_named(&w, &w.private, "a private channel's").await;
 }

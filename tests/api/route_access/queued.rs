@@ -11,8 +11,8 @@ use super::{
     area, cell_of,
     recipes::recipe,
     send,
-    table::{Asker, COLUMNS, Cell, Row, rows},
-    world::World,
+    table::{COLUMNS, Cell, Row, TestCaller, rows},
+    world::AccessFixture,
 };
 use crate::support::within;
 
@@ -27,12 +27,12 @@ enum Withdrawal {
 
 impl Withdrawal {
     /// The asker who loses access, and the one whose rights are left.
-    fn askers(self) -> (Asker, Asker) {
+    fn callers(self) -> (TestCaller, TestCaller) {
         match self {
-            Self::Demotion => (Asker::Admin, Asker::Viewer),
-            Self::Removal => (Asker::Admin, Asker::Foreign),
-            Self::SessionEnd => (Asker::Admin, Asker::Nobody),
-            Self::KeyRevocation(scope) => (Asker::Key(scope), Asker::Nobody),
+            Self::Demotion => (TestCaller::Admin, TestCaller::Viewer),
+            Self::Removal => (TestCaller::Admin, TestCaller::Foreign),
+            Self::SessionEnd => (TestCaller::Admin, TestCaller::Nobody),
+            Self::KeyRevocation(scope) => (TestCaller::Key(scope), TestCaller::Nobody),
         }
     }
 
@@ -62,7 +62,7 @@ struct Busy {
 }
 
 /// Withdraws access in a transaction that ends at `release`; until then readers see what was before.
-async fn withdraw(w: &World, withdrawal: Withdrawal, user: Uuid, key: Uuid) -> Busy {
+async fn withdraw(w: &AccessFixture, withdrawal: Withdrawal, user: Uuid, key: Uuid) -> Busy {
     let (release, released) = oneshot::channel::<()>();
     let (begin, begun) = oneshot::channel::<()>();
     // A command can be called again.
@@ -94,7 +94,7 @@ impl Busy {
 }
 
 /// Waits until a command waits in a queue, or `sent` has ended without any.
-async fn queued(w: &World, sent: &AbortHandle) {
+async fn queued(w: &AccessFixture, sent: &AbortHandle) {
     within("a command to be queued", async {
         while w.app.db().queued_writes() == 0 && !sent.is_finished() {
             tokio::task::yield_now().await;
@@ -104,7 +104,7 @@ async fn queued(w: &World, sent: &AbortHandle) {
 }
 
 /// The first use of a key is noted by a command that would be taken for the call's.
-async fn note_use_of_keys(w: &World) {
+async fn note_use_of_keys(w: &AccessFixture) {
     let note = async |c: &mut Conn| {
         c.q("update api_keys set last_used_at = $1")
             .bind(now())
@@ -115,7 +115,7 @@ async fn note_use_of_keys(w: &World) {
 }
 
 /// The writer of the commands about accounts; all others go to the workspace's.
-fn writer_of(w: &World, row: &Row) -> Uuid {
+fn writer_of(w: &AccessFixture, row: &Row) -> Uuid {
     if row.path().starts_with("/v1/auth/") {
         Uuid::nil()
     } else {
@@ -134,9 +134,9 @@ fn uuid(id: &str) -> Uuid {
 }
 
 /// Sends a write behind a command that withdraws the asker's access; what is wrong with the answer.
-async fn check(w: &World, row: &Row, withdrawal: Withdrawal) -> Option<String> {
-    let (who, left) = withdrawal.askers();
-    let cell = |who: Asker| {
+async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<String> {
+    let (who, left) = withdrawal.callers();
+    let cell = |who: TestCaller| {
         let columns = COLUMNS.iter().zip(&row.cells);
         columns
             .filter(|(c, _)| **c == who)
@@ -158,12 +158,12 @@ async fn check(w: &World, row: &Row, withdrawal: Withdrawal) -> Option<String> {
     let double = w.double(who).await;
     let by = if row.is_own() { &double.person } else { &w.olu };
     let mut call = recipe(w, row, who, by).await;
-    let asker = call.sender.take().unwrap_or(double.asks);
+    let caller = call.sender.take().unwrap_or(double.asks);
     w.settle().await;
     note_use_of_keys(w).await;
-    let busy = withdraw(w, withdrawal, uuid(&asker.id), writer_of(w, row)).await;
+    let busy = withdraw(w, withdrawal, uuid(&caller.id), writer_of(w, row)).await;
     let mut calls = JoinSet::new();
-    let sent = calls.spawn(async move { send(&call, &asker).await });
+    let sent = calls.spawn(async move { send(&call, &caller).await });
     queued(w, &sent).await;
     // Without a command in the queue nothing was written: trying the model, or a preview.
     let has_written = !sent.is_finished();
@@ -180,7 +180,7 @@ async fn check(w: &World, row: &Row, withdrawal: Withdrawal) -> Option<String> {
 }
 
 async fn check_area(name: &str) {
-    let w = World::new().await;
+    let w = AccessFixture::new().await;
     let mut wrong = Vec::new();
     for row in rows() {
         let exports = row.route == "GET /v1/members/{user_id}/export";
@@ -191,7 +191,7 @@ async fn check_area(name: &str) {
             .iter()
             .zip(&row.cells)
             .find_map(|(who, cell)| match (who, cell) {
-                (Asker::Key(scope), Cell::Ok) => Some(Withdrawal::KeyRevocation(scope)),
+                (TestCaller::Key(scope), Cell::Ok) => Some(Withdrawal::KeyRevocation(scope)),
                 _ => None,
             });
         let withdrawals = [

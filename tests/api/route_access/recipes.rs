@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    table::{Asker, Row},
-    world::{World, dive, kept_response, newcomer, resolved, sandbox},
+    table::{Row, TestCaller},
+    world::{AccessFixture, dive, kept_response, newcomer, resolved, sandbox},
 };
 use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
 
@@ -73,7 +73,7 @@ impl Call {
 }
 
 /// A request of that row, about objects that were made for it by `by`: the asker where the row says `own`, else Olu.
-pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
+pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) -> Call {
     let n = w.next();
     let (path, general) = (row.path(), w.general.as_str());
     let workspace = &w.ada.workspace;
@@ -181,7 +181,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             Call::delete(path.replace("{user_id}", &of.id)).by(double.asks)
         }
         ("DELETE /v1/members/{user_id}", _) => {
-            let other = w.double(Asker::Member).await.person;
+            let other = w.double(TestCaller::Member).await.person;
             Call::delete(path.replace("{user_id}", &other.id))
         }
         ("GET /v1/members/{user_id}/export", "own") => {
@@ -191,7 +191,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
         }
         ("GET /v1/members/{user_id}/export", _) => Call::get(path.replace("{user_id}", &w.olu.id)),
         ("POST /v1/members/{user_id}/erase", _) => {
-            let other = w.double(Asker::Member).await.person;
+            let other = w.double(TestCaller::Member).await.person;
             let path = path.replace("{user_id}", &other.id);
             Call::post(path, json!({"handle": other.handle}))
         }
@@ -210,7 +210,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             let call = Call::act(at(&text(&invite, "/token")));
             match who {
                 // Who accepts it is of another workspace no longer.
-                Asker::Foreign => call.by(newcomer(w).await),
+                TestCaller::Foreign => call.by(newcomer(w).await),
                 _ => call,
             }
         }
@@ -234,7 +234,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             let scopes = ["chat:read"];
             let key = match who {
                 // Of one's own workspace: it is none of this one's.
-                Asker::Foreign => w.ada.make_key(&scopes).await.1,
+                TestCaller::Foreign => w.ada.make_key(&scopes).await.1,
                 _ => of.make_key(&scopes).await.1,
             };
             Call::delete(at(&key)).by(double.asks)
@@ -279,11 +279,11 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
         ("DELETE /v1/channels/{id}/members/{user_id}", variant) => {
             let room = room(by, n).await;
             let person = w.person(who);
-            bring(by, &room, &w.vera, Asker::Viewer).await;
+            bring(by, &room, &w.vera, TestCaller::Viewer).await;
             bring(by, &room, &person, who).await;
             let gone = match variant {
-                "oneself" if who != Asker::Nobody => &person,
-                _ if who == Asker::Viewer => &w.olu,
+                "oneself" if who != TestCaller::Nobody => &person,
+                _ if who == TestCaller::Viewer => &w.olu,
                 _ => &w.vera,
             };
             Call::delete(at(&room).replace("{user_id}", &gone.id))
@@ -397,7 +397,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
 
         // Tasks
         ("GET /v1/tasks/{id}" | "POST /v1/tasks/{id}/cancel", "of the API" | "own of the API") => {
-            placeless(row, w, by).await
+            unplaced(row, w, by).await
         }
         ("GET /v1/tasks/{id}" | "GET /v1/tasks/{id}/context", _) => {
             Call::get(at(&w.failed_task(by).await))
@@ -506,11 +506,11 @@ fn agent(n: u64) -> Value {
     json!({"name": format!("agent-{n}"), "instructions": "You help."})
 }
 
-async fn made_agent(w: &World, n: u64) -> String {
+async fn made_agent(w: &AccessFixture, n: u64) -> String {
     id(&w.ada.post("/v1/agents", agent(n)).await.is(201))
 }
 
-async fn made_sandbox(w: &World, n: u64) -> String {
+async fn made_sandbox(w: &AccessFixture, n: u64) -> String {
     let form = sandbox(&format!("made {n}"));
     id(&w.ada.post("/v1/sandbox-policies", form).await.is(201))
 }
@@ -524,8 +524,8 @@ async fn room(by: &Person, n: u64) -> String {
 }
 
 /// Puts someone of this workspace into a channel.
-async fn bring(by: &Person, room: &str, person: &Person, who: Asker) {
-    if !matches!(who, Asker::Nobody | Asker::Foreign) {
+async fn bring(by: &Person, room: &str, person: &Person, who: TestCaller) {
+    if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
         let path = format!("/v1/channels/{room}/members");
         by.post(&path, json!({"user_id": person.id})).await.is(201);
     }
@@ -546,7 +546,7 @@ async fn message(by: &Person, channel: &str) -> String {
 }
 
 /// The task that records a call of the Responses API: it has no place.
-async fn placeless(row: &Row, w: &World, by: &Person) -> Call {
+async fn unplaced(row: &Row, w: &AccessFixture, by: &Person) -> Call {
     kept_response(by).await;
     let tasks = by.get("/v1/tasks?limit=100").await.ok();
     let own = list(&tasks, "/data").into_iter().rev();

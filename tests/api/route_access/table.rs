@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Who calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asker {
+pub enum TestCaller {
     Nobody,
     Viewer,
     Member,
@@ -16,20 +16,20 @@ pub enum Asker {
 }
 
 /// The columns of the table.
-pub const COLUMNS: &[Asker] = &[
-    Asker::Nobody,
-    Asker::Viewer,
-    Asker::Member,
-    Asker::Admin,
-    Asker::Foreign,
-    Asker::Key("chat:read"),
-    Asker::Key("chat:write"),
-    Asker::Key("workspace:admin"),
-    Asker::Key("agents:read"),
-    Asker::Key("agents:write"),
-    Asker::Key("agents:delete"),
-    Asker::Key("agents:admin"),
-    Asker::Key("agents:use"),
+pub const COLUMNS: &[TestCaller] = &[
+    TestCaller::Nobody,
+    TestCaller::Viewer,
+    TestCaller::Member,
+    TestCaller::Admin,
+    TestCaller::Foreign,
+    TestCaller::Key("chat:read"),
+    TestCaller::Key("chat:write"),
+    TestCaller::Key("workspace:admin"),
+    TestCaller::Key("agents:read"),
+    TestCaller::Key("agents:write"),
+    TestCaller::Key("agents:delete"),
+    TestCaller::Key("agents:admin"),
+    TestCaller::Key("agents:use"),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::recipes::posted_file;
-use super::table::{Asker, COLUMNS};
+use super::table::{COLUMNS, TestCaller};
 use crate::support::{Answer, Person, TestApp, id, list, sign_up, text, visitor};
 
 /// One object of each kind, all in one place that others are to hear nothing of.
@@ -23,7 +23,7 @@ impl Things {
     }
 }
 
-pub struct World {
+pub struct AccessFixture {
     pub app: TestApp,
     /// Admin; the keys are hers.
     pub ada: Person,
@@ -44,7 +44,7 @@ pub struct World {
     made: AtomicU64,
 }
 
-impl World {
+impl AccessFixture {
     pub async fn new() -> Self {
         let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
         let ada = app.founder("Ada").await;
@@ -57,7 +57,7 @@ impl World {
         let general = id(&ada.channel("general").await);
         let mut keys = BTreeMap::new();
         for column in COLUMNS {
-            if let Asker::Key(scope) = column {
+            if let TestCaller::Key(scope) = column {
                 keys.insert(*scope, ada.make_key(&[scope]).await.0);
             }
         }
@@ -88,39 +88,41 @@ impl World {
     }
 
     /// Who asks. Whoever is of another workspace names this one.
-    pub fn asker(&self, who: Asker) -> Person {
+    pub fn caller(&self, who: TestCaller) -> Person {
         match who {
-            Asker::Nobody => visitor(&self.app.base),
-            Asker::Viewer => self.vera.clone(),
-            Asker::Member => self.bo.clone(),
-            Asker::Admin => self.ada.clone(),
-            Asker::Foreign => self.zoe.in_workspace(&self.ada.workspace),
-            Asker::Key(scope) => self.keys[scope].clone(),
+            TestCaller::Nobody => visitor(&self.app.base),
+            TestCaller::Viewer => self.vera.clone(),
+            TestCaller::Member => self.bo.clone(),
+            TestCaller::Admin => self.ada.clone(),
+            TestCaller::Foreign => self.zoe.in_workspace(&self.ada.workspace),
+            TestCaller::Key(scope) => self.keys[scope].clone(),
         }
     }
 
     /// The caller's user, with a browser session.
-    pub fn person(&self, who: Asker) -> Person {
+    pub fn person(&self, who: TestCaller) -> Person {
         match who {
-            Asker::Key(_) => self.ada.clone(),
-            Asker::Foreign => self.zoe.clone(),
-            other => self.asker(other),
+            TestCaller::Key(_) => self.ada.clone(),
+            TestCaller::Foreign => self.zoe.clone(),
+            other => self.caller(other),
         }
     }
 
     /// Someone new who may do what the asker may: for calls that end a session, a password or a membership.
-    pub async fn double(&self, who: Asker) -> Double {
+    pub async fn double(&self, who: TestCaller) -> Double {
         let name = format!("Double {}", self.next());
         let person = match who {
-            Asker::Nobody => visitor(&self.app.base),
-            Asker::Viewer => self.app.join(&self.ada, &name, "viewer").await,
-            Asker::Member => self.app.join(&self.ada, &name, "member").await,
-            Asker::Admin | Asker::Key(_) => self.app.join(&self.ada, &name, "admin").await,
-            Asker::Foreign => self.app.founder(&name).await,
+            TestCaller::Nobody => visitor(&self.app.base),
+            TestCaller::Viewer => self.app.join(&self.ada, &name, "viewer").await,
+            TestCaller::Member => self.app.join(&self.ada, &name, "member").await,
+            TestCaller::Admin | TestCaller::Key(_) => {
+                self.app.join(&self.ada, &name, "admin").await
+            }
+            TestCaller::Foreign => self.app.founder(&name).await,
         };
         let asks = match who {
-            Asker::Key(scope) => person.make_key(&[scope]).await.0,
-            Asker::Foreign => person.in_workspace(&self.ada.workspace),
+            TestCaller::Key(scope) => person.make_key(&[scope]).await.0,
+            TestCaller::Foreign => person.in_workspace(&self.ada.workspace),
             _ => person.clone(),
         };
         Double { person, asks }
@@ -178,7 +180,7 @@ pub async fn dive(by: &Person, channel: &str) -> (String, String, String) {
     let started = by.start(channel, "Friday or Monday?").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fork = id(&by
-        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .start_fork(&thread, &root, json!({"agent_id": null}))
         .await);
     by.say_in(&fork, "Monday suits everybody.").await;
     (thread, root, fork)
@@ -252,6 +254,6 @@ pub fn sandbox(name: &str) -> Value {
 }
 
 /// An account of its own, in no workspace.
-pub async fn newcomer(world: &World) -> Person {
+pub async fn newcomer(world: &AccessFixture) -> Person {
     sign_up(&world.app.base, &format!("Newcomer {}", world.next()), None).await
 }

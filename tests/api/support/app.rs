@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{ModelServer, Person, Place, id, sign_up, text, within};
+use super::{ModelServer, Person, TestDatabase, id, sign_up, text, within};
 
 pub struct TestApp {
     pub base: String,
@@ -18,12 +18,12 @@ pub struct TestApp {
     running: JoinSet<()>,
     db: Option<Db>,
     /// Shared with the server, so that nobody gets the database before it has ended.
-    pub place: Arc<Place>,
+    pub place: Arc<TestDatabase>,
 }
 
 /// Settings of every test, names without the prefix.
 pub fn settings(
-    place: &Place,
+    place: &TestDatabase,
     model: &ModelServer,
     others: &[(&str, &str)],
 ) -> BTreeMap<String, String> {
@@ -52,7 +52,7 @@ impl TestApp {
 
     /// With other bounds where the real ones are too large or too slow for a test.
     pub async fn bounded(others: &[(&str, &str)], bound: fn(&mut Bounds)) -> Self {
-        let place = Arc::new(Place::new().await);
+        let place = Arc::new(TestDatabase::new().await);
         let model = ModelServer::start().await;
         let settings = settings(&place, &model, others);
         let mut app = Self {

@@ -13,7 +13,7 @@ use sqlx::{
 };
 
 /// A temporary directory and the URL of a dedicated database.
-pub struct Place {
+pub struct TestDatabase {
     pub dir: PathBuf,
     /// `None`: the `SQLite` file in the directory.
     pub postgres: Option<String>,
@@ -76,7 +76,7 @@ async fn empty_database(name: &str) -> String {
     with_database(&server, name)
 }
 
-impl Place {
+impl TestDatabase {
     pub async fn new() -> Self {
         let mut place = Self::on_disk();
         if wants_postgres() {
@@ -259,7 +259,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
         // Left behind at worst: the directory's name says whose it was.
         drop(std::fs::remove_dir_all(&self.dir));

@@ -5,29 +5,29 @@ use serde_json::{Value, json};
 use super::{Answer, Person, Team, id, list, number, person::Reply, text};
 
 /// A thread of #general with one message of Ada, and her dive into it, in which nobody answers unasked.
-pub struct Dive {
+pub struct TestFork {
     pub thread: String,
     /// The forked message.
     pub root: String,
     pub fork: String,
 }
 
-/// Text of a `Dive`'s forked message.
+/// Text of a `TestFork`'s forked message.
 pub const ROOT: &str = "Friday or Monday?";
 
 impl Team {
-    pub async fn dive(&self) -> Dive {
+    pub async fn dive(&self) -> TestFork {
         let started = self.ada.start(&self.general, ROOT).await;
         let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
         let fork = self
             .ada
-            .start_dive(
+            .start_fork(
                 &thread,
                 &root,
                 json!({"title": "The day", "agent_id": null}),
             )
             .await;
-        Dive {
+        TestFork {
             thread,
             root,
             fork: id(&fork),
@@ -35,7 +35,7 @@ impl Team {
     }
 
     /// A dive with a published result of that headline: the dive and what publishing answered.
-    pub async fn resolved(&self, headline: &str) -> (Dive, Value) {
+    pub async fn resolved(&self, headline: &str) -> (TestFork, Value) {
         let dive = self.dive().await;
         self.bo.say_in(&dive.fork, "Monday suits everybody.").await;
         let published = self
@@ -53,11 +53,11 @@ pub fn drafting(resolution: &Value) -> Answer {
 
 impl Person {
     /// Starts a dive with these further fields.
-    pub async fn start_dive(&self, thread: &str, message: &str, fields: Value) -> Value {
-        self.try_dive(thread, message, fields).await.is(201)["fork"].clone()
+    pub async fn start_fork(&self, thread: &str, message: &str, fields: Value) -> Value {
+        self.try_fork(thread, message, fields).await.is(201)["fork"].clone()
     }
 
-    pub async fn try_dive(&self, thread: &str, message: &str, fields: Value) -> Reply {
+    pub async fn try_fork(&self, thread: &str, message: &str, fields: Value) -> Reply {
         let mut form = fields;
         form["message_id"] = message.into();
         self.post(&format!("/v1/threads/{thread}/forks"), form)

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 pub use app::{Team, TestApp, team, team_with};
 pub use cluster::Cluster;
-pub use database::Place;
+pub use database::TestDatabase;
 pub use disk::Disk;
-pub use dives::{Dive, ROOT, drafting, texts_of};
+pub use dives::{ROOT, TestFork, drafting, texts_of};
 pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};

@@ -10,7 +10,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{Disk, ModelServer, Place, app::settings, disk, within};
+use super::{Disk, ModelServer, TestDatabase, app::settings, disk, within};
 
 /// The command in a view of the file system of its own, which `script` changes before.
 pub fn in_own_mounts(command: &Command, script: &str) -> Command {
@@ -80,7 +80,7 @@ pub struct TestProcess {
 }
 
 /// A command of the program with these settings and nothing else in its environment.
-pub fn command(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> Command {
+pub fn command(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));
     command
         .env_clear()
@@ -94,7 +94,7 @@ pub fn command(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> C
 
 impl TestProcess {
     /// `FAILPOINT` among the settings makes it die at that place, or wait there: see `src/failpoint.rs`.
-    pub async fn start(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> Self {
+    pub async fn start(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)]) -> Self {
         let started = Self::try_start(place, model, others).await;
         started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
     }
@@ -112,7 +112,7 @@ impl TestProcess {
 
     /// How it ended, when it did so before it listened.
     pub async fn try_start(
-        place: &Place,
+        place: &TestDatabase,
         model: &ModelServer,
         others: &[(&str, &str)],
     ) -> Result<Self, ExitStatus> {
@@ -121,7 +121,7 @@ impl TestProcess {
 
     /// With its data on that disk.
     pub async fn start_within(
-        place: &Place,
+        place: &TestDatabase,
         model: &ModelServer,
         others: &[(&str, &str)],
         disk: &Disk,
@@ -131,7 +131,7 @@ impl TestProcess {
     }
 
     pub async fn try_start_within(
-        place: &Place,
+        place: &TestDatabase,
         model: &ModelServer,
         others: &[(&str, &str)],
         disk: &Disk,
@@ -140,7 +140,7 @@ impl TestProcess {
         Self::spawn(place, command).await
     }
 
-    async fn spawn(place: &Place, mut command: Command) -> Result<Self, ExitStatus> {
+    async fn spawn(place: &TestDatabase, mut command: Command) -> Result<Self, ExitStatus> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)

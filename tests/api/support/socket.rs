@@ -66,7 +66,7 @@ impl Socket {
     }
 
     /// Says hello with these further fields and waits for `ready`, not for `live`.
-    pub async fn greet(person: &Person, fields: Value) -> Self {
+    pub async fn read_hello(person: &Person, fields: Value) -> Self {
         let greeted = Self::try_greet(person, fields).await;
         greeted.unwrap_or_else(|e| panic!("no greeting: {e}"))
     }
@@ -92,7 +92,7 @@ impl Socket {
 
     /// A socket after `live`; what was replayed before it is read by `next` and the like.
     pub async fn open(person: &Person, fields: Value) -> Self {
-        let mut socket = Self::greet(person, fields).await;
+        let mut socket = Self::read_hello(person, fields).await;
         let mut replayed = VecDeque::new();
         loop {
             let frame = socket.next().await;

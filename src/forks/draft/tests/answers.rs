@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::forks::draft::{ANSWER_BYTES_MAX, Raw, RawSource, Rubbish, parse};
+use crate::forks::draft::{ANSWER_BYTES_MAX, Raw, RawSource, UnparsableDraft, parse};
 
 fn ids() -> Vec<String> {
     (1..=6).map(|n| format!("msg_{n}")).collect()
 }
 
-fn read(answer: &str) -> Result<Raw, Rubbish> {
+fn read(answer: &str) -> Result<Raw, UnparsableDraft> {
     parse(answer, &ids())
 }
 
@@ -150,45 +150,52 @@ fn a_truncated_response_keeps_the_complete_part() {
 fn a_response_that_is_not_a_resolution_is_unparsable() {
     let large = format!("{}{}", PLAIN, " ".repeat(ANSWER_BYTES_MAX));
     for (answer, wanted) in [
-        ("", Rubbish::NoObject),
-        ("   \n", Rubbish::NoObject),
-        ("null", Rubbish::NoObject),
-        ("[]", Rubbish::NoObject),
-        ("{}", Rubbish::NoObject),
-        ("{{{{{{", Rubbish::NoObject),
-        ("We ship on Monday.", Rubbish::NoObject),
+        ("", UnparsableDraft::NoObject),
+        ("   \n", UnparsableDraft::NoObject),
+        ("null", UnparsableDraft::NoObject),
+        ("[]", UnparsableDraft::NoObject),
+        ("{}", UnparsableDraft::NoObject),
+        ("{{{{{{", UnparsableDraft::NoObject),
+        ("We ship on Monday.", UnparsableDraft::NoObject),
         (
             "{\"error\": {\"message\": \"overloaded\"}}",
-            Rubbish::NoObject,
+            UnparsableDraft::NoObject,
         ),
         (
             "{\"type\": \"about:blank\", \"title\": \"Bad gateway\", \"status\": 502}",
-            Rubbish::NoObject,
+            UnparsableDraft::NoObject,
         ),
         (
             "<!DOCTYPE html><html><body>{\"conclusion\": \"x\"}</body></html>",
-            Rubbish::WebPage,
+            UnparsableDraft::WebPage,
         ),
-        ("\n<html><head>", Rubbish::WebPage),
-        ("I cannot help with that.", Rubbish::Refused),
-        ("I’m sorry, but I can’t do this {really}.", Rubbish::Refused),
+        ("\n<html><head>", UnparsableDraft::WebPage),
+        ("I cannot help with that.", UnparsableDraft::Refused),
+        (
+            "I’m sorry, but I can’t do this {really}.",
+            UnparsableDraft::Refused,
+        ),
         (
             "{\"headline\": \"\", \"conclusion\": \"I cannot help with this.\", \"key_points\": []}",
-            Rubbish::Refused,
+            UnparsableDraft::Refused,
         ),
         (
             "{\"headline\": \"Only this\", \"conclusion\": \" \", \"key_points\": [\"\"]}",
-            Rubbish::Blank,
+            UnparsableDraft::Blank,
         ),
         (
             "{\"conclusion\": null, \"key_points\": null, \"action_items\": {}}",
-            Rubbish::NoObject,
+            UnparsableDraft::NoObject,
         ),
-        (&large, Rubbish::TooLarge),
+        (&large, UnparsableDraft::TooLarge),
     ] {
         let start: String = answer.chars().take(80).collect();
         match read(answer) {
-            Err(rubbish) if matches!((rubbish, wanted), (Rubbish::Blank, Rubbish::NoObject)) => {}
+            Err(rubbish)
+                if matches!(
+                    (rubbish, wanted),
+                    (UnparsableDraft::Blank, UnparsableDraft::NoObject)
+                ) => {}
             other => assert_eq!(other.map(|raw| shown(&raw)), Err(wanted), "{start}"),
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Talk, day, material};
 use crate::{
-    forks::draft::{Checked, Kind, Place, check, parse, trim},
+    forks::draft::{Checked, FieldPath, Kind, check, parse, trim},
     model::extract::{Material, Outline, Owner, Reading},
 };
 
@@ -68,8 +68,8 @@ fn with(pointer: &str, value: Value) -> Checked {
     checked(&answer, &launch())
 }
 
-fn kinds(checked: &Checked, place: Place) -> Vec<Kind> {
-    let faults = checked.faults.iter().filter(|fault| fault.place == place);
+fn kinds(checked: &Checked, path: FieldPath) -> Vec<Kind> {
+    let faults = checked.faults.iter().filter(|fault| fault.path == path);
     faults.map(|fault| fault.kind.clone()).collect()
 }
 
@@ -92,7 +92,7 @@ fn a_valid_response_has_no_faults_and_is_unchanged() {
 fn sources_that_do_not_exist_are_dropped_and_reported() {
     let checked = with("/key_points/0/sources", json!(["m4", "m99", "msg_foreign"]));
     assert_eq!(
-        kinds(&checked, Place::KeyPoint(0)),
+        kinds(&checked, FieldPath::KeyPoint(0)),
         [Kind::NoSuchSource(vec![
             "m99".to_owned(),
             "msg_foreign".to_owned()
@@ -100,7 +100,7 @@ fn sources_that_do_not_exist_are_dropped_and_reported() {
     );
     assert_eq!(checked.outline.key_points[0].sources, [3]);
     let checked = with("/action_items/0/sources", json!(["msg_foreign"]));
-    let kinds = kinds(&checked, Place::ActionItem(0));
+    let kinds = kinds(&checked, FieldPath::ActionItem(0));
     assert!(kinds.contains(&Kind::NoSource), "{kinds:?}");
 }
 
@@ -120,8 +120,8 @@ fn an_entry_without_a_source_is_dropped_unless_it_is_all_there_is() {
 
 #[test]
 fn a_corrected_value_is_a_fault_wherever_it_appears() {
-    let told = |checked: &Checked, place| {
-        let kinds = kinds(checked, place);
+    let told = |checked: &Checked, path| {
+        let kinds = kinds(checked, path);
         kinds
             .iter()
             .any(|kind| matches!(kind, Kind::Superseded { .. }))
@@ -131,21 +131,21 @@ fn a_corrected_value_is_a_fault_wherever_it_appears() {
     }
     assert!(told(
         &with("/headline", json!("The site launches on Monday")),
-        Place::Headline
+        FieldPath::Headline
     ));
     assert!(told(
         &with("/conclusion", json!("The launch is on Monday.")),
-        Place::Conclusion
+        FieldPath::Conclusion
     ));
     assert!(told(
         &with("/key_points/0/text", json!("Launch on Monday")),
-        Place::KeyPoint(0)
+        FieldPath::KeyPoint(0)
     ));
     let moved = with(
         "/conclusion",
         json!("The launch moved from Monday to Thursday."),
     );
-    assert!(!told(&moved, Place::Conclusion));
+    assert!(!told(&moved, FieldPath::Conclusion));
     let mut answer = good();
     answer["headline"] = json!("The site launches on Monday");
     answer["conclusion"] = json!("The site launches on Monday.");
@@ -158,14 +158,14 @@ fn a_corrected_value_is_a_fault_wherever_it_appears() {
 #[test]
 fn a_statement_only_by_an_assistant_is_not_a_result() {
     let rewrite = "Rewrite the whole backend in Rust";
-    for (pointer, place) in [
-        ("/headline", Place::Headline),
-        ("/conclusion", Place::Conclusion),
-        ("/key_points/1/text", Place::KeyPoint(1)),
-        ("/action_items/0/text", Place::ActionItem(0)),
+    for (pointer, path) in [
+        ("/headline", FieldPath::Headline),
+        ("/conclusion", FieldPath::Conclusion),
+        ("/key_points/1/text", FieldPath::KeyPoint(1)),
+        ("/action_items/0/text", FieldPath::ActionItem(0)),
     ] {
         assert_eq!(
-            kinds(&with(pointer, json!(rewrite)), place),
+            kinds(&with(pointer, json!(rewrite)), path),
             [Kind::AgentsOnly],
             "{pointer}"
         );
@@ -174,9 +174,15 @@ fn a_statement_only_by_an_assistant_is_not_a_result() {
         "/key_points/1",
         json!({"text": "Something else", "sources": ["m3"]}),
     );
-    assert_eq!(kinds(&by_source, Place::KeyPoint(1)), [Kind::AgentsOnly]);
+    assert_eq!(
+        kinds(&by_source, FieldPath::KeyPoint(1)),
+        [Kind::AgentsOnly]
+    );
     let view = json!({"text": "Vibe suggested to rewrite the backend in Rust", "sources": ["m3"]});
-    assert_eq!(kinds(&with("/key_points/1", view), Place::KeyPoint(1)), []);
+    assert_eq!(
+        kinds(&with("/key_points/1", view), FieldPath::KeyPoint(1)),
+        []
+    );
     let mut answer = good();
     answer["conclusion"] = json!("The team rewrites the whole backend in Rust.");
     answer["action_items"][0] =
@@ -191,7 +197,7 @@ fn owners_are_participating_members_or_named_people() {
         let checked = with("/action_items/0/owner", json!(name));
         (
             checked.outline.action_items[0].owner.clone(),
-            kinds(&checked, Place::ActionItem(0)),
+            kinds(&checked, FieldPath::ActionItem(0)),
         )
     };
     assert_eq!(owner("@Bo"), (Some(Owner::Person(1)), vec![]));
@@ -227,7 +233,7 @@ fn a_person_who_refused_is_not_an_owner() {
     let item = json!({"text": "Book the room for 40 people", "owner": "mia", "due": null, "sources": ["m6"]});
     let checked = with("/action_items/0", item);
     assert_eq!(
-        kinds(&checked, Place::ActionItem(0)),
+        kinds(&checked, FieldPath::ActionItem(0)),
         [Kind::OwnerRefused("Mia".to_owned())]
     );
     assert_eq!(checked.outline.action_items[0].owner, None);
@@ -239,7 +245,7 @@ fn due_dates_must_be_mentioned_in_the_conversation() {
         let checked = with("/action_items/0/due", due);
         (
             checked.outline.action_items[0].due,
-            kinds(&checked, Place::ActionItem(0)),
+            kinds(&checked, FieldPath::ActionItem(0)),
         )
     };
     assert_eq!(due(json!("2026-11-25T00:00:00Z")), (Some(day(25)), vec![]));
@@ -263,46 +269,54 @@ fn due_dates_must_be_mentioned_in_the_conversation() {
     let item =
         json!({"text": "Book the room", "owner": null, "due": "2026-11-27", "sources": ["m7"]});
     let checked = with("/action_items/0", item);
-    assert!(kinds(&checked, Place::ActionItem(0)).contains(&Kind::DueUnfounded(day(27))));
+    assert!(kinds(&checked, FieldPath::ActionItem(0)).contains(&Kind::DueUnfounded(day(27))));
 }
 
 #[test]
 fn exceeded_lengths_and_counts_are_reported() {
     let long = with("/headline", json!("launch ".repeat(30)));
     assert_eq!(
-        kinds(&long, Place::Headline),
+        kinds(&long, FieldPath::Headline),
         [Kind::TooLong { units_max: 120 }]
     );
     let blank = with("/headline", json!(" "));
-    assert_eq!(kinds(&blank, Place::Headline), [Kind::Empty]);
+    assert_eq!(kinds(&blank, FieldPath::Headline), [Kind::Empty]);
     let three = with("/conclusion", json!("We launch. On Thursday. In the end."));
-    assert_eq!(kinds(&three, Place::Conclusion), [Kind::TooManySentences]);
+    assert_eq!(
+        kinds(&three, FieldPath::Conclusion),
+        [Kind::TooManySentences]
+    );
     let one = with("/key_points", json!([good()["key_points"][0]]));
-    assert_eq!(kinds(&one, Place::KeyPoints), [Kind::TooFewKeyPoints]);
+    assert_eq!(kinds(&one, FieldPath::KeyPoints), [Kind::TooFewKeyPoints]);
     let point =
         |n: usize| json!({"text": format!("Launch fact {n} of the site {n}"), "sources": ["m4"]});
     let five: Vec<Value> = (1..=5).map(point).collect();
     assert_eq!(
-        kinds(&with("/key_points", json!(five)), Place::KeyPoints),
+        kinds(&with("/key_points", json!(five)), FieldPath::KeyPoints),
         [Kind::TooManyKeyPoints(5)]
     );
     let wordy = with("/conclusion", json!("launch ".repeat(80)));
-    assert_eq!(kinds(&wordy, Place::Whole), []);
+    assert_eq!(kinds(&wordy, FieldPath::Whole), []);
     let wordy = with("/key_points/0/text", json!("launch ".repeat(180)));
     assert!(matches!(
-        kinds(&wordy, Place::Whole)[..],
+        kinds(&wordy, FieldPath::Whole)[..],
         [Kind::TooManyWords(_)]
     ));
     let twice = json!([good()["key_points"][0], good()["key_points"][0]]);
     assert_eq!(
-        kinds(&with("/key_points", twice), Place::KeyPoint(1)),
+        kinds(&with("/key_points", twice), FieldPath::KeyPoint(1)),
         [Kind::Duplicate]
     );
 }
 
 #[test]
 fn a_number_that_is_not_in_the_conversation_is_a_fault() {
-    let told = |text: &str| kinds(&with("/key_points/1/text", json!(text)), Place::KeyPoint(1));
+    let told = |text: &str| {
+        kinds(
+            &with("/key_points/1/text", json!(text)),
+            FieldPath::KeyPoint(1),
+        )
+    };
     assert_eq!(
         told("A room for 80 people"),
         [Kind::UnknownNumber("80".to_owned())]
@@ -324,7 +338,10 @@ fn an_item_without_a_commitment_in_its_sources_is_marked_and_kept() {
     let mut answer = good();
     answer["action_items"][0] = item;
     let checked = checked(&answer, &launch());
-    assert_eq!(kinds(&checked, Place::ActionItem(0)), [Kind::NoCommitment]);
+    assert_eq!(
+        kinds(&checked, FieldPath::ActionItem(0)),
+        [Kind::NoCommitment]
+    );
     assert_eq!(trimmed(&answer, &launch()).action_items.len(), 1);
 }
 

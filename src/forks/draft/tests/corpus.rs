@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{Talk, limits::holds, material};
 use crate::{
     corpus,
-    forks::draft::{Asked, Fault, brief, check, parse, repair_brief, trim},
+    forks::draft::{DraftRequest, Fault, brief, check, parse, repair_brief, trim},
     model::extract::{Material, Outline, Owner, Reading},
 };
 
@@ -73,7 +73,7 @@ fn read(answer: &str) -> Result<(Outline, Vec<String>), String> {
     let reading = Reading::new(&material);
     let checked = check(&raw, &material, &reading);
     let faults: Vec<String> = checked.faults.iter().map(Fault::sentence).collect();
-    let asked = Asked {
+    let asked = DraftRequest {
         material: &material,
         description: None,
         guidance: None,

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::day;
 use crate::{
     forks::draft::{
-        ACTION_ITEMS_MAX, Asked, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX,
-        KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief, briefs, check, fit,
-        parse, repair_brief, trim,
+        ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, DraftRequest,
+        HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief,
+        briefs, check, fit, parse, repair_brief, trim,
     },
     model::extract::{Line, Material, Outline, Owner, Person, Point, Reading, Speaker, dialogue},
 };
@@ -220,7 +220,7 @@ proptest! {
         let whole = answer.to_string();
         let cut = whole.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(whole.len());
         let reading = Reading::new(&material);
-        let asked = Asked { material: &material, description: pieces.first().map(String::as_str), guidance: pieces.last().map(String::as_str) };
+        let asked = DraftRequest { material: &material, description: pieces.first().map(String::as_str), guidance: pieces.last().map(String::as_str) };
         for text in [pieces.concat(), format!("{}{}", pieces.concat(), &whole[..cut])] {
             if let Ok(raw) = parse(&text, &ids(&material)) {
                 let checked = check(&raw, &material, &reading);

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    super::{CollectError, Delta, JsonSchema, Limits, Role, StopReason, Turn, collect},
+    super::{ChatMessage, CollectError, Delta, JsonSchema, Limits, Role, StopReason, collect},
     answer::{ANSWER_BYTES_MAX, Answer, EventReader, LINE_BYTES_MAX},
     refusal::retry_after,
     *,
@@ -100,7 +100,7 @@ fn request() -> ChatRequest {
     ChatRequest {
         model: "m".to_owned(),
         system: "Be brief.".to_owned(),
-        turns: vec![Turn::new(Role::User, "Hello")],
+        turns: vec![ChatMessage::new(Role::User, "Hello")],
         max_output_tokens: Some(100),
         temperature: Some(0.2),
         ..ChatRequest::default()
@@ -722,21 +722,21 @@ fn a_failure_to_list_models_is_forgotten_and_a_known_list_is_kept() {
 
 #[tokio::test]
 async fn a_vendor_is_queried_only_for_models_that_are_not_in_the_table() {
-    let maker = client("https://api.anthropic.com/v1/", None);
+    let vendor = client("https://api.anthropic.com/v1/", None);
     assert_eq!(
-        maker.choose_model(Some("claude-opus-4-6")).await,
+        vendor.choose_model(Some("claude-opus-4-6")).await,
         "claude-opus-4-6"
     );
-    assert_eq!(maker.choose_model(None).await, "claude-sonnet-4-5");
+    assert_eq!(vendor.choose_model(None).await, "claude-sonnet-4-5");
     assert_eq!(
-        maker.utility_model("claude-opus-4-6").await,
+        vendor.utility_model("claude-opus-4-6").await,
         "claude-haiku-4-5"
     );
     let usage = Usage {
         input_tokens: 1_000_000,
         ..Usage::default()
     };
-    assert_eq!(maker.cost_usd("claude-haiku-4-5", usage), Some(1.0));
+    assert_eq!(vendor.cost_usd("claude-haiku-4-5", usage), Some(1.0));
 }
 
 #[tokio::test]

@@ -135,14 +135,14 @@ async fn calls_and_their_results_are_separate_messages() {
         content: format!("of {id}"),
     };
     let turns = vec![
-        Turn::new(Role::User, "Look it up"),
-        Turn {
+        ChatMessage::new(Role::User, "Look it up"),
+        ChatMessage {
             calls: vec![call("a"), call("b")],
-            ..Turn::new(Role::Assistant, "")
+            ..ChatMessage::new(Role::Assistant, "")
         },
-        Turn {
+        ChatMessage {
             results: vec![result("a"), result("b")],
-            ..Turn::new(Role::User, "Well?")
+            ..ChatMessage::new(Role::User, "Well?")
         },
     ];
     let request = ChatRequest {

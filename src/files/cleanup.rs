@@ -16,11 +16,11 @@ const AT_ONCE: i64 = 1000;
 
 /// Scope of a cleanup round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tidying {
+pub enum CleanupScope {
     /// Only files whose rows show that they are unreferenced.
     Rows,
     /// Also data stored without a row; scans everything that is stored.
-    Whole,
+    CompleteUpload,
 }
 
 /// Removes uploads that have not been attached to a message since `orphan_after` and are not an agent's picture, and
@@ -28,11 +28,11 @@ pub enum Tidying {
 ///
 /// # Errors
 /// `Io`, `Db`.
-pub async fn tidy(
+pub async fn cleanup(
     db: &Db,
     blobs: &Blobs,
     orphan_after: Duration,
-    how: Tidying,
+    how: CleanupScope,
 ) -> Result<(), FileError> {
     let before = now() - orphan_after;
     release_pictures(db, before).await?;
@@ -52,7 +52,7 @@ pub async fn tidy(
         .await?;
     }
     blobs.remove_unused(db, AT_ONCE).await?;
-    if how == Tidying::Whole {
+    if how == CleanupScope::CompleteUpload {
         let swept = blobs.sweep(db, before).await?;
         if swept > 0 {
             tracing::info!(swept, "removed leftovers of incomplete uploads");

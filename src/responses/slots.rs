@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Running calls of this process.
-pub struct Places {
+pub struct CallSlots {
     max: usize,
     taken: Mutex<Taken>,
 }
@@ -26,13 +26,13 @@ struct Taken {
 }
 
 /// A running call; dropping it releases its permit.
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct CallPermit {
+    slots: Arc<CallSlots>,
     workspace: WorkspaceId,
     user: UserId,
 }
 
-impl Places {
+impl CallSlots {
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
             max,
@@ -54,7 +54,7 @@ impl Places {
         workspace: WorkspaceId,
         user: UserId,
         tenancy: Tenancy,
-    ) -> Result<Place, ResponseError> {
+    ) -> Result<CallPermit, ResponseError> {
         let share = |part: usize| part.max(1);
         let mut taken = self.lock();
         let of_user = taken.users.get(&user).copied().unwrap_or_default();
@@ -76,8 +76,8 @@ impl Places {
         *taken.users.entry(user).or_default() += 1;
         *taken.workspaces.entry(workspace).or_default() += 1;
         drop(taken);
-        Ok(Place {
-            places: Arc::clone(self),
+        Ok(CallPermit {
+            slots: Arc::clone(self),
             workspace,
             user,
         })
@@ -93,9 +93,9 @@ fn release<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-impl Drop for Place {
+impl Drop for CallPermit {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
+        let mut taken = self.slots.lock();
         taken.all -= 1;
         release(&mut taken.workspaces, &self.workspace);
         release(&mut taken.users, &self.user);
@@ -108,15 +108,15 @@ mod tests {
 
     /// Acquires permits until one is refused; returns their number and the refusal.
     fn fill(
-        places: &Arc<Places>,
+        slots: &Arc<CallSlots>,
         workspace: WorkspaceId,
         user: UserId,
         tenancy: Tenancy,
-        into: &mut Vec<Place>,
+        into: &mut Vec<CallPermit>,
     ) -> (usize, ResponseError) {
         for n in 0.. {
-            match places.take(workspace, user, tenancy) {
-                Ok(place) => into.push(place),
+            match slots.take(workspace, user, tenancy) {
+                Ok(permit) => into.push(permit),
                 Err(e) => return (n, e),
             }
         }
@@ -125,47 +125,35 @@ mod tests {
 
     #[test]
     fn a_user_gets_a_quarter_and_a_workspace_three_quarters_of_the_slots() {
-        let (places, mut held) = (Places::new(16), Vec::new());
+        let (slots, mut held) = (CallSlots::new(16), Vec::new());
         let (loud, quiet) = (WorkspaceId::new(), WorkspaceId::new());
         let people: Vec<UserId> = (0..4).map(|_| UserId::new()).collect();
         for user in &people[..3] {
-            let (n, refusal) = fill(&places, loud, *user, Tenancy::Shared, &mut held);
+            let (n, refusal) = fill(&slots, loud, *user, Tenancy::Shared, &mut held);
             assert_eq!(n, 4);
             assert!(matches!(refusal, ResponseError::PersonShareUsed(4)));
         }
-        let (n, refusal) = fill(&places, loud, people[3], Tenancy::Shared, &mut held);
+        let (n, refusal) = fill(&slots, loud, people[3], Tenancy::Shared, &mut held);
         assert_eq!(n, 0);
         assert!(matches!(refusal, ResponseError::WorkspaceShareUsed(12)));
-        let (n, _) = fill(&places, quiet, people[3], Tenancy::Shared, &mut held);
+        let (n, _) = fill(&slots, quiet, people[3], Tenancy::Shared, &mut held);
         assert_eq!(n, 4, "the rest is left for others");
-        let (_, refusal) = fill(&places, quiet, UserId::new(), Tenancy::Shared, &mut held);
+        let (_, refusal) = fill(&slots, quiet, UserId::new(), Tenancy::Shared, &mut held);
         assert!(matches!(refusal, ResponseError::Busy));
         held.clear();
-        let taken = places.lock();
+        let taken = slots.lock();
         assert!(taken.all == 0 && taken.users.is_empty() && taken.workspaces.is_empty());
     }
 
     #[test]
     fn the_only_workspace_can_use_every_slot_and_everyone_gets_at_least_one() {
-        let (places, mut held) = (Places::new(2), Vec::new());
+        let (slots, mut held) = (CallSlots::new(2), Vec::new());
         let workspace = WorkspaceId::new();
         for _ in 0..2 {
-            let (n, _) = fill(
-                &places,
-                workspace,
-                UserId::new(),
-                Tenancy::Single,
-                &mut held,
-            );
+            let (n, _) = fill(&slots, workspace, UserId::new(), Tenancy::Single, &mut held);
             assert_eq!(n, 1);
         }
-        let (_, refusal) = fill(
-            &places,
-            workspace,
-            UserId::new(),
-            Tenancy::Single,
-            &mut held,
-        );
+        let (_, refusal) = fill(&slots, workspace, UserId::new(), Tenancy::Single, &mut held);
         assert!(matches!(refusal, ResponseError::Busy));
     }
 }

@@ -6,7 +6,7 @@ use super::{DbError, conn::is_lost};
 
 /// Class of a database failure. Nothing was stored, except possibly for `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DatabaseFault {
     DiskFull,
     /// Other I/O error.
     DiskBroken,
@@ -22,7 +22,7 @@ pub enum Trouble {
     Newer(i64),
 }
 
-impl Trouble {
+impl DatabaseFault {
     /// Cause and remedy, as the end of a sentence about the database.
     pub fn text(self) -> String {
         match self {
@@ -48,33 +48,33 @@ impl Trouble {
 }
 
 /// Maps result codes of `SQLite` (sqlite.org/rescode.html), mostly by their lower byte.
-fn of_sqlite(code: i32) -> Option<Trouble> {
+fn of_sqlite(code: i32) -> Option<DatabaseFault> {
     /// The shared-memory file could not grow.
     const IOERR_SHMSIZE: i32 = 4874;
     match (code, code & 0xff) {
-        (IOERR_SHMSIZE, _) | (_, 13) => Some(Trouble::DiskFull),
-        (_, 10 | 14) => Some(Trouble::DiskBroken),
-        (_, 8) => Some(Trouble::ReadOnly),
-        (_, 11 | 26) => Some(Trouble::Damaged),
-        (_, 5 | 6) => Some(Trouble::Busy),
+        (IOERR_SHMSIZE, _) | (_, 13) => Some(DatabaseFault::DiskFull),
+        (_, 10 | 14) => Some(DatabaseFault::DiskBroken),
+        (_, 8) => Some(DatabaseFault::ReadOnly),
+        (_, 11 | 26) => Some(DatabaseFault::Damaged),
+        (_, 5 | 6) => Some(DatabaseFault::Busy),
         _ => None,
     }
 }
 
 /// Maps SQLSTATE codes (`PostgreSQL` documentation, appendix A).
-fn of_postgres(state: &str) -> Option<Trouble> {
+fn of_postgres(state: &str) -> Option<DatabaseFault> {
     match state {
-        "53100" => Some(Trouble::DiskFull),
-        "58030" => Some(Trouble::DiskBroken),
-        "25006" => Some(Trouble::ReadOnly),
-        "XX001" | "XX002" => Some(Trouble::Damaged),
-        "53300" | "57P01" | "57P02" | "57P03" => Some(Trouble::Away),
-        state if state.starts_with("08") => Some(Trouble::Away),
+        "53100" => Some(DatabaseFault::DiskFull),
+        "58030" => Some(DatabaseFault::DiskBroken),
+        "25006" => Some(DatabaseFault::ReadOnly),
+        "XX001" | "XX002" => Some(DatabaseFault::Damaged),
+        "53300" | "57P01" | "57P02" | "57P03" => Some(DatabaseFault::Away),
+        state if state.starts_with("08") => Some(DatabaseFault::Away),
         _ => None,
     }
 }
 
-fn of_sqlx(error: &sqlx::Error) -> Option<Trouble> {
+fn of_sqlx(error: &sqlx::Error) -> Option<DatabaseFault> {
     match error {
         sqlx::Error::Database(e) => {
             let code = e.code()?;
@@ -87,15 +87,15 @@ fn of_sqlx(error: &sqlx::Error) -> Option<Trouble> {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::PoolTimedOut
-        | sqlx::Error::WorkerCrashed => Some(Trouble::Away),
+        | sqlx::Error::WorkerCrashed => Some(DatabaseFault::Away),
         sqlx::Error::Migrate(e) => of_migration(e),
         _ => None,
     }
 }
 
-fn of_migration(error: &MigrateError) -> Option<Trouble> {
+fn of_migration(error: &MigrateError) -> Option<DatabaseFault> {
     match error {
-        MigrateError::VersionMissing(version) => Some(Trouble::Newer(*version)),
+        MigrateError::VersionMissing(version) => Some(DatabaseFault::Newer(*version)),
         MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_sqlx(e),
         _ => None,
     }
@@ -108,13 +108,13 @@ impl DbError {
     }
 
     /// `None` for errors of statements.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn fault(&self) -> Option<DatabaseFault> {
         match self {
             Self::Sql(e) => of_sqlx(e),
             Self::Migrate(e) => of_migration(e),
-            Self::Away(_) => Some(Trouble::Away),
-            Self::Commit(_) => Some(Trouble::Unknown),
-            Self::Damaged(_) => Some(Trouble::Damaged),
+            Self::Away(_) => Some(DatabaseFault::Away),
+            Self::Commit(_) => Some(DatabaseFault::Unknown),
+            Self::Damaged(_) => Some(DatabaseFault::Damaged),
             Self::Busy | Self::TooSlow | Self::Closed | Self::Panicked | Self::Start(_) => None,
         }
     }
@@ -126,21 +126,21 @@ mod tests {
 
     #[test]
     fn error_codes_of_both_engines_are_classified() {
-        for (code, trouble) in [
-            (13, Some(Trouble::DiskFull)),
-            (4874, Some(Trouble::DiskFull)),
-            (778, Some(Trouble::DiskBroken)),
-            (1032, Some(Trouble::ReadOnly)),
-            (11, Some(Trouble::Damaged)),
-            (267, Some(Trouble::Damaged)),
-            (26, Some(Trouble::Damaged)),
-            (5, Some(Trouble::Busy)),
+        for (code, fault) in [
+            (13, Some(DatabaseFault::DiskFull)),
+            (4874, Some(DatabaseFault::DiskFull)),
+            (778, Some(DatabaseFault::DiskBroken)),
+            (1032, Some(DatabaseFault::ReadOnly)),
+            (11, Some(DatabaseFault::Damaged)),
+            (267, Some(DatabaseFault::Damaged)),
+            (26, Some(DatabaseFault::Damaged)),
+            (5, Some(DatabaseFault::Busy)),
             (2067, None),
         ] {
-            assert_eq!(of_sqlite(code), trouble, "{code}");
+            assert_eq!(of_sqlite(code), fault, "{code}");
         }
-        assert_eq!(of_postgres("53100"), Some(Trouble::DiskFull));
-        assert_eq!(of_postgres("08006"), Some(Trouble::Away));
+        assert_eq!(of_postgres("53100"), Some(DatabaseFault::DiskFull));
+        assert_eq!(of_postgres("08006"), Some(DatabaseFault::Away));
         assert_eq!(of_postgres("23505"), None);
     }
 }
