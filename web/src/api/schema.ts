@@ -12,8 +12,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The process lives
-         * @description **Who may:** anyone.
+         * Checks that the process is running
+         * @description **Access:** anyone.
          */
         get: operations["healthz"];
         put?: never;
@@ -32,8 +32,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Figures for Prometheus
-         * @description **Who may:** anyone. With the token, where one is set; else from this machine.
+         * Metrics for Prometheus
+         * @description **Access:** anyone. With the token, if one is set; otherwise only from the same machine.
          */
         get: operations["metrics"];
         put?: never;
@@ -52,8 +52,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The server can work
-         * @description **Who may:** anyone.
+         * Checks that the server is ready for requests
+         * @description **Access:** anyone.
          */
         get: operations["readyz"];
         put?: never;
@@ -72,8 +72,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Action items of published results that one may see, oldest first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Action items of published resolutions that the caller can see, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_action_items"];
         put?: never;
@@ -98,8 +98,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Tick an action item, or change its owner or day
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Change an action item's done state, owner, or due date
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_action_item"];
         trace?: never;
@@ -112,8 +112,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Agents to begin with: post one's fields to make it
-         * @description **Who may:** every role; a key with `agents:read`.
+         * List agent templates: post the fields of one to create that agent
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_templates"];
         put?: never;
@@ -132,14 +132,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Agents of the workspace that one may see, oldest first
-         * @description **Who may:** every role; a key with `agents:read`.
+         * List the agents of the workspace that you can see, oldest first
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_agents"];
         put?: never;
         /**
-         * Make an agent
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * Create an agent
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["create_agent"];
         delete?: never;
@@ -158,8 +158,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make an agent of an export, or of its files
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * Create an agent from an export or from files
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["import_agent"];
         delete?: never;
@@ -178,8 +178,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What a draft would be told; stores nothing
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Preview the system prompt of a draft; stores nothing
+         * @description **Access:** every role; keys need `agents:read`.
          */
         post: operations["preview_agent"];
         delete?: never;
@@ -196,26 +196,26 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * An agent; `main` is the workspace's default
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get an agent; `main` is the workspace's default
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_agent"];
         /**
-         * Replace an agent; what is left out has its default again
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * Replace an agent; omitted fields are reset to their defaults
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_agent"];
         post?: never;
         /**
-         * Archive an agent, or delete it for good
-         * @description **Who may:** admins; a key with `agents:delete`. For good: `agents:admin`.
+         * Archive an agent, or permanently delete it
+         * @description **Access:** admins; keys need `agents:delete`. To delete permanently: `agents:admin`.
          */
         delete: operations["delete_agent"];
         options?: never;
         head?: never;
         /**
-         * Change an agent; each change is a version
-         * @description **Who may:** members and admins; a key with `agents:write`. Its status, and the default: an admin, `agents:admin`.
+         * Change an agent; each change creates a version
+         * @description **Access:** members and admins; keys need `agents:write`. For its status, and for the default agent: an admin, `agents:admin`.
          */
         patch: operations["patch_agent"];
         trace?: never;
@@ -231,7 +231,7 @@ export interface paths {
         put?: never;
         /**
          * Make an agent the workspace's default
-         * @description **Who may:** admins; a key with `agents:admin`.
+         * @description **Access:** admins; keys need `agents:admin`.
          */
         post: operations["make_default"];
         delete?: never;
@@ -251,7 +251,7 @@ export interface paths {
         put?: never;
         /**
          * Copy an agent
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["duplicate_agent"];
         delete?: never;
@@ -268,8 +268,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * An agent with its files, to take elsewhere
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Export an agent with its files
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["export_agent"];
         put?: never;
@@ -288,8 +288,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every file of an agent, by path
-         * @description **Who may:** every role; a key with `agents:read`.
+         * List the files of an agent by path
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_files"];
         put?: never;
@@ -308,19 +308,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A file of an agent
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get a file of an agent
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_file"];
         /**
-         * Write a file of an agent; SOUL.md and IDENTITY.md change its profile
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * Write a file of an agent; writing SOUL.md or IDENTITY.md changes its profile
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_file"];
         post?: never;
         /**
          * Delete a file of an agent
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         delete: operations["delete_file"];
         options?: never;
@@ -338,8 +338,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Write an earlier version again, as a new one
-         * @description **Who may:** members and admins; a key with `agents:write`.
+         * Restore an earlier version as a new one
+         * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["roll_back"];
         delete?: never;
@@ -356,8 +356,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Versions of an agent, newest first
-         * @description **Who may:** every role; a key with `agents:read`.
+         * List the versions of an agent, newest first
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_versions"];
         put?: never;
@@ -376,8 +376,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One version: as it was written, and with its bases merged in
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get a version as written and with its bases merged in
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_version"];
         put?: never;
@@ -396,8 +396,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What a version changed
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get the changes in a version
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["diff_versions"];
         put?: never;
@@ -416,14 +416,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One's own keys in this workspace, or everyone's
-         * @description **Who may:** every role; a key with `workspace:admin`. With `all`: an admin.
+         * List your keys in this workspace, or everyone's
+         * @description **Access:** every role; keys need `workspace:admin`. With `all`: an admin.
          */
         get: operations["list_keys"];
         put?: never;
         /**
-         * Make an API key
-         * @description **Who may:** every role; a key with `workspace:admin`. A key has no scope that its maker lacks.
+         * Create an API key
+         * @description **Access:** every role; keys need `workspace:admin`. A key cannot have scopes that its creator lacks.
          */
         post: operations["create_key"];
         delete?: never;
@@ -444,7 +444,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an API key
-         * @description **Who may:** every role; a key with `workspace:admin`. A key may always end itself. Anyone else's: an admin.
+         * @description **Access:** every role; keys need `workspace:admin`. A key can always revoke itself. For another person's key: an admin.
          */
         delete: operations["delete_key"];
         options?: never;
@@ -460,8 +460,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What admins did
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * List admin actions
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         get: operations["list_audit_log"];
         put?: never;
@@ -480,8 +480,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Sign-ins, failed ones, password changes, and new keys of one's own account in the last 90 days, newest first
-         * @description **Who may:** every role; the person only, no key.
+         * List sign-ins, failed sign-ins, password changes, and new keys of your account in the last 90 days, newest first
+         * @description **Access:** every role; with a session only, not a key.
          */
         get: operations["list_auth_events"];
         put?: never;
@@ -503,7 +503,7 @@ export interface paths {
         put?: never;
         /**
          * Log in
-         * @description **Who may:** anyone.
+         * @description **Access:** anyone.
          */
         post: operations["login"];
         delete?: never;
@@ -522,8 +522,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End this session
-         * @description **Who may:** every role; the person only, no key.
+         * End the current session
+         * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["logout"];
         delete?: never;
@@ -540,8 +540,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who is signed in; a key gets `id`, `name`, and its own workspace
-         * @description **Who may:** every role; any key.
+         * Get the signed-in person; a key gets `id`, `name`, and its own workspace
+         * @description **Access:** every role; with any key.
          */
         get: operations["me"];
         put?: never;
@@ -550,8 +550,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change one's own name
-         * @description **Who may:** every role; the person only, no key.
+         * Change your own name
+         * @description **Access:** every role; with a session only, not a key.
          */
         patch: operations["update_me"];
         trace?: never;
@@ -566,8 +566,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Change one's password; every other session ends
-         * @description **Who may:** every role; the person only, no key.
+         * Change your password and end all other sessions
+         * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["password"];
         delete?: never;
@@ -584,8 +584,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One's own sessions
-         * @description **Who may:** every role; the person only, no key.
+         * List your sessions
+         * @description **Access:** every role; with a session only, not a key.
          */
         get: operations["list_sessions"];
         put?: never;
@@ -607,8 +607,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End one of one's own sessions
-         * @description **Who may:** every role; the person only, no key.
+         * End one of your sessions
+         * @description **Access:** every role; with a session only, not a key.
          */
         delete: operations["end_session"];
         options?: never;
@@ -624,8 +624,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether this server has to be set up, and who may sign up
-         * @description **Who may:** anyone.
+         * Get the setup and sign-up status
+         * @description **Access:** anyone.
          */
         get: operations["setup"];
         put?: never;
@@ -646,8 +646,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make an account
-         * @description **Who may:** anyone.
+         * Create an account
+         * @description **Access:** anyone.
          */
         post: operations["signup"];
         delete?: never;
@@ -664,14 +664,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Channels that one may see, oldest first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Channels that the caller can see, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_channels"];
         put?: never;
         /**
-         * Make a channel
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Create a channel
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["create_channel"];
         delete?: never;
@@ -688,8 +688,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A channel
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Get a channel
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_channel"];
         put?: never;
@@ -699,7 +699,7 @@ export interface paths {
         head?: never;
         /**
          * Change a channel's name or topic
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_channel"];
         trace?: never;
@@ -715,7 +715,7 @@ export interface paths {
         put?: never;
         /**
          * Archive a channel
-         * @description **Who may:** members and admins; a key with `chat:write`. A channel that another made: an admin, `workspace:admin`.
+         * @description **Access:** members and admins; keys need `chat:write`. For a channel that someone else created: an admin, `workspace:admin`.
          */
         post: operations["archive_channel"];
         delete?: never;
@@ -735,7 +735,7 @@ export interface paths {
         put?: never;
         /**
          * Join a public channel
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["join_channel"];
         delete?: never;
@@ -755,7 +755,7 @@ export interface paths {
         put?: never;
         /**
          * Leave a channel
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["leave_channel"];
         delete?: never;
@@ -772,14 +772,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Members of a channel in the order in which they joined it
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Members of a channel, in the order in which they joined
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_channel_members"];
         put?: never;
         /**
          * Add someone to a channel
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["add_channel_member"];
         delete?: never;
@@ -799,8 +799,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Take someone out of a channel
-         * @description **Who may:** members and admins; a key with `chat:write`. Another person, in a channel that another made: an admin, `workspace:admin`.
+         * Remove someone from a channel
+         * @description **Access:** members and admins; keys need `chat:write`. To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
          */
         delete: operations["remove_channel_member"];
         options?: never;
@@ -818,8 +818,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Mark everything in a channel read
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Mark everything in a channel as read
+         * @description **Access:** every role; keys need `chat:read`.
          */
         post: operations["read_channel"];
         delete?: never;
@@ -837,13 +837,13 @@ export interface paths {
         };
         /**
          * Threads of a channel, latest activity first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_threads"];
         put?: never;
         /**
          * Start a thread
-         * @description **Who may:** members and admins; a key with `chat:write`. With an agent: `agents:use` too.
+         * @description **Access:** members and admins; keys need `chat:write`. With an agent: also `agents:use`.
          */
         post: operations["start_thread"];
         delete?: never;
@@ -862,8 +862,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Open an archived channel again
-         * @description **Who may:** members and admins; a key with `chat:write`. A channel that another made: an admin, `workspace:admin`.
+         * Unarchive a channel
+         * @description **Access:** members and admins; keys need `chat:write`. For a channel that someone else created: an admin, `workspace:admin`.
          */
         post: operations["unarchive_channel"];
         delete?: never;
@@ -880,8 +880,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Published results that one may see, newest first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Published resolutions that the caller can see, newest first
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_decisions"];
         put?: never;
@@ -902,8 +902,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * The direct channel of these people (and this agent); the same ones give the same one
-         * @description **Who may:** members and admins; a key with `chat:write`. With an agent: `agents:use` too.
+         * Open the direct channel of these people and this agent; the same participants share one channel
+         * @description **Access:** members and admins; keys need `chat:write`. With an agent: also `agents:use`.
          */
         post: operations["open_direct"];
         delete?: never;
@@ -920,8 +920,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Durable events after a number, oldest first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Durable events after a sequence number, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_events"];
         put?: never;
@@ -942,8 +942,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Upload a file, to be put into a message by its id within a day
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Upload a file, to be attached to a message by its ID within a day
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["upload"];
         delete?: never;
@@ -960,17 +960,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The bytes of a file
-         * @description Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
+         * Get the bytes of a file
+         * @description Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
+         *     or bytes, and as a download.
          *
-         *     **Who may:** every role; a key with `chat:read`. Before it is in a message: its uploader only.
+         *     **Access:** every role; keys need `chat:read`. Before it is attached to a message: only its uploader.
          */
         get: operations["serve"];
         put?: never;
         post?: never;
         /**
-         * Delete an upload of one's own that is in no message
-         * @description **Who may:** members and admins; a key with `chat:write`. Its uploader only, while it is in no message.
+         * Delete an upload of your own that is not attached to a message
+         * @description **Access:** members and admins; keys need `chat:write`. Only its uploader, and only before it is attached to a message.
          */
         delete: operations["remove"];
         options?: never;
@@ -986,8 +987,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is known of a file
-         * @description **Who may:** every role; a key with `chat:read`. Before it is in a message: its uploader only.
+         * Get the metadata of a file
+         * @description **Access:** every role; keys need `chat:read`. Before it is attached to a message: only its uploader.
          */
         get: operations["metadata"];
         put?: never;
@@ -1006,8 +1007,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A deep dive
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Get a fork
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_fork"];
         put?: never;
@@ -1016,8 +1017,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an active deep dive: its title, description, partner, or what the partner knows
-         * @description **Who may:** members and admins; a key with `chat:write`. To bind an agent: `agents:use` too.
+         * Change the title, description, agent, or context of an active fork
+         * @description **Access:** members and admins; keys need `chat:write`. To bind an agent: also `agents:use`.
          */
         patch: operations["update_fork"];
         trace?: never;
@@ -1032,8 +1033,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End a deep dive without a result
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Abandon a fork: close it without a resolution
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["abandon_fork"];
         delete?: never;
@@ -1050,14 +1051,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages of a deep dive, oldest first; without a cursor the newest page
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Messages of a fork, oldest first; without a cursor, the newest page
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_fork_messages"];
         put?: never;
         /**
-         * Say something in a deep dive; its partner answers, or the agents that it mentions
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Post a message in a fork; the mentioned agents reply, or the fork's agent if there are none
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["post_fork_message"];
         delete?: never;
@@ -1076,8 +1077,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Post the result as a card in the thread and close the deep dive; twice answers the same card
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Publish the draft as a message in the thread and close the fork; repeating it returns the same message
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["publish_resolution"];
         delete?: never;
@@ -1096,8 +1097,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Open a resolved or abandoned deep dive again; its result stays until a new one replaces it
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Reopen a resolved or abandoned fork; its resolution stays until a new one replaces it
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["reopen_fork"];
         delete?: never;
@@ -1114,8 +1115,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The draft of a deep dive's result, else the published one; the `ETag` is needed to change it
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Get the draft of a fork's resolution, or the published one; changing it requires the `ETag`
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_resolution"];
         put?: never;
@@ -1124,8 +1125,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the draft, or begin one: from the published result, or with `If-Match: "0"` an empty one
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["edit_resolution"];
         trace?: never;
@@ -1138,8 +1139,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every published version of a deep dive's result, oldest first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Every published version of a fork's resolution, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_resolutions"];
         put?: never;
@@ -1160,8 +1161,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Have a deep dive's result drafted; while that runs, the same task is answered
-         * @description **Who may:** members and admins; a key with `chat:write` and `agents:use`.
+         * Draft the resolution of a fork; if a draft task is already active, returns that task
+         * @description **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
         post: operations["resolve_fork"];
         delete?: never;
@@ -1178,14 +1179,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Invites in the order in which they were made
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * List invites, oldest first
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         get: operations["list_invites"];
         put?: never;
         /**
-         * Make an invite link
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * Create an invite link
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["create_invite"];
         delete?: never;
@@ -1202,15 +1203,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where an invite leads; `id` is the token of the link
-         * @description **Who may:** anyone.
+         * Preview an invite; `id` is the token from its link
+         * @description **Access:** anyone.
          */
         get: operations["get_invite"];
         put?: never;
         post?: never;
         /**
-         * Withdraw an invite
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * Revoke an invite
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         delete: operations["withdraw_invite"];
         options?: never;
@@ -1228,8 +1229,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Join by an invite link
-         * @description **Who may:** every role; the person only, no key.
+         * Join a workspace with an invite link
+         * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["accept_invite"];
         delete?: never;
@@ -1246,8 +1247,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Members in the order in which they joined
-         * @description **Who may:** every role; a key with `chat:read`.
+         * List members, sorted by when they joined
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_members"];
         put?: never;
@@ -1269,15 +1270,15 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Take a member out of the workspace, or leave it
-         * @description **Who may:** every role; a key with `workspace:admin`. Anyone but oneself: an admin.
+         * Remove a member from the workspace, or leave it
+         * @description **Access:** every role; keys need `workspace:admin`. For another person: an admin.
          */
         delete: operations["remove_member"];
         options?: never;
         head?: never;
         /**
-         * Change a member's role, or a handle
-         * @description **Who may:** members and admins; a key with `chat:write`. A role, and anyone else's handle: an admin, `workspace:admin`.
+         * Change a member's role or handle
+         * @description **Access:** members and admins; keys need `chat:write`. For a role, or another person's handle: an admin, `workspace:admin`.
          */
         patch: operations["update_member"];
         trace?: never;
@@ -1292,10 +1293,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take a person out and erase their data; the same again goes on where it was cut short
-         * @description Their messages become tombstones, their files, reactions and marks go, and their name with them. There is no way back.
+         * Remove a user from the workspace and erase their data; repeating the request resumes an interrupted erasure
+         * @description Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone.
          *
-         *     **Who may:** admins; a key with `workspace:admin`.
+         *     **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["erase_member"];
         delete?: never;
@@ -1312,11 +1313,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything that the workspace holds of a person, as a file: for themselves and for admins
-         * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions` (one's own only),
-         *     `tasks`, `action_items`, `responses`, `audit_log`. A document that broke off is no JSON.
+         * Export everything that the workspace stores about a user, for that user and for admins
+         * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
+         *     `sessions` (only your own), `tasks`, `action_items`, `responses`, `audit_log`. An interrupted export is not valid
+         *     JSON.
          *
-         *     **Who may:** every role; a key with `workspace:admin`. Anyone but oneself: an admin.
+         *     **Access:** every role; keys need `workspace:admin`. For another person: an admin.
          */
         get: operations["export_member"];
         put?: never;
@@ -1335,22 +1337,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A message
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Get a message
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_message"];
         put?: never;
         post?: never;
         /**
-         * Delete a message: a tombstone stays, its text goes from everywhere
-         * @description **Who may:** members and admins; a key with `chat:write`. Another's: an admin, `workspace:admin`.
+         * Delete a message: a tombstone stays, and its text is deleted everywhere
+         * @description **Access:** members and admins; keys need `chat:write`. For someone else's message: an admin, `workspace:admin`.
          */
         delete: operations["delete_message"];
         options?: never;
         head?: never;
         /**
-         * Edit one's own message; it asks no agent again
-         * @description **Who may:** members and admins; a key with `chat:write`. Its author only.
+         * Edit your own message; an edit triggers no agent
+         * @description **Access:** members and admins; keys need `chat:write`. Only its author.
          */
         patch: operations["edit_message"];
         trace?: never;
@@ -1365,13 +1367,13 @@ export interface paths {
         get?: never;
         /**
          * React to a message
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         put: operations["add_reaction"];
         post?: never;
         /**
-         * Take a reaction back
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Remove a reaction
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["remove_reaction"];
         options?: never;
@@ -1389,8 +1391,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask the model for one word
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * Test the model with a one-word reply
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["test_model"];
         delete?: never;
@@ -1407,8 +1409,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Agents as `agent:NAME`, and the model that runs by default
-         * @description **Who may:** members and admins; a key with `agents:use`.
+         * List the agents as `agent:NAME`, and the default model
+         * @description **Access:** members and admins; keys need `agents:use`.
          */
         get: operations["list_models"];
         put?: never;
@@ -1427,8 +1429,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of them
-         * @description **Who may:** members and admins; a key with `agents:use`.
+         * Get a model
+         * @description **Access:** members and admins; keys need `agents:use`.
          */
         get: operations["get_model"];
         put?: never;
@@ -1449,12 +1451,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask an agent, or the model, as any client of the `OpenAI` Responses API does
-         * @description With `stream` the answer is an event stream: `response.created`, `response.in_progress`, then items and their pieces, and
-         *     `response.completed`, `response.incomplete` or `response.failed` at the end; each with a rising `sequence_number`. The model
-         *     is stopped when the client goes away. Nothing is kept of an answer that failed.
+         * Create a response from an agent or the model, compatible with clients of the `OpenAI` Responses API
+         * @description With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
+         *     deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
+         *     `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
          *
-         *     **Who may:** members and admins; a key with `agents:use`.
+         *     **Access:** members and admins; keys need `agents:use`.
          */
         post: operations["create_response"];
         delete?: never;
@@ -1471,15 +1473,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * An answer that is kept; one's own only
-         * @description **Who may:** members and admins; a key with `agents:use`. One's own only.
+         * Get a stored response of your own
+         * @description **Access:** members and admins; keys need `agents:use`. Only the caller's own.
          */
         get: operations["get_response"];
         put?: never;
         post?: never;
         /**
-         * Remove an answer that is kept, with what was asked
-         * @description **Who may:** members and admins; a key with `agents:use`. One's own only.
+         * Delete a stored response and its input
+         * @description **Access:** members and admins; keys need `agents:use`. Only the caller's own.
          */
         delete: operations["delete_response"];
         options?: never;
@@ -1503,7 +1505,7 @@ export interface paths {
          *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
          *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
          *
-         *     **Who may:** every role; a key with `agents:read`. By method: `agents:read`, `agents:write`, `agents:delete` or `agents:admin`, as the route of the same meaning.
+         *     **Access:** every role; keys need `agents:read`. Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
          */
         post: operations["call"];
         delete?: never;
@@ -1520,14 +1522,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Sandbox policies of the workspace, oldest first
-         * @description **Who may:** every role; a key with `agents:read`.
+         * List the sandbox policies of the workspace, oldest first
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_sandbox_policies"];
         put?: never;
         /**
-         * Make a sandbox policy
-         * @description **Who may:** admins; a key with `agents:admin`.
+         * Create a sandbox policy
+         * @description **Access:** admins; keys need `agents:admin`.
          */
         post: operations["create_sandbox_policy"];
         delete?: never;
@@ -1544,19 +1546,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A sandbox policy
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get a sandbox policy
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_sandbox_policy"];
         /**
          * Replace a sandbox policy
-         * @description **Who may:** admins; a key with `agents:admin`.
+         * @description **Access:** admins; keys need `agents:admin`.
          */
         put: operations["put_sandbox_policy"];
         post?: never;
         /**
-         * Delete a sandbox policy that nothing names
-         * @description **Who may:** admins; a key with `agents:admin`.
+         * Delete an unused sandbox policy
+         * @description **Access:** admins; keys need `agents:admin`.
          */
         delete: operations["delete_sandbox_policy"];
         options?: never;
@@ -1572,10 +1574,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Search messages, results and titles of threads
-         * @description Finds what one may see at this moment; never deleted messages, notices, or replies that are still being written.
+         * Search messages, resolutions, and thread titles
+         * @description Returns messages that the caller can see now; never deleted messages, notices, or unfinished
+         *     replies.
          *
-         *     **Who may:** every role; a key with `chat:read`.
+         *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["search"];
         put?: never;
@@ -1594,8 +1597,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything that a client begins with, at exactly one number of the log
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Initial state of a client, at exactly one sequence number of the event log
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_snapshot"];
         put?: never;
@@ -1614,8 +1617,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tasks in places that one may see, and one's own of `/v1/responses`
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_tasks"];
         put?: never;
@@ -1634,8 +1637,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A task
-         * @description **Who may:** every role; a key with `chat:read`. Of the Responses API: its asker or an admin.
+         * Get a task
+         * @description **Access:** every role; keys need `chat:read`. For a task of the Responses API: its requester or an admin.
          */
         get: operations["get_task"];
         put?: never;
@@ -1656,8 +1659,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stop a task; what it has written stays
-         * @description **Who may:** members and admins; a key with `chat:write`. Of the Responses API: its asker or an admin.
+         * Cancel a task; its partial reply stays
+         * @description **Access:** members and admins; keys need `chat:write`. For a task of the Responses API: its requester or an admin.
          */
         post: operations["cancel_task"];
         delete?: never;
@@ -1674,8 +1677,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the model was sent for a task, and how its calls went
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Get the context that the model was sent for a task, and the results of its calls
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_task_context"];
         put?: never;
@@ -1696,8 +1699,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Try a failed or cancelled task again
-         * @description **Who may:** members and admins; a key with `chat:write` and `agents:use`. What another asked: an admin, `workspace:admin`.
+         * Retry a failed or canceled task
+         * @description **Access:** members and admins; keys need `chat:write` and `agents:use`. For someone else's task: an admin, `workspace:admin`.
          */
         post: operations["retry_task"];
         delete?: never;
@@ -1714,8 +1717,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A thread
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Get a thread
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_thread"];
         put?: never;
@@ -1724,8 +1727,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a thread's title, agent or status
-         * @description **Who may:** members and admins; a key with `chat:write`. To bind an agent: `agents:use` too.
+         * Change the title, agent, or status of a thread
+         * @description **Access:** members and admins; keys need `chat:write`. To bind an agent: also `agents:use`.
          */
         patch: operations["update_thread"];
         trace?: never;
@@ -1740,13 +1743,13 @@ export interface paths {
         get?: never;
         /**
          * Follow or mute a thread
-         * @description **Who may:** every role; a key with `chat:write`.
+         * @description **Access:** every role; keys need `chat:write`.
          */
         put: operations["follow_thread"];
         post?: never;
         /**
-         * Go back to mentions only
-         * @description **Who may:** every role; a key with `chat:write`.
+         * Reset the follow level to mentions only
+         * @description **Access:** every role; keys need `chat:write`.
          */
         delete: operations["unfollow_thread"];
         options?: never;
@@ -1762,14 +1765,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Deep dives of a thread, oldest first
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Forks of a thread, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_forks"];
         put?: never;
         /**
-         * Start a deep dive into a message; at most 7 are active in a thread
-         * @description **Who may:** members and admins; a key with `chat:write`. With an agent: `agents:use` too.
+         * Fork a thread at a message; at most 7 forks of a thread can be active
+         * @description **Access:** members and admins; keys need `chat:write`. With an agent: also `agents:use`.
          */
         post: operations["start_fork"];
         delete?: never;
@@ -1786,14 +1789,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages of a thread's main line, oldest first; without a cursor the newest page
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Messages of a thread's main line, oldest first; without a cursor, the newest page
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_messages"];
         put?: never;
         /**
-         * Say something in a thread; agents that it mentions are asked
-         * @description **Who may:** members and admins; a key with `chat:write`.
+         * Post a message in a thread; agents that it mentions reply
+         * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["post_message"];
         delete?: never;
@@ -1811,8 +1814,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Say how far one has read a thread
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Set the read mark of a thread
+         * @description **Access:** every role; keys need `chat:read`.
          */
         put: operations["read_thread"];
         post?: never;
@@ -1830,8 +1833,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What agents and models took, by person, agent, month or model
-         * @description **Who may:** every role; a key with `chat:read`. Of others, or of everyone: an admin, `workspace:admin`.
+         * Get the usage of agents and models by person, agent, month, or model
+         * @description **Access:** every role; keys need `chat:read`. For other people, or for everyone: an admin, `workspace:admin`.
          */
         get: operations["get_usage"];
         put?: never;
@@ -1850,14 +1853,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One's own workspaces
-         * @description **Who may:** every role; any key.
+         * List your workspaces
+         * @description **Access:** every role; with any key.
          */
         get: operations["list_workspaces"];
         put?: never;
         /**
-         * Make a workspace, with #general, #random and its first agents; its maker is admin
-         * @description **Who may:** every role; the person only, no key.
+         * Create a workspace with #general, #random, and its first agents; its creator is an admin
+         * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["create_workspace"];
         delete?: never;
@@ -1874,8 +1877,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A workspace
-         * @description **Who may:** every role; any key.
+         * Get a workspace
+         * @description **Access:** every role; with any key.
          */
         get: operations["get_workspace"];
         put?: never;
@@ -1884,8 +1887,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change name or slug
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * Change the name or slug of a workspace
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         patch: operations["update_workspace"];
         trace?: never;
@@ -1898,8 +1901,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The workspace's own files for all its agents
-         * @description **Who may:** every role; a key with `agents:read`.
+         * List the files that the workspace defines for all of its agents
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_shared_files"];
         put?: never;
@@ -1918,19 +1921,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A file that all agents of the workspace have who have none of their own
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get a file that the workspace defines for agents without their own
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_shared_file"];
         /**
          * Write AGENTS.md or TOOLS.md for all agents of the workspace
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         put: operations["put_shared_file"];
         post?: never;
         /**
-         * Delete a file that all agents of the workspace have
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * Delete a file that the workspace defines for all of its agents
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         delete: operations["delete_shared_file"];
         options?: never;
@@ -1946,8 +1949,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What holds for every agent of the workspace
-         * @description **Who may:** every role; a key with `agents:read`.
+         * Get the policy for all agents of the workspace
+         * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_policy"];
         put?: never;
@@ -1956,8 +1959,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change what holds for every agent of the workspace
-         * @description **Who may:** admins; a key with `workspace:admin`.
+         * Change the policy for all agents of the workspace
+         * @description **Access:** admins; keys need `workspace:admin`.
          */
         patch: operations["patch_policy"];
         trace?: never;
@@ -1970,8 +1973,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Live events: a WebSocket
-         * @description **Who may:** every role; a key with `chat:read`.
+         * Opens a WebSocket for live events
+         * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["open_socket"];
         put?: never;
@@ -1990,19 +1993,19 @@ export interface components {
             workspace: components["schemas"]["Workspace"];
             member: components["schemas"]["Member"];
         };
-        /** @description Who may use the agent: ids of people and `role:…`. Denied wins; nobody allowed means everyone. */
+        /** @description Who can use the agent: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone. */
         AccessControl: {
             /** @default [] */
             allowed_subjects: string[];
             /** @default [] */
             denied_subjects: string[];
         };
-        /** @description A signed-in person and where they are a member. */
+        /** @description A signed-in person and their workspaces. */
         Account: {
             user: components["schemas"]["AccountUser"];
             workspaces: components["schemas"]["MyWorkspace"][];
         };
-        /** @description The person of a session; a key learns only `id` and `name`. */
+        /** @description A signed-in person; API keys only get `id` and `name`. */
         AccountUser: {
             id: components["schemas"]["UserId"];
             name: string;
@@ -2010,9 +2013,9 @@ export interface components {
             avatar_url?: string | null;
             created_at?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description An action item and the result that it belongs to. */
+        /** @description An action item and its resolution. */
         ActionItem: {
-            /** @description The same from version to version of the result. */
+            /** @description Stays the same across versions of the resolution. */
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id?: components["schemas"]["UserId"] | null;
@@ -2030,12 +2033,12 @@ export interface components {
             fork_id: components["schemas"]["ForkId"];
             resolution_id: components["schemas"]["ResolutionId"];
             message_id?: components["schemas"]["MessageId"] | null;
-            /** @description Of the result. */
+            /** @description Headline of the resolution. */
             headline: string;
         };
         /** @description `item_` and 26 base-32 characters */
         ActionItemId: string;
-        /** @description What the agent is responsible for; becomes a part of what the model is told. */
+        /** @description The agent's responsibilities; included in the system prompt. */
         Agency: {
             /** @default null */
             role_description: string | null;
@@ -2048,16 +2051,16 @@ export interface components {
             /** @default [] */
             delegation_rules: string[];
         };
-        /** @description A whole agent. */
+        /** @description A complete agent. */
         Agent: components["schemas"]["AgentSummary"] & {
             workspace_id: components["schemas"]["WorkspaceId"];
-            /** @description Markdown; the personality as one text. */
+            /** @description Markdown; the agent's personality as one text. */
             instructions: string;
             /** @description Markdown; the text of IDENTITY.md. */
             identity?: string | null;
             /**
              * Format: int32
-             * @description 4096 where nothing is set; null where a base decides.
+             * @description 4096 if unset; null if inherited from a base.
              */
             max_output_tokens?: number | null;
             /** Format: double */
@@ -2077,11 +2080,11 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
-            /** @description Fields that are stored and that nothing reads yet. */
+            /** @description Fields that are stored but not yet in use. */
             not_in_force: string[];
             created_by?: components["schemas"]["UserId"] | null;
         };
-        /** @description What differs between two versions, as they were written. */
+        /** @description Differences between two versions, as written. */
         AgentDiff: {
             /**
              * @description Always `agent_diff`.
@@ -2097,44 +2100,44 @@ export interface components {
         };
         /** @description `agent_` and 26 base-32 characters */
         AgentId: string;
-        /** @description What is left out stays, `null` empties. `metadata` is merged by key, and `null` removes one. */
+        /** @description Omitted fields are unchanged; `null` clears a field. `metadata` is merged by key, and `null` removes a key. */
         AgentPatch: {
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             object?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             workspace_id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             version?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_default?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_system?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             updated_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_by?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             resolved_from?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            /** @description Markdown, at most 256 KiB in total with the instructions of the bases. */
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's, else the server's default. */
+            /** @description Null: the base's model, or else the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -2143,15 +2146,15 @@ export interface components {
             max_output_tokens?: number | null;
             /**
              * Format: double
-             * @description 0 to 2; null is the provider's default.
+             * @description 0 to 2; null uses the provider's default.
              */
             temperature?: number | null;
             /**
              * Format: double
-             * @description 0 to 1; null is the provider's default.
+             * @description 0 to 1; null uses the provider's default.
              */
             top_p?: number | null;
-            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            /** @description At most 32 tags of 1 to 64 characters. They are descriptive and do not grant anything. */
             capabilities?: string[] | null;
             role?: components["schemas"]["AgentRole"] | null;
             agency?: components["schemas"]["Agency"] | null;
@@ -2165,11 +2168,11 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
-            /** @description Forbids requests to opt out of `store`. */
+            /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
-            /** @description True by default; false for one that only serves as a base. */
+            /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
             /** @description At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
@@ -2178,11 +2181,11 @@ export interface components {
             status?: components["schemas"]["SettableStatus"] | null;
         };
         /**
-         * @description What an agent is among the others. `primary` is never stored: it is the workspace's default agent.
+         * @description Role of an agent in the workspace. `primary` is never stored: it is the workspace's default agent.
          * @enum {string}
          */
         AgentRole: "primary" | "specialist" | "reviewer" | "orchestrator";
-        /** @description An agent with the fields that lists and events show. */
+        /** @description An agent with the fields included in lists and events. */
         AgentSummary: {
             id: components["schemas"]["AgentId"];
             /**
@@ -2198,14 +2201,14 @@ export interface components {
             capabilities: string[];
             /** @description `primary` is the workspace's default agent. */
             role: components["schemas"]["AgentRole"];
-            /** @description Null: the base's, else the server's default. */
+            /** @description Null: the base's model, or else the server's default. */
             model?: string | null;
             /**
-             * @description The model that replies: `model` if the server has it, else the server's. Null without a language model. Absent in events,
-             *     since it depends on the server's settings.
+             * @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language
+             *     model. Omitted in events, because it depends on the server's settings.
              */
             effective_model?: string | null;
-            /** @description False for one that only serves as a base. */
+            /** @description False for an agent that only serves as a base. */
             mentionable: boolean;
             is_default: boolean;
             is_system: boolean;
@@ -2221,18 +2224,18 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /** @description A version with all that it holds. */
+        /** @description A complete version. */
         AgentVersion: components["schemas"]["VersionSummary"] & {
-            /** @description As it was written. */
+            /** @description The profile as written. */
             snapshot: components["schemas"]["NewAgent"];
-            /** @description With the bases merged in: what its tasks run with. */
+            /** @description The profile with its bases merged in, as used by tasks. */
             resolved: components["schemas"]["NewAgent"];
-            /** @description Who was merged in, the farthest base first. */
+            /** @description The bases that were merged in, most distant first. */
             resolved_from: components["schemas"]["Base"][];
         };
         ApiKey: {
             id: components["schemas"]["ApiKeyId"];
-            /** @description Its owner. */
+            /** @description Owner of the key. */
             user_id: components["schemas"]["UserId"];
             name: string;
             scopes: components["schemas"]["Scope"][];
@@ -2254,7 +2257,7 @@ export interface components {
         };
         /** @enum {string} */
         Approver: "any_member" | "admin" | "specific_user";
-        /** @description What `DELETE /v1/agents/{id}` answers. */
+        /** @description Response of `DELETE /v1/agents/{id}`. */
         Archived: {
             id: components["schemas"]["AgentId"];
             /**
@@ -2279,30 +2282,30 @@ export interface components {
             code: string;
             message: string;
         };
-        /** @description One call of the model. */
+        /** @description One model call. */
         AttemptRecord: {
             /** Format: int64 */
             attempt: number;
             started_at: components["schemas"]["Timestamp"];
             ended_at?: components["schemas"]["Timestamp"] | null;
             /**
-             * @description `running`, `completed`, `failed`, `cancelled` or `retry`.
+             * @description `running`, `completed`, `failed`, `cancelled`, or `retry`.
              * @enum {string}
              */
             outcome: "running" | "completed" | "failed" | "cancelled" | "retry";
             error?: components["schemas"]["AttemptError"] | null;
             /**
              * Format: int64
-             * @description Waited after it, before the next.
+             * @description Wait after this attempt, before the next one.
              */
             waited_ms: number;
         };
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
-            /** @description Such as `member.role_changed`. */
+            /** @description Action name, such as `member.role_changed`. */
             action: string;
-            /** @description The id of what it was done to. */
+            /** @description ID of the affected object. */
             target?: string | null;
             data: Record<string, never>;
             created_at: components["schemas"]["Timestamp"];
@@ -2313,7 +2316,7 @@ export interface components {
             id: components["schemas"]["AuthEventId"];
             /** @description `signed_in`, `sign_in_failed`, `password_changed`, or `key_created`. */
             kind: string;
-            /** @description The name of a new key. */
+            /** @description Name of a new key. */
             detail?: string | null;
             user_agent?: string | null;
             address?: string | null;
@@ -2327,32 +2330,32 @@ export interface components {
             color?: string | null;
             file_id?: components["schemas"]["FileId"] | null;
         };
-        /** @description An agent that was merged in, as it was then. */
+        /** @description A merged-in agent at the merged version. */
         Base: {
             id: components["schemas"]["AgentId"];
             name: string;
             /** Format: int64 */
             version: number;
         };
-        /** @description In tokens. */
+        /** @description Token budget of the prompt. */
         Budget: {
             /** Format: int64 */
             context_window: number;
             /**
              * Format: int64
-             * @description Kept free for the answer.
+             * @description Reserved for the reply.
              */
             reserve: number;
             /** Format: int64 */
             used: number;
             segments: components["schemas"]["Segment"][];
         };
-        /** @description A channel as everyone in it sees it. */
+        /** @description A channel as all of its members see it. */
         Channel: {
             id: components["schemas"]["ChannelId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `public`, `private` or `direct`; it never changes.
+             * @description `public`, `private`, or `direct`; never changes.
              * @enum {string}
              */
             kind: "public" | "private" | "direct";
@@ -2360,14 +2363,14 @@ export interface components {
             name?: string | null;
             topic?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description Of direct channels only. */
+            /** @description Members of a direct channel; omitted for other kinds. */
             member_ids?: components["schemas"]["UserId"][] | null;
             created_by?: components["schemas"]["UserId"] | null;
             created_at: components["schemas"]["Timestamp"];
             archived_at?: components["schemas"]["Timestamp"] | null;
         };
         ChannelForm: {
-            /** @description Made plain: `Launch Plan` becomes `launch-plan`. */
+            /** @description Normalized: `Launch Plan` becomes `launch-plan`. */
             name: string;
             topic?: string | null;
             private?: boolean;
@@ -2383,23 +2386,23 @@ export interface components {
         };
         /** @enum {string} */
         Compaction: "off" | "standard" | "aggressive";
-        /** @description The fields of `POST /v1/agents/{id}/duplicate`. */
+        /** @description Fields of `POST /v1/agents/{id}/duplicate`. */
         CopyForm: {
-            /** @description `NAME-copy` by default, numbered when that is taken. */
+            /** @description `NAME-copy` by default, with a number if that is taken. */
             name?: string | null;
             display_name?: string | null;
         };
-        /** @description A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused. */
+        /** @description A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected. */
         CreateResponse: {
-            /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is read over. Images and files are refused. */
+            /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
             input?: string | Record<string, never>[] | null;
-            /** @description A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs. */
+            /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
             /** @description `agent_…`, an agent's name, or `main`. */
             agent_id?: string | null;
-            /** @description Takes the place of the agent's own instructions. What the workspace requires always comes first. */
+            /** @description Replaces the agent's own instructions. The text that the workspace requires always comes first. */
             instructions?: string | null;
-            /** @description Tool objects of the Responses API. Only functions are told to the model. */
+            /** @description Tool objects of the Responses API. Only functions are offered to the model. */
             tools?: Record<string, never>[] | null;
             /** @description `none`, `auto`, `required`, or `{"type":"function","name":…}`. */
             tool_choice?: string | Record<string, never> | null;
@@ -2420,13 +2423,13 @@ export interface components {
              */
             max_output_tokens?: number | null;
             stream?: boolean | null;
-            /** @description Accepted. */
+            /** @description Accepted without effect. */
             stream_options?: Record<string, never> | null;
-            /** @description Whether the answer is kept, so that it can be read and continued; yes unless the agent says otherwise. */
+            /** @description Whether the response is stored, so that it can be retrieved and continued; true unless the agent disables it. */
             store?: boolean | null;
             /**
-             * @description The answer that this continues: its conversation comes first, and its agent and version answer again unless the
-             *     request names another agent.
+             * @description The response to continue: its conversation comes first, and its agent and version reply again unless the
+             *     request sets another agent.
              */
             previous_response_id?: string | null;
             /** @description At most 16 pairs; keys and values of at most 512 characters. */
@@ -2434,41 +2437,42 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description `auto`: the oldest of the conversation is left out when it does not fit; `disabled` (the default): refused.
+             * @description `auto` drops the oldest part of the conversation if it does not fit; `disabled` (the default) rejects the
+             *     request.
              * @enum {string|null}
              */
             truncation?: "auto" | "disabled" | null;
             /** @description `{"format":{"type":"text"}}`. */
             text?: Record<string, never> | null;
-            /** @description Given back. */
+            /** @description Returned unchanged. */
             user?: string | null;
-            /** @description False. */
+            /** @description Must be false. */
             background?: boolean | null;
-            /** @description Accepted. */
+            /** @description Accepted without effect. */
             include?: string[] | null;
-            /** @description Accepted without values. */
+            /** @description Accepted if its values are unset. */
             reasoning?: Record<string, never> | null;
             /** @description `auto` or `default`. */
             service_tier?: string | null;
-            /** @description Accepted. */
+            /** @description Accepted without effect. */
             safety_identifier?: string | null;
-            /** @description Accepted. */
+            /** @description Accepted without effect. */
             prompt_cache_key?: string | null;
-            /** @description Accepted. */
+            /** @description Accepted without effect. */
             prompt_cache_retention?: string | null;
             /**
              * Format: int32
-             * @description Accepted: it limits tools that the server runs, and it runs none.
+             * @description Accepted without effect: it limits server-side tools, which this server does not have.
              */
             max_tool_calls?: number | null;
             /**
              * Format: int32
-             * @description 0.
+             * @description Must be 0.
              */
             top_logprobs?: number | null;
-            /** @description Null. */
+            /** @description Must be null. */
             conversation?: Record<string, never> | null;
-            /** @description Null. */
+            /** @description Must be null. */
             prompt?: Record<string, never> | null;
         };
         /** @description `YYYY-MM-DD` */
@@ -2483,30 +2487,30 @@ export interface components {
             deleted: boolean;
         };
         DirectForm: {
-            /** @description With `agent_id` alone, or an empty list, only oneself. */
+            /** @description Members besides the caller. Empty, or omitted with `agent_id`, for only the caller. */
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
         EraseForm: {
-            /** @description The person's handle, to be sure that they are meant. */
+            /** @description The user's handle, as confirmation. */
             handle: string;
         };
-        /** @description What an erasure did. */
+        /** @description Result of an erasure. */
         Erased: {
             /**
              * Format: int64
-             * @description Messages that are tombstones now.
+             * @description Messages turned into tombstones.
              */
             messages: number;
             /**
              * Format: int64
-             * @description Uploads that are gone.
+             * @description Deleted uploads.
              */
             files: number;
-            /** @description The account was in no other workspace, so it is gone too. */
+            /** @description True if the account was deleted too, because it was not in any other workspace. */
             account_deleted: boolean;
         };
-        /** @description The shape of every error. */
+        /** @description Body of every error. */
         ErrorBody: {
             error: components["schemas"]["ErrorDetail"];
         };
@@ -2517,42 +2521,42 @@ export interface components {
              * @enum {string}
              */
             type: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
-            /** @description What exactly, for programs. */
+            /** @description Specific cause, for programs. */
             code: string;
-            /** @description What was wrong and what to do, for people. */
+            /** @description Cause and remedy, for people. */
             message: string;
-            /** @description The field, parameter or header that is meant. */
+            /** @description Field, parameter, or header that caused the error. */
             param?: string | null;
             /**
              * Format: int64
-             * @description In how many seconds to try again, as in the header `Retry-After`.
+             * @description Seconds to wait before a retry, as in the header `Retry-After`.
              */
             retry_after_s?: number | null;
-            /** @description With 409 of a stale `If-Match`: the object as it is now. */
+            /** @description Current object, with 409 for a stale `If-Match`. */
             current?: Record<string, never> | null;
         };
-        /** @description A page of the log. */
+        /** @description A page of the event log. */
         Events: {
             /**
              * @description Always `list`.
              * @enum {string}
              */
             object: "list";
-            /** @description The same frames as on the socket. */
+            /** @description The same frames as on the WebSocket. */
             data: Record<string, never>[];
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
             /**
              * Format: int64
-             * @description The newest number of the workspace.
+             * @description The newest sequence number of the workspace.
              */
             seq: number;
             epoch: string;
-            /** @description `after` lies outside of what is kept, or ahead of the newest: load the snapshot. */
+            /** @description `after` is older than the retained events or newer than the newest event: load the snapshot. */
             resync?: boolean;
         };
-        /** @description What `GET /v1/agents/{id}/export` answers. */
+        /** @description Response of `GET /v1/agents/{id}/export`. */
         Export: {
             /**
              * @description Always `agent_export`.
@@ -2564,20 +2568,23 @@ export interface components {
              * @description Always 1.
              */
             format: number;
-            /** @description The fields of `POST /v1/agents`, without those that name people, policies or other agents; `base` is the base's name. */
+            /**
+             * @description Fields of `POST /v1/agents`, without those that refer to users, policies, or other agents; `base` is the
+             *     base's name.
+             */
             agent: components["schemas"]["PortableAgent"];
-            /** @description By path; SOUL.md and IDENTITY.md are in `agent`. */
+            /** @description File contents by path; SOUL.md and IDENTITY.md are part of `agent`. */
             files: {
                 [key: string]: string;
             };
         };
-        /** @description Why there is no answer. */
+        /** @description Reason why the response failed. */
         Fault: {
-            /** @description `server_error`, `rate_limit_exceeded` or `invalid_prompt`. */
+            /** @description `server_error`, `rate_limit_exceeded`, or `invalid_prompt`. */
             code: string;
             message: string;
         };
-        /** @description A field that two versions have different values of. */
+        /** @description A field whose value differs between two versions. */
         FieldChange: {
             field: string;
             before: unknown;
@@ -2592,7 +2599,7 @@ export interface components {
         };
         /** @description `file_` and 26 base-32 characters */
         FileId: string;
-        /** @description A file in a list. */
+        /** @description A file as an entry in a list. */
         FileSummary: {
             /**
              * @description Always `agent_file`.
@@ -2601,31 +2608,31 @@ export interface components {
             object: "agent_file";
             path: string;
             /**
-             * @description `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own).
+             * @description `profile` (a view of the agent's profile), `agent`, or `workspace` (used if the agent does not have its own).
              * @enum {string}
              */
             source: "profile" | "agent" | "workspace";
             size_bytes: number;
             /**
              * Format: int64
-             * @description Of `profile` the agent's version. 0: it was never written.
+             * @description For `profile`, the agent's version. 0 if the file was never written.
              */
             version: number;
             updated_at?: components["schemas"]["Timestamp"] | null;
             updated_by?: components["schemas"]["UserId"] | null;
         };
         /**
-         * @description From the strictest to the freest.
+         * @description From strictest to most permissive.
          * @enum {string}
          */
         Filesystem: "none" | "read_only" | "read_write";
-        /** @description A person's level in a thread. */
+        /** @description A person's follow level in a thread. */
         Follow: {
             level: components["schemas"]["FollowLevel"];
             cause?: components["schemas"]["FollowCause"] | null;
         };
         /**
-         * @description Why a person has a level in a thread.
+         * @description Reason for a follow level.
          * @enum {string}
          */
         FollowCause: "started" | "wrote" | "mentioned" | "manual";
@@ -2633,43 +2640,44 @@ export interface components {
             level?: components["schemas"]["FollowLevel"] | null;
         };
         /**
-         * @description What a person wants to know of a thread.
+         * @description How closely a person follows a thread.
          * @enum {string}
          */
         FollowLevel: "all" | "mentions" | "none";
-        /** @description A deep dive. */
+        /** @description A fork of a thread. */
         Fork: {
             id: components["schemas"]["ForkId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
             thread_id: components["schemas"]["ThreadId"];
-            /** @description The message of the thread's main line that it starts from. */
+            /** @description The forked message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
             title: string;
             description?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
-             * @description The version of the partner that this dive works with.
+             * @description Pinned version of the fork's agent.
              */
             agent_version?: number | null;
-            /** @description Whether the partner answers unasked. */
+            /** @description Whether the fork's agent replies without a mention. */
             auto_reply: boolean;
             /**
-             * @description What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it).
+             * @description Thread context of the fork's agent: `message` (only the forked message) or `thread` (all
+             *     messages up to it).
              * @enum {string}
              */
             context: "message" | "thread";
             /**
-             * @description `active`, `resolved` or `abandoned`.
+             * @description `active`, `resolved`, or `abandoned`.
              * @enum {string}
              */
             status: "active" | "resolved" | "abandoned";
-            /** @description Something was said, changed or deleted here since the newest draft or result. */
+            /** @description Whether a message was posted, edited, or deleted since the newest draft or resolution. */
             stale: boolean;
             /**
              * Format: int64
-             * @description Messages of the dive, all that its list shows.
+             * @description Number of messages in the fork, including notices and tombstones.
              */
             message_count: number;
             created_by: components["schemas"]["UserId"];
@@ -2686,20 +2694,20 @@ export interface components {
             context?: components["schemas"]["ForkContext"] | null;
         };
         /**
-         * @description What the partner knows of the thread.
+         * @description Thread context of the fork's agent.
          * @enum {string}
          */
         ForkContext: "message" | "thread";
         ForkForm: {
             /** @description A message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
-            /** @description Without one, what is said first gives it. */
+            /** @description If omitted, the title is taken from the first message. */
             title?: string | null;
-            /** @description What the deep dive is about, at most 2,000 characters; its partner is told. */
+            /** @description Topic of the fork, at most 2,000 characters; sent to its agent. */
             description?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
             context?: components["schemas"]["ForkContext"] | null;
-            /** @description The same again answers 200 with the first. */
+            /** @description A repeated ID returns the first fork with status 200. */
             client_id?: string | null;
         };
         /** @description `fork_` and 26 base-32 characters */
@@ -2708,17 +2716,17 @@ export interface components {
             /** @description `ok` */
             status: string;
         };
-        /** @description The fields of `POST /v1/agents/import`: an export, or files of that kind. */
+        /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
             object?: string | null;
             /**
              * Format: int32
-             * @description 1.
+             * @description Always 1.
              */
             format?: number | null;
-            /** @description As for `POST /v1/agents`, and `base`: a base's name, `main` for the default agent. */
+            /** @description As for `POST /v1/agents`, plus `base`: the name of a base, or `main` for the default agent. */
             agent: components["schemas"]["PortableAgent"];
-            /** @description By path; SOUL.md is `agent.instructions` and IDENTITY.md `agent.identity`. */
+            /** @description File contents by path; SOUL.md replaces `agent.instructions` and IDENTITY.md `agent.identity`. */
             files?: {
                 [key: string]: string;
             };
@@ -2738,13 +2746,13 @@ export interface components {
         };
         Invite: {
             id: components["schemas"]["InviteId"];
-            /** @description When set, only this address may use it. */
+            /** @description If set, only this email address can use the invite. */
             email?: string | null;
             /** @enum {string} */
             role: "admin" | "member" | "viewer";
             /**
              * Format: int64
-             * @description Null: as often as it is opened.
+             * @description Unlimited if null.
              */
             max_uses?: number | null;
             /** Format: int64 */
@@ -2754,7 +2762,7 @@ export interface components {
             expires_at?: components["schemas"]["Timestamp"] | null;
         };
         InviteForm: {
-            /** @description Only this address may use it. */
+            /** @description If set, only this email address can use the invite. */
             email?: string | null;
             role?: components["schemas"]["Role"] | null;
             /**
@@ -2770,7 +2778,7 @@ export interface components {
         };
         /** @description `inv_` and 26 base-32 characters */
         InviteId: string;
-        /** @description What an invite leads to. */
+        /** @description Preview of an invite for the person who opens its link. */
         InvitePreview: {
             workspace: components["schemas"]["InviteWorkspace"];
             /** @enum {string} */
@@ -2793,7 +2801,7 @@ export interface components {
             /** @description One line, at most 500 characters. */
             text: string;
             owner_id?: components["schemas"]["UserId"] | null;
-            /** @description Somebody who is no member; of a member the name is known. */
+            /** @description Name of an owner who is not a member; ignored if `owner_id` is set. */
             owner_name?: string | null;
             due?: components["schemas"]["Day"] | null;
             done?: boolean;
@@ -2804,26 +2812,26 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /**
              * Format: int64
-             * @description Without it the key does not expire.
+             * @description The key does not expire by default.
              */
             expires_in_s?: number | null;
         };
         LeftOut: {
             /**
-             * @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (the card of a result that a newer version
-             *     replaced), `context_too_large` or `summarised`.
+             * @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
+             *     newer version), `context_too_large`, or `summarised`.
              */
             reason: string;
             /** Format: int64 */
             count: number;
-            /** @description The newest of them, at most 50. */
+            /** @description The newest of these messages, at most 50. */
             message_ids: components["schemas"]["MessageId"][];
         };
-        /** @description What this server takes. */
+        /** @description Limits of this server. */
         Limits: {
             /**
              * Format: int64
-             * @description Of one upload.
+             * @description Maximum upload size in bytes.
              */
             upload_bytes_max: number;
         };
@@ -2835,11 +2843,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["ActionItem"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2850,11 +2858,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["AgentSummary"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2865,11 +2873,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["ApiKey"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2880,11 +2888,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["AuditEntry"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2895,11 +2903,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["AuthEvent"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2910,11 +2918,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["FileSummary"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2925,11 +2933,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Fork"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2940,11 +2948,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Invite"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2955,11 +2963,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["ListedChannel"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2970,11 +2978,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Member"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -2985,11 +2993,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Message"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3000,11 +3008,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["MySession"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3015,11 +3023,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["MyThread"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3030,11 +3038,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["MyWorkspace"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3045,11 +3053,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Resolution"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3060,11 +3068,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["SandboxPolicy"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3075,11 +3083,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Task"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3090,11 +3098,11 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Template"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -3105,14 +3113,14 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["VersionSummary"][];
-            /** @description Whether there is more in the direction that was asked for. */
+            /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
-        /** @description A channel as its list shows it. */
+        /** @description A channel as the list of channels shows it. */
         ListedChannel: components["schemas"]["MyChannel"] & {
             /** Format: int64 */
             member_count: number;
@@ -3145,11 +3153,12 @@ export interface components {
             role?: components["schemas"]["Role"] | null;
             handle?: string | null;
         };
-        /** @description What the agent keeps. */
+        /** @description Data that the agent stores. */
         Memory: {
             /**
              * Format: int32
-             * @description For how many days answers of `/v1/responses` are kept; 0 keeps nothing, null is the server's 30.
+             * @description Number of days for which responses of `/v1/responses` are stored; 0 disables storage, null uses the server's
+             *     30 days.
              * @default null
              */
             conversation_retention_days: number | null;
@@ -3162,7 +3171,7 @@ export interface components {
             /** @default [] */
             vector_store_ids: string[];
         };
-        /** @description Which kinds of memory are on. */
+        /** @description Kinds of memory that are enabled. */
         MemoryScopes: {
             /** @default null */
             conversation: boolean | null;
@@ -3177,14 +3186,14 @@ export interface components {
         };
         Mention: {
             /**
-             * @description `agent`, `user` or `group`.
+             * @description `agent`, `user`, or `group`.
              * @enum {string}
              */
             type: "agent" | "user" | "group";
-            /** @description Null for a group: `everyone`, `here`, `channel`. */
+            /** @description Null for a group: `everyone`, `here`, or `channel`. */
             id?: string | null;
             handle: string;
-            /** @description In UTF-16 code units, from the `@`. */
+            /** @description Offset of the `@` in UTF-16 code units. */
             start: number;
             length: number;
         };
@@ -3197,17 +3206,17 @@ export interface components {
             parent_id?: components["schemas"]["MessageId"] | null;
             /**
              * Format: int64
-             * @description That of its `message.created` event; threads sort by it.
+             * @description Sequence number of its `message.created` event; conversations are sorted by it.
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
             /**
-             * @description `text`, `notice`, or `resolution`: the card of a deep dive's result.
+             * @description `text`, `notice`, or `resolution` (the message that publishes the resolution of a fork).
              * @enum {string}
              */
             kind: "text" | "notice" | "resolution";
             /**
-             * @description `complete`, `streaming` or `interrupted`.
+             * @description `complete`, `streaming`, or `interrupted`.
              * @enum {string}
              */
             state: "complete" | "streaming" | "interrupted";
@@ -3216,7 +3225,7 @@ export interface components {
             content_plain: string;
             mentions: components["schemas"]["Mention"][];
             reactions: components["schemas"]["Reaction"][];
-            /** @description Files, in the order in which they were given. */
+            /** @description Files in the order of the request. */
             attachments: components["schemas"]["UploadedFile"][];
             metadata: components["schemas"]["MessageMetadata"];
             client_id?: string | null;
@@ -3226,42 +3235,42 @@ export interface components {
         };
         MessageAuthor: {
             /**
-             * @description `human`, `agent` or `system`.
+             * @description `human`, `agent`, or `system`.
              * @enum {string}
              */
             type: "human" | "agent" | "system";
-            /** @description `user_…`, `agent_…`, or null for the system. */
+            /** @description `user_…` or `agent_…`; null for the system. */
             id?: string | null;
             name: string;
             avatar_url?: string | null;
         };
         MessageForm: {
-            /** @description Markdown, at most 32 KiB. With `attachments` it may be empty. */
+            /** @description Markdown, at most 32 KiB. Can be empty if there are `attachments`. */
             content: string;
-            /** @description One's own uploads that are in no message yet, at most 10. */
+            /** @description The caller's own uploads that are not attached to a message yet, at most 10. */
             attachments?: components["schemas"]["FileId"][];
             parent_id?: components["schemas"]["MessageId"] | null;
-            /** @description The same again answers 200 with the first. */
+            /** @description A repeated ID returns the first message with status 200. */
             client_id?: string | null;
         };
         /** @description `msg_` and 26 base-32 characters */
         MessageId: string;
-        /** @description What a message carries for programs. */
+        /** @description Machine-readable data about a message. */
         MessageMetadata: {
             agent_id?: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
             agent_version?: number | null;
             task_id?: components["schemas"]["TaskId"] | null;
-            /** @description Cut by the model's own limit. */
+            /** @description The reply was cut off at the model's output limit. */
             truncated?: boolean;
             api_key_id?: components["schemas"]["ApiKeyId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
-            /** @description Of a card: who is told of it, as if mentioned. */
+            /** @description Users notified of a resolution message as if mentioned. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };
         MessagePatch: {
-            /** @description Markdown, at most 32 KiB. It may be empty where the message has files, which stay. */
+            /** @description Markdown, at most 32 KiB. Can be empty if the message has files, which stay attached. */
             content: string;
         };
         MessageSeen: {
@@ -3274,17 +3283,17 @@ export interface components {
             role: "user" | "assistant";
             /**
              * Format: int64
-             * @description Estimated.
+             * @description Estimated number of tokens.
              */
             tokens: number;
-            /** @description How it begins, as it was sent. */
+            /** @description Beginning of the message, as sent. */
             excerpt: string;
-            /** @description Deleted since; its text is no longer kept. */
+            /** @description True if the message was deleted since; its text is no longer stored. */
             deleted: boolean;
         };
         /** @description A model of the Models API. */
         Model: {
-            /** @description `agent:NAME`, or the provider's name of a model. */
+            /** @description `agent:NAME`, or the provider's name for a model. */
             id: string;
             /**
              * @description Always `model`.
@@ -3293,10 +3302,10 @@ export interface components {
             object: "model";
             /**
              * Format: int64
-             * @description Seconds since 1970; 0 for a model of the provider.
+             * @description Seconds since 1970; 0 for a provider's model.
              */
             created: number;
-            /** @description `openvibe` for an agent, else the provider. */
+            /** @description `openvibe` for an agent, otherwise the provider. */
             owned_by: string;
             /** @description Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`). */
             overrides_agents: boolean;
@@ -3308,20 +3317,23 @@ export interface components {
             model: string;
             /** Format: int64 */
             latency_ms: number;
-            /** @description The beginning of what the model said. */
+            /** @description The beginning of the model's reply. */
             reply?: string | null;
             error?: components["schemas"]["ModelTestError"] | null;
         };
         ModelTestError: {
-            /** @description As of a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`. */
+            /**
+             * @description As for a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
+             *     `bad_request`, or `auth`.
+             */
             code: string;
             message: string;
         };
         ModelTestForm: {
-            /** @description The model that agents would get by default when absent. */
+            /** @description Model to test; by default, the one that agents use if they do not set a model. */
             model?: string | null;
         };
-        /** @description What may be named as `model`. */
+        /** @description Values that can be used as `model`. */
         Models: {
             /**
              * @description Always `list`.
@@ -3335,23 +3347,24 @@ export interface components {
             is_member: boolean;
             /**
              * Format: int64
-             * @description At most 1,000: counting stops there.
+             * @description Unread messages; counting stops at 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description At most 1,000: counting stops there.
+             * @description Unread mentions; counting stops at 1,000.
              */
             mention_count: number;
             /**
              * Format: int64
-             * @description Everything up to here is read, save in threads with a mark of their own.
+             * @description Every message up to this sequence number is read, except in threads with their own read
+             *     mark.
              */
             read_seq: number;
         };
-        /** @description A session as its person lists it. */
+        /** @description A session in the list of its owner. */
         MySession: components["schemas"]["Session"] & {
-            /** @description The one that asks. */
+            /** @description The session of this request. */
             current: boolean;
         };
         /** @description A thread as one person sees it. */
@@ -3361,23 +3374,23 @@ export interface components {
             active_tasks: components["schemas"]["Task"][];
             /**
              * Format: int64
-             * @description At most 1,000: counting stops there.
+             * @description Unread messages; counting stops at 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description At most 1,000: counting stops there.
+             * @description Unread mentions; counting stops at 1,000.
              */
             mention_count: number;
             /**
              * Format: int64
-             * @description How far the person has read it.
+             * @description Every message up to this sequence number is read.
              */
             read_seq: number;
-            /** @description How closely the person follows it. */
+            /** @description The person's follow level. */
             follow: components["schemas"]["Follow"];
         };
-        /** @description A workspace as one of its members lists it. */
+        /** @description A workspace in the list of one of its members. */
         MyWorkspace: {
             id: components["schemas"]["WorkspaceId"];
             name: string;
@@ -3385,48 +3398,48 @@ export interface components {
             role: components["schemas"]["Role"];
         };
         /**
-         * @description From the strictest to the freest.
+         * @description From strictest to most permissive.
          * @enum {string}
          */
         Network: "none" | "allowlist" | "full";
-        /** @description The fields of `POST` and `PUT`; what is left out has its default. */
+        /** @description Fields of `POST` and `PUT`; omitted fields get their defaults. */
         NewAgent: {
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             object?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             workspace_id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             version?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_default?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_system?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             updated_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_by?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             resolved_from?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            /** @description Markdown, at most 256 KiB in total with the instructions of the bases. */
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's, else the server's default. */
+            /** @description Null: the base's model, or else the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -3435,15 +3448,15 @@ export interface components {
             max_output_tokens?: number | null;
             /**
              * Format: double
-             * @description 0 to 2; null is the provider's default.
+             * @description 0 to 2; null uses the provider's default.
              */
             temperature?: number | null;
             /**
              * Format: double
-             * @description 0 to 1; null is the provider's default.
+             * @description 0 to 1; null uses the provider's default.
              */
             top_p?: number | null;
-            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            /** @description At most 32 tags of 1 to 64 characters. They are descriptive and do not grant anything. */
             capabilities?: string[] | null;
             role?: components["schemas"]["AgentRole"] | null;
             agency?: components["schemas"]["Agency"] | null;
@@ -3457,11 +3470,11 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
-            /** @description Forbids requests to opt out of `store`. */
+            /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
-            /** @description True by default; false for one that only serves as a base. */
+            /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
             /** @description At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
@@ -3469,26 +3482,26 @@ export interface components {
             } | null;
             status?: components["schemas"]["SettableStatus"] | null;
         };
-        /** @description An invite with its link, which is shown this once. */
+        /** @description An invite with its link, which is shown only once. */
         NewInviteAnswer: components["schemas"]["Invite"] & {
             token: string;
             url: string;
         };
-        /** @description A key with its secret, which is shown this once. */
+        /** @description A key with its secret, which is shown only once. */
         NewKey: components["schemas"]["ApiKey"] & {
             /** @description `ov_…` */
             key: string;
         };
-        /** @description What acting on a deep dive answers. */
+        /** @description Response of an action on a fork. */
         OneFork: {
             fork: components["schemas"]["Fork"];
         };
-        /** @description The shape of errors of `/v1/responses` and `/v1/models`, which clients of `OpenAI`'s API know. */
+        /** @description Error body of `/v1/responses` and `/v1/models`, as in `OpenAI`'s API. */
         OpenAiErrorBody: {
             error: components["schemas"]["OpenAiErrorDetail"];
         };
         OpenAiErrorDetail: {
-            /** @description What was wrong and what to do, for people. */
+            /** @description Cause and remedy, for people. */
             message: string;
             /**
              * @description One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
@@ -3496,18 +3509,18 @@ export interface components {
              * @enum {string}
              */
             type: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
-            /** @description The field that is meant. */
+            /** @description Field that caused the error. */
             param?: string | null;
-            /** @description What exactly, for programs. */
+            /** @description Specific cause, for programs. */
             code: string;
         };
-        /** @description `MyThread` with what a client needs to open it. */
+        /** @description `MyThread` with the data that a client needs to open it. */
         OpenedThread: components["schemas"]["MyThread"] & {
             first_unread_id?: components["schemas"]["MessageId"] | null;
         };
-        /** @description What the model said, or a function that it wants to be called. */
+        /** @description A message, or a function call for the client to run. */
         OutputItem: {
-            /** @description `msg_…`; no message of a thread. */
+            /** @description `msg_…`; not the ID of a message in a thread. */
             id: string;
             /**
              * @description Always `assistant`.
@@ -3521,16 +3534,16 @@ export interface components {
         } | {
             /** @description `fc_…` */
             id: string;
-            /** @description Give it back in a `function_call_output`. */
+            /** @description Return it in the `function_call_output`. */
             call_id: string;
             name: string;
-            /** @description JSON as the model wrote it, which need not be valid. */
+            /** @description JSON as written by the model; may be invalid. */
             arguments: string;
             status: components["schemas"]["Status"];
             /** @enum {string} */
             type: "function_call";
         };
-        /** @description A piece of what a message says. */
+        /** @description A text part of a message. */
         OutputText: {
             /**
              * @description Always `output_text`.
@@ -3554,7 +3567,7 @@ export interface components {
              */
             type: "human" | "agent";
             id: string;
-            /** @description As it was when they first wrote. */
+            /** @description Name at the time of the first message. */
             name: string;
         };
         PasswordForm: {
@@ -3567,19 +3580,19 @@ export interface components {
         PointForm: {
             /** @description One line, at most 500 characters. */
             text: string;
-            /** @description Messages of the dive, or the forked one. */
+            /** @description Messages of the fork, or the forked message. */
             sources?: components["schemas"]["MessageId"][];
         };
         Policy: {
-            /** @description Comes before everything else that a model is told. */
+            /** @description Text placed before everything else in the system prompt. */
             required_text?: string | null;
-            /** @description Kinds of tools that agents may have; null is all. */
+            /** @description Kinds of tools that agents can have; null allows all. */
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
-            /** @description Whether members make and change agents; admins always do. */
+            /** @description Whether members can create and change agents; admins always can. */
             members_write_agents: boolean;
         };
-        /** @description The fields of `PATCH /v1/workspaces/{id}/policy`: what is left out stays, `null` empties. */
+        /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
             /** @description At most 32 KiB. */
             required_text?: string | null;
@@ -3587,44 +3600,44 @@ export interface components {
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean | null;
         };
-        /** @description The fields of `POST /v1/agents`, and its base by name. */
+        /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             object?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             workspace_id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             version?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_default?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_system?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             updated_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_by?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             resolved_from?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            /** @description Markdown, at most 256 KiB in total with the instructions of the bases. */
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's, else the server's default. */
+            /** @description Null: the base's model, or else the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -3633,15 +3646,15 @@ export interface components {
             max_output_tokens?: number | null;
             /**
              * Format: double
-             * @description 0 to 2; null is the provider's default.
+             * @description 0 to 2; null uses the provider's default.
              */
             temperature?: number | null;
             /**
              * Format: double
-             * @description 0 to 1; null is the provider's default.
+             * @description 0 to 1; null uses the provider's default.
              */
             top_p?: number | null;
-            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            /** @description At most 32 tags of 1 to 64 characters. They are descriptive and do not grant anything. */
             capabilities?: string[] | null;
             role?: components["schemas"]["AgentRole"] | null;
             agency?: components["schemas"]["Agency"] | null;
@@ -3655,26 +3668,26 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
-            /** @description Forbids requests to opt out of `store`. */
+            /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
-            /** @description True by default; false for one that only serves as a base. */
+            /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
             /** @description At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
                 [key: string]: string;
             } | null;
             status?: components["schemas"]["SettableStatus"] | null;
-            /** @description The name of its base; `main` for the default agent. */
+            /** @description Name of the base; `main` for the default agent. */
             base?: string | null;
         };
-        /** @description What `POST …/messages` answers. */
+        /** @description Response of `POST …/messages`. */
         PostedMessage: {
             message: components["schemas"]["Message"];
             tasks: components["schemas"]["Task"][];
         };
-        /** @description What `POST …/threads` answers. */
+        /** @description Response of `POST …/threads`. */
         PostedThread: {
             thread: components["schemas"]["Thread"];
             message: components["schemas"]["Message"];
@@ -3682,19 +3695,19 @@ export interface components {
         };
         Presence: {
             user_id: components["schemas"]["UserId"];
-            /** @description `online`; who is offline is absent. */
+            /** @description `online`; offline members are omitted. */
             status: string;
         };
-        /** @description What a draft comes to. */
+        /** @description The resulting system text and model settings of a draft. */
         Preview: {
-            /** @description The whole system text. */
+            /** @description The full system text. */
             system: string;
             /**
              * Format: int64
-             * @description Estimated.
+             * @description Estimated number of tokens.
              */
             tokens: number;
-            /** @description Where the system text comes from, in its order. */
+            /** @description Sources of the system text, in order. */
             segments: components["schemas"]["SystemPart"][];
             /** @description The model that the draft or its base asks for; null for the server's default. */
             model?: string | null;
@@ -3706,16 +3719,16 @@ export interface components {
             temperature?: number | null;
             /** Format: double */
             top_p?: number | null;
-            /** @description Whose profiles are merged in before the draft's own, the farthest first. */
+            /** @description Bases whose profiles are merged in before the draft's own, most distant first. */
             resolved_from: components["schemas"]["Base"][];
         };
-        /** @description The fields of `POST /v1/agents/preview`. */
+        /** @description Fields of `POST /v1/agents/preview`. */
         PreviewForm: {
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description As for `POST /v1/agents`; the name may be left out. */
+            /** @description As for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["NewAgent"];
         };
-        /** @description Names of a prompt profile and of a way to compact. */
+        /** @description Names of a prompt profile and of a compaction strategy. */
         Prompting: {
             /** @default null */
             profile: string | null;
@@ -3725,16 +3738,16 @@ export interface components {
         PublishForm: {
             resolution?: components["schemas"]["ResolutionForm"] | null;
         };
-        /** @description What publishing led to. */
+        /** @description Result of a publication. */
         Published: {
             fork: components["schemas"]["Fork"];
-            /** @description The card. */
+            /** @description The resolution message. */
             message: components["schemas"]["Message"];
             resolution: components["schemas"]["Resolution"];
         };
         Publisher: {
             /**
-             * @description `human`, or `agent` when nobody reviewed it.
+             * @description `human`, or `agent` if nobody reviewed it.
              * @enum {string}
              */
             type: "human" | "agent";
@@ -3756,39 +3769,39 @@ export interface components {
         ReadForm: {
             /**
              * Format: int64
-             * @description The newest message's `seq` that was read; it may lie before the present mark.
+             * @description `seq` of the newest message read; it can be lower than the current mark.
              */
             seq: number;
         };
-        /** @description What `PUT /v1/threads/{id}/read` answers. */
+        /** @description Response of `PUT /v1/threads/{id}/read`. */
         ReadMark: {
             thread_id: components["schemas"]["ThreadId"];
             /** Format: int64 */
             seq: number;
             /**
              * Format: int64
-             * @description At most 1,000: counting stops there.
+             * @description Unread messages; counting stops at 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description At most 1,000: counting stops there.
+             * @description Unread mentions; counting stops at 1,000.
              */
             mention_count: number;
         };
         Readiness: {
             /** @description `ok` */
             status: string;
-            /** @description `ok`: it was read, and every writer stored something in the last 2 s. */
+            /** @description `ok`: a read succeeded, and every writer stored a row within the last 2 s. */
             database: string;
-            /** @description `ok`: the tables are those that this program needs. */
+            /** @description `ok`: the schema has the version that this server needs. */
             migrations: string;
-            /** @description `local`: one process. */
+            /** @description `local`: events are delivered within one process. */
             bus: string;
         };
         /** @enum {string} */
         RequireApproval: "always" | "never";
-        /** @description What a deep dive came to, as a draft or as a published result. */
+        /** @description The resolution of a fork: a draft, or a published version. */
         Resolution: {
             id: components["schemas"]["ResolutionId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -3798,19 +3811,22 @@ export interface components {
             fork_title: string;
             /**
              * Format: int64
-             * @description The first published one is 1; a draft has the number that it would get.
+             * @description Starts at 1; a draft has the version that publishing gives it.
              */
             version: number;
             /**
-             * @description `draft`, `published` or `superseded`.
+             * @description `draft`, `published`, or `superseded`.
              * @enum {string}
              */
             status: "draft" | "published" | "superseded";
-            /** @description The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it. */
+            /**
+             * @description The agent that drafted it, `builtin` if it was extracted without a model, or null if a
+             *     person wrote it.
+             */
             generated_by?: string | null;
-            /** @description Who changed it since, in the order of their first edit. */
+            /** @description People who edited it, in the order of their first edit. */
             edited_by: components["schemas"]["UserId"][];
-            /** @description At most 120 characters; blank only in a draft. */
+            /** @description At most 120 characters; can be blank only in a draft. */
             headline: string;
             conclusion: string;
             key_points: components["schemas"]["SourcedText"][];
@@ -3819,12 +3835,12 @@ export interface components {
             deferred_items: components["schemas"]["SourcedText"][];
             /**
              * Format: int64
-             * @description `seq` of the newest message of the dive that it was made from.
+             * @description `seq` of the newest message of the fork that it was made from.
              */
             covers_seq: number;
             /**
              * Format: int64
-             * @description The number of its `ETag`.
+             * @description The revision in its `ETag`.
              */
             revision: number;
             message_id?: components["schemas"]["MessageId"] | null;
@@ -3834,8 +3850,8 @@ export interface components {
             published_at?: components["schemas"]["Timestamp"] | null;
         };
         /**
-         * @description What is changed; each list is replaced as a whole. An object that was read can be sent back: what only the server
-         *     sets is ignored.
+         * @description Changes to a draft; each list is replaced as a whole. Fields that only the server sets are
+         *     ignored, so a resolution can be sent back as it was read.
          */
         ResolutionForm: {
             /** @description One line, at most 120 characters. */
@@ -3853,13 +3869,13 @@ export interface components {
         };
         /** @description `res_` and 26 base-32 characters */
         ResolutionId: string;
-        /** @description An action item as part of a result. */
+        /** @description An action item as part of a resolution. */
         ResolutionItem: {
-            /** @description The same from version to version. */
+            /** @description Stays the same across versions. */
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id?: components["schemas"]["UserId"] | null;
-            /** @description Of a member the name; else as it was said. */
+            /** @description The name of the member; otherwise the name as it was mentioned. */
             owner_name?: string | null;
             /** @description `YYYY-MM-DD` */
             due?: string | null;
@@ -3867,18 +3883,18 @@ export interface components {
             sources: components["schemas"]["MessageId"][];
         };
         ResolveForm: {
-            /** @description Publish the draft at once, in the agent's name. */
+            /** @description Publish the draft immediately, with the agent as its author. */
             publish?: boolean | null;
-            /** @description What the draft should look at, at most 2,000 characters. */
+            /** @description Focus of the draft, at most 2,000 characters. */
             guidance?: string | null;
-            /** @description Replace a draft that people edited. */
+            /** @description Replace a draft even if people edited it. */
             replace_draft?: boolean | null;
         };
         Resolving: {
             fork: components["schemas"]["Fork"];
             task: components["schemas"]["Task"];
         };
-        /** @description An answer of the Responses API. */
+        /** @description A response of the Responses API. */
         Response: {
             id: components["schemas"]["ResponseId"];
             /**
@@ -3893,7 +3909,7 @@ export interface components {
             created_at: number;
             /**
              * Format: int64
-             * @description Seconds since 1970; null unless it is completed.
+             * @description Seconds since 1970; null unless the response is completed.
              */
             completed_at?: number | null;
             status: components["schemas"]["Status"];
@@ -3901,34 +3917,34 @@ export interface components {
             background: boolean;
             error?: components["schemas"]["Fault"] | null;
             incomplete_details?: components["schemas"]["IncompleteDetails"] | null;
-            /** @description As the request had them; an agent's own are not shown here. */
+            /** @description As in the request; an agent's own instructions are not included. */
             instructions?: string | null;
             /** Format: int32 */
             max_output_tokens?: number | null;
             metadata: {
                 [key: string]: string;
             };
-            /** @description The model that ran, which need not be the one that was asked for. */
+            /** @description The model that was used, which may differ from the requested one. */
             model: string;
-            /** @description In the order in which they began. */
+            /** @description Items in the order in which they began. */
             output: components["schemas"]["OutputItem"][];
             parallel_tool_calls: boolean;
             previous_response_id?: components["schemas"]["ResponseId"] | null;
-            /** @description Whether it can be read again and continued. */
+            /** @description Whether the response can be retrieved and continued. */
             store: boolean;
             /**
              * Format: double
-             * @description Null: the provider's default.
+             * @description Null means the provider's default.
              */
             temperature?: number | null;
             text: components["schemas"]["TextConfig"];
-            /** @description As the request had it; `auto` where it said nothing. */
+            /** @description As in the request; `auto` by default. */
             tool_choice: string | Record<string, never>;
-            /** @description Functions that the model was offered, and what else the request named. */
+            /** @description Functions that were offered to the model, and all other tools of the request. */
             tools: Record<string, never>[];
             /**
              * Format: double
-             * @description Null: the provider's default.
+             * @description Null means the provider's default.
              */
             top_p?: number | null;
             /**
@@ -3941,13 +3957,13 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
-             * @description The version that answered; a continuation keeps it.
+             * @description The agent version that replied; continuations keep it.
              */
             agent_version?: number | null;
         };
         /** @description `resp_` and 26 base-32 characters */
         ResponseId: string;
-        /** @description In tokens; an estimate where the provider does not count. Details that it does not give are 0. */
+        /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
         ResponseUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -3959,7 +3975,7 @@ export interface components {
             total_tokens: number;
         };
         /**
-         * @description What a member may do in a workspace.
+         * @description Role of a member in a workspace.
          * @enum {string}
          */
         Role: "admin" | "member" | "viewer";
@@ -3967,7 +3983,7 @@ export interface components {
             /** Format: int64 */
             target_version: number;
         };
-        /** @description The fields of `POST` and `PUT /v1/sandbox-policies`. */
+        /** @description Fields of `POST` and `PUT /v1/sandbox-policies`. */
         SandboxForm: {
             /** @description 1 to 64 characters, unique in the workspace. */
             name: string;
@@ -3984,7 +4000,7 @@ export interface components {
              */
             memory_mb_max: number;
             network: components["schemas"]["Network"];
-            /** @description Of `allowlist`; at most 100. */
+            /** @description Only for `allowlist`; at most 100. */
             allowed_hosts?: string[];
             /**
              * Format: int32
@@ -4030,23 +4046,26 @@ export interface components {
         SandboxPolicyId: string;
         /** @enum {string} */
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
-        /** @description A message that matches. */
+        /** @description A matching message. */
         SearchHit: components["schemas"]["Message"] & {
             /**
              * @description Always `search_hit`.
              * @enum {string}
              */
             object: "search_hit";
-            /** @description About 240 characters of `content_plain` around the first match, escaped for HTML, matches in `<mark>`. */
+            /**
+             * @description About 240 characters of `content_plain` around the first match, escaped for HTML, with
+             *     matches in `<mark>`.
+             */
             highlight: string;
             thread_title?: string | null;
-            /** @description The title, escaped, with marks; null where nothing of it matches. */
+            /** @description The title with matches in `<mark>`, escaped for HTML; null if the title does not match. */
             thread_title_highlight?: string | null;
             /** @description Null for a direct channel. */
             channel_name?: string | null;
             /**
              * Format: int64
-             * @description Of the thread.
+             * @description Replies in the hit's thread.
              */
             reply_count: number;
         };
@@ -4059,7 +4078,7 @@ export interface components {
             object: "list";
             data: components["schemas"]["SearchHit"][];
             has_more: boolean;
-            /** @description Give it back as `cursor`. */
+            /** @description Pass it as `cursor` to get the next page. */
             next_cursor?: string | null;
         };
         SeenAuthor: {
@@ -4069,7 +4088,7 @@ export interface components {
             name: string;
         };
         Segment: {
-            /** @description `system`, `messages`, `trigger` or `summary`. */
+            /** @description `system`, `messages`, `trigger`, or `summary`. */
             name: string;
             /** Format: int64 */
             tokens: number;
@@ -4083,7 +4102,7 @@ export interface components {
             method: components["schemas"]["SentimentMethod"] | null;
             /**
              * Format: int32
-             * @description Turns; 1 to 100.
+             * @description Number of turns; 1 to 100.
              * @default null
              */
             history_window: number | null;
@@ -4125,33 +4144,33 @@ export interface components {
         /** @description `sess_` and 26 base-32 characters */
         SessionId: string;
         /**
-         * @description What an admin can switch an agent to.
+         * @description Status that an admin can set.
          * @enum {string}
          */
         SettableStatus: "active" | "inactive" | "archived";
-        /** @description What a client has to know before anyone is signed in. */
+        /** @description Server settings that clients need before sign-in. */
         Setup: {
             /** @description No account exists yet. */
             needs_setup: boolean;
             /**
-             * @description `first`, `open` or `invite`.
+             * @description `first`, `open`, or `invite`.
              * @enum {string}
              */
             signup: "first" | "open" | "invite";
-            /** @description The first account has to show the token of the link that the server printed. */
+            /** @description The first account needs the token from the link that the server printed at startup. */
             setup_token_required: boolean;
         };
-        /** @description A tool, and whether a model is ever told of it. */
+        /** @description A tool, and whether it is offered to models. */
         ShownTool: {
-            /** @description 1 to 64 of letters, digits, `_` and `-`. */
+            /** @description 1 to 64 letters, digits, `_`, or `-`. */
             name: string;
             description?: string | null;
-            /** @description A JSON schema of the arguments. */
+            /** @description JSON schema of the arguments. */
             parameters?: Record<string, never> | null;
             strict?: boolean | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
             available: boolean;
             /** @enum {string} */
             type: "function";
@@ -4161,9 +4180,9 @@ export interface components {
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
             available: boolean;
             /** @enum {string} */
             type: "mcp";
@@ -4176,20 +4195,20 @@ export interface components {
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             filters?: Record<string, never> | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
             available: boolean;
             /** @enum {string} */
             type: "file_search";
         } | {
-            /** @description An id, or an object such as `{"type":"auto"}`. */
+            /** @description An ID, or an object such as `{"type":"auto"}`. */
             container?: string | Record<string, never> | null;
-            /** @description Instead of the agent's own. */
+            /** @description Overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
             available: boolean;
             /** @enum {string} */
             type: "code_interpreter";
@@ -4198,19 +4217,19 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
             available: boolean;
             /** @enum {string} */
             type: "web_fetch";
         } | {
-            /** @description Names of agents that may be asked; none: any that the person who asks may use. */
+            /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
             agents?: string[] | null;
             description?: string | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
             available: boolean;
             /** @enum {string} */
             type: "delegate";
@@ -4220,45 +4239,45 @@ export interface components {
             /** @description At least 8 characters. */
             password: string;
             name: string;
-            /** @description The token of an invite link. */
+            /** @description Token of an invite link. */
             invite?: string | null;
-            /** @description Of the link that the server printed, where it asks for one. */
+            /** @description Token from the link that the server printed at startup, if it requires one. */
             setup_token?: string | null;
         };
         Snapshot: {
-            /** @description Changes when a backup is restored: numbers of another epoch mean nothing. */
+            /** @description Changes when a backup is restored: sequence numbers of another epoch are invalid. */
             epoch: string;
             /**
              * Format: int64
-             * @description What is here is the state after exactly this event.
+             * @description The snapshot is the state after exactly this event.
              */
             seq: number;
             me: components["schemas"]["Me"];
             workspace: components["schemas"]["Workspace"];
-            /** @description The first 500. */
+            /** @description The first 500 members. */
             members: components["schemas"]["Member"][];
             channels: components["schemas"]["MyChannel"][];
-            /** @description The first 500. */
+            /** @description The first 500 agents. */
             agents: components["schemas"]["AgentSummary"][];
-            /** @description Whether there are more: `GET /v1/agents` lists them all. */
+            /** @description Whether there are more agents; `GET /v1/agents` lists all. */
             agents_truncated: boolean;
-            /** @description Active deep dives, at most 500. */
+            /** @description Active forks, at most 500. */
             open_forks: components["schemas"]["Fork"][];
-            /** @description Threads that the person muted, the newest 1,000. */
+            /** @description Threads that the caller muted: the newest 1,000. */
             muted_threads: components["schemas"]["ThreadId"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
             limits: components["schemas"]["Limits"];
         };
-        /** @description A statement and the messages that it rests on. */
+        /** @description A statement and its sources. */
         SourcedText: {
             text: string;
-            /** @description Messages of the dive, or the forked one. Empty: nobody could say where it comes from. */
+            /** @description Messages of the fork, or the forked message. Empty if the source is unknown. */
             sources: components["schemas"]["MessageId"][];
         };
         /** @enum {string} */
         Status: "in_progress" | "completed" | "incomplete" | "failed";
-        /** @description What a workspace stores, and what it can. */
+        /** @description Storage use of a workspace and its limit. */
         Storage: {
             /**
              * Format: int64
@@ -4272,16 +4291,16 @@ export interface components {
             /** Format: int64 */
             agents_max: number;
         };
-        /** @description What was used together. */
+        /** @description Totals of one group. */
         Sums: {
             /**
              * Format: int64
-             * @description Tasks that have ended.
+             * @description Ended tasks.
              */
             tasks: number;
             /**
              * Format: int64
-             * @description Those of them that failed.
+             * @description Failed tasks among them.
              */
             failed: number;
             /** Format: int64 */
@@ -4290,41 +4309,41 @@ export interface components {
             output_tokens: number;
             /**
              * Format: double
-             * @description US dollars, of the calls whose price is known; null when none is.
+             * @description US dollars for calls with a known price; null if there are none.
              */
             cost_usd?: number | null;
         };
-        /** @description One source of the system text. */
+        /** @description One part of the system text and its source. */
         SystemPart: {
             /**
-             * @description `required`, `base`, `instructions`, `identity`, `files` or `agency`.
+             * @description `required`, `base`, `instructions`, `identity`, `files`, or `agency`.
              * @enum {string}
              */
             name: "required" | "base" | "instructions" | "identity" | "files" | "agency";
             /**
              * Format: int64
-             * @description Estimated.
+             * @description Estimated number of tokens.
              */
             tokens: number;
         };
         SystemSeen: {
-            /** @description Empty when it is `hidden`. */
+            /** @description Empty if `hidden`. */
             text: string;
-            /** @description It is that of an agent that one may not see. */
+            /** @description True if the text belongs to an agent that the caller cannot see. */
             hidden: boolean;
             /**
              * Format: int64
-             * @description Estimated.
+             * @description Estimated number of tokens.
              */
             tokens: number;
         };
-        /** @description Work that an agent, or only a model, was asked to do. */
+        /** @description Work requested from an agent, or only from a model. */
         Task: {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
-             *     `/v1/responses`, recorded once it has ended.
+             * @description `reply`, `resolve`, `compact` (a summary for a reply whose context was too large), or
+             *     `response` (a call of `/v1/responses`, recorded after it has ended).
              * @enum {string}
              */
             kind: "reply" | "resolve" | "compact" | "response";
@@ -4345,12 +4364,12 @@ export interface components {
             retry_of?: components["schemas"]["TaskId"] | null;
             /**
              * Format: int64
-             * @description The number of the model call that runs, or is next.
+             * @description Number of the current or next model call.
              */
             attempt: number;
             retry_at?: components["schemas"]["Timestamp"] | null;
             /**
-             * @description While a queued task waits: `rate_limited` or `unavailable`.
+             * @description Reason why a task is waiting: `rate_limited` or `unavailable`.
              * @enum {string|null}
              */
             wait_reason?: "rate_limited" | "unavailable" | null;
@@ -4362,7 +4381,7 @@ export interface components {
             started_at?: components["schemas"]["Timestamp"] | null;
             completed_at?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description Exactly what a task's model was sent. */
+        /** @description The exact context that a task's model was sent. */
         TaskContext: {
             task_id: components["schemas"]["TaskId"];
             /** Format: int64 */
@@ -4371,9 +4390,9 @@ export interface components {
             model: string;
             asked_by: components["schemas"]["AskedBy"];
             system: components["schemas"]["SystemSeen"];
-            /** @description The conversation as it was sent. */
+            /** @description The conversation as sent. */
             turns: components["schemas"]["TurnSeen"][];
-            /** @description The messages in it, in order; the one that asked is last. */
+            /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
             budget: components["schemas"]["Budget"];
@@ -4383,19 +4402,19 @@ export interface components {
         };
         TaskError: {
             /**
-             * @description One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`,
-             *     `worker_lost`, `queue_full`.
+             * @description One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
+             *     `bad_request`, `auth`, `worker_lost`, `queue_full`.
              */
             code: string;
-            /** @description What happened and what to do, for people. */
+            /** @description Description for people: what happened and what to do. */
             message: string;
         };
         /** @description `task_` and 26 base-32 characters */
         TaskId: string;
         TaskInput: {
-            /** @description The trigger without the mention; of a `resolve`, what the person asks the draft to look at. */
+            /** @description The trigger message without the mention; for a `resolve`, the guidance for the draft. */
             prompt: string;
-            /** @description What else the task was asked to do, by kind; of a `resolve`: `publish`, `replace_draft`. */
+            /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
             options?: Record<string, never> | null;
         };
         TaskOutput: {
@@ -4404,51 +4423,51 @@ export interface components {
             response_id?: components["schemas"]["ResponseId"] | null;
             /**
              * Format: int64
-             * @description In UTF-16 code units.
+             * @description Length of the text in UTF-16 code units.
              */
             response_length: number;
         };
-        /** @description The fields of `POST /v1/agents`, filled in. */
+        /** @description Fields of `POST /v1/agents`, filled in. */
         Template: {
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             id?: unknown;
             /**
              * @description Always `agent_template`.
              * @enum {string}
              */
             object: "agent_template";
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             workspace_id?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             version?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_default?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             is_system?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             updated_at?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             created_by?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             resolved_from?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
-            /** @description Set by the server: ignored when it is sent back. */
+            /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            /** @description Markdown, at most 256 KiB in total with the instructions of the bases. */
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's, else the server's default. */
+            /** @description Null: the base's model, or else the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -4457,15 +4476,15 @@ export interface components {
             max_output_tokens?: number | null;
             /**
              * Format: double
-             * @description 0 to 2; null is the provider's default.
+             * @description 0 to 2; null uses the provider's default.
              */
             temperature?: number | null;
             /**
              * Format: double
-             * @description 0 to 1; null is the provider's default.
+             * @description 0 to 1; null uses the provider's default.
              */
             top_p?: number | null;
-            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            /** @description At most 32 tags of 1 to 64 characters. They are descriptive and do not grant anything. */
             capabilities?: string[] | null;
             role?: components["schemas"]["AgentRole"] | null;
             agency?: components["schemas"]["Agency"] | null;
@@ -4479,11 +4498,11 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
-            /** @description Forbids requests to opt out of `store`. */
+            /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
-            /** @description True by default; false for one that only serves as a base. */
+            /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
             /** @description At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
@@ -4505,7 +4524,7 @@ export interface components {
             id: components["schemas"]["ThreadId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
-            /** @description Null unless someone gave it one. */
+            /** @description Null unless someone set a title. */
             title?: string | null;
             /**
              * @description `open` or `archived`.
@@ -4515,22 +4534,22 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
-             * @description The version that this thread works with.
+             * @description Pinned version of that agent.
              */
             agent_version?: number | null;
-            /** @description Whether `agent_id` answers unasked. */
+            /** @description Whether `agent_id` replies without a mention. */
             auto_reply: boolean;
             root_message_id: components["schemas"]["MessageId"];
             /**
              * Format: int64
-             * @description Messages after the first; notices do not count.
+             * @description Messages after the first, without notices.
              */
             reply_count: number;
             participants: components["schemas"]["Participant"][];
             last_activity_at: components["schemas"]["Timestamp"];
             /**
              * Format: int64
-             * @description The newest message's; a channel's list is sorted by it.
+             * @description Sequence number of the newest message; threads are listed in this order.
              */
             last_seq: number;
             created_by: components["schemas"]["UserId"];
@@ -4543,14 +4562,14 @@ export interface components {
             status?: components["schemas"]["ThreadStatus"] | null;
         };
         ThreadForm: {
-            /** @description Markdown, at most 32 KiB. With `attachments` it may be empty. */
+            /** @description Markdown, at most 32 KiB. Can be empty if there are `attachments`. */
             content: string;
-            /** @description One's own uploads that are in no message yet, at most 10. */
+            /** @description The caller's own uploads that are not attached to a message yet, at most 10. */
             attachments?: components["schemas"]["FileId"][];
             title?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
             from_thread_id?: components["schemas"]["ThreadId"] | null;
-            /** @description The same again answers 200 with the first. */
+            /** @description A repeated ID returns the first thread with status 200. */
             client_id?: string | null;
         };
         /** @description `thread_` and 26 base-32 characters */
@@ -4564,27 +4583,27 @@ export interface components {
             input_tokens: number;
             /** Format: int64 */
             output_tokens: number;
-            /** @description The model that ran, which need not be the one that the agent names. */
+            /** @description The model that ran; can differ from the model of the agent. */
             model: string;
             /**
              * Format: double
-             * @description US dollars, where the model table knows prices.
+             * @description In US dollars, if the model table has prices.
              */
             cost_usd?: number | null;
-            /** @description The provider sent no counts, so these are estimates. */
+            /** @description Whether the counts are estimates because the provider sent none. */
             estimated: boolean;
         };
-        /** @description A tool object, told apart by its `type`. */
+        /** @description A tool object, tagged by its `type`. */
         Tool: {
-            /** @description 1 to 64 of letters, digits, `_` and `-`. */
+            /** @description 1 to 64 letters, digits, `_`, or `-`. */
             name: string;
             description?: string | null;
-            /** @description A JSON schema of the arguments. */
+            /** @description JSON schema of the arguments. */
             parameters?: Record<string, never> | null;
             strict?: boolean | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description Decided by the server: ignored when a tool is sent back. */
+            /** @description Set by the server; ignored in requests. */
             available?: unknown;
             /** @enum {string} */
             type: "function";
@@ -4594,9 +4613,9 @@ export interface components {
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description Decided by the server: ignored when a tool is sent back. */
+            /** @description Set by the server; ignored in requests. */
             available?: unknown;
             /** @enum {string} */
             type: "mcp";
@@ -4609,20 +4628,20 @@ export interface components {
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             filters?: Record<string, never> | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description Decided by the server: ignored when a tool is sent back. */
+            /** @description Set by the server; ignored in requests. */
             available?: unknown;
             /** @enum {string} */
             type: "file_search";
         } | {
-            /** @description An id, or an object such as `{"type":"auto"}`. */
+            /** @description An ID, or an object such as `{"type":"auto"}`. */
             container?: string | Record<string, never> | null;
-            /** @description Instead of the agent's own. */
+            /** @description Overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description Decided by the server: ignored when a tool is sent back. */
+            /** @description Set by the server; ignored in requests. */
             available?: unknown;
             /** @enum {string} */
             type: "code_interpreter";
@@ -4631,26 +4650,26 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description Decided by the server: ignored when a tool is sent back. */
+            /** @description Set by the server; ignored in requests. */
             available?: unknown;
             /** @enum {string} */
             type: "web_fetch";
         } | {
-            /** @description Names of agents that may be asked; none: any that the person who asks may use. */
+            /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
             agents?: string[] | null;
             description?: string | null;
-            /** @description A tool of the workspace that stands for this one. */
+            /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description Decided by the server: ignored when a tool is sent back. */
+            /** @description Set by the server; ignored in requests. */
             available?: unknown;
             /** @enum {string} */
             type: "delegate";
         };
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
-        /** @description Which actions the agent may take by itself. */
+        /** @description Actions that the agent can take without approval. */
         Trust: {
             /** @default [] */
             autonomous: string[];
@@ -4672,10 +4691,10 @@ export interface components {
         UploadForm: {
             /**
              * Format: binary
-             * @description The bytes, with a `filename`; at most 25 MiB unless the server is set otherwise.
+             * @description The bytes, with a `filename`; at most 25 MiB by default.
              */
             file: string;
-            /** @description The same again answers 200 with the first. */
+            /** @description A resend with the same ID returns 200 with the first file. */
             client_id?: string | null;
         };
         /** @description An uploaded file. */
@@ -4688,13 +4707,13 @@ export interface components {
             id: components["schemas"]["FileId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             name: string;
-            /** @description Read from the bytes; texts of any kind are `text/plain`. */
+            /** @description Detected from the bytes; `text/plain` for all kinds of text. */
             content_type: string;
             /** Format: int64 */
             size_bytes: number;
             /**
              * Format: int64
-             * @description Of an image, in pixels.
+             * @description For images, in pixels.
              */
             width?: number | null;
             /** Format: int64 */
@@ -4702,7 +4721,7 @@ export interface components {
             created_by: components["schemas"]["UserId"];
             message_id?: components["schemas"]["MessageId"] | null;
             created_at: components["schemas"]["Timestamp"];
-            /** @description Where its bytes are. */
+            /** @description URL of the file's bytes. */
             url: string;
         };
         UsageAnswer: {
@@ -4715,25 +4734,25 @@ export interface components {
             to: string;
             /** @enum {string} */
             group_by: "person" | "agent" | "month" | "model";
-            /** @description Months in their order; anything else by what took most tokens, at most 1,000. */
+            /** @description Months in chronological order; everything else by total tokens, descending, at most 1,000. */
             data: components["schemas"]["Used"][];
-            /** @description Everything together. */
+            /** @description Total over all entries. */
             total: components["schemas"]["Sums"];
             storage?: components["schemas"]["Storage"] | null;
         };
-        /** @description What was used by one person or agent, in one month, or of one model. */
+        /** @description Usage of one person, agent, month, or model. */
         Used: components["schemas"]["Sums"] & {
             /**
-             * @description `user_…`, `agent_…` (or `none`: only a model was asked), `YYYY-MM`, or a model's name (or `none`: the task failed before
-             *     one answered).
+             * @description `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, or `none` if the
+             *     task failed before a model replied.
              */
             key: string;
-            /** @description For people. */
+            /** @description Display name. */
             name: string;
         };
         /** @description `user_` and 26 base-32 characters */
         UserId: string;
-        /** @description A version in a list. */
+        /** @description A version as an entry in a list. */
         VersionSummary: {
             /**
              * @description Always `agent_version`.
@@ -4743,7 +4762,7 @@ export interface components {
             agent_id: components["schemas"]["AgentId"];
             /** Format: int64 */
             version: number;
-            /** @description What changed, in a few words. */
+            /** @description Short summary of the change. */
             change_summary?: string | null;
             changed_by?: components["schemas"]["UserId"] | null;
             changed_at: components["schemas"]["Timestamp"];
@@ -4755,13 +4774,13 @@ export interface components {
             default_agent_id?: components["schemas"]["AgentId"] | null;
             created_at: components["schemas"]["Timestamp"];
         };
-        /** @description A workspace as one of its members sees it. */
+        /** @description A workspace, as shown to its members. */
         WorkspaceAnswer: components["schemas"]["Workspace"] & {
             role: components["schemas"]["Role"];
         };
         WorkspaceForm: {
             name: string;
-            /** @description Made from the name when absent. */
+            /** @description Derived from the name by default. */
             slug?: string | null;
         };
         /** @description `ws_` and 26 base-32 characters */
@@ -4772,7 +4791,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is malformed, or no workspace is named */
+        /** @description The request is malformed, or the workspace is missing */
         Error400: {
             headers: {
                 [name: string]: unknown;
@@ -4782,7 +4801,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_limit",
-                 *         "message": "limit is a number from 1 to 100, not `many`",
+                 *         "message": "limit must be a number from 1 to 100, not `many`",
                  *         "type": "invalid_request"
                  *       }
                  *     }
@@ -4808,7 +4827,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description Role or key do not allow it, or the request comes from another site */
+        /** @description The role or key does not allow it, or the request comes from another site */
         Error403: {
             headers: {
                 [name: string]: unknown;
@@ -4818,7 +4837,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "scope_missing",
-                 *         "message": "this key lacks the scope `chat:write`; make a key that has it",
+                 *         "message": "this key lacks the scope `chat:write`: create a key that has it",
                  *         "type": "permission_denied"
                  *       }
                  *     }
@@ -4826,7 +4845,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description It does not exist, or one may not see it */
+        /** @description It does not exist, or you cannot see it */
         Error404: {
             headers: {
                 [name: string]: unknown;
@@ -4844,7 +4863,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description It conflicts with what is there */
+        /** @description It conflicts with the current state */
         Error409: {
             headers: {
                 [name: string]: unknown;
@@ -4872,7 +4891,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "body_too_large",
-                 *         "message": "the body is larger than 1 MiB",
+                 *         "message": "the request body is larger than 1 MiB: send less",
                  *         "type": "payload_too_large"
                  *       }
                  *     }
@@ -4880,7 +4899,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description A value breaks a rule */
+        /** @description A value is invalid */
         Error422: {
             headers: {
                 [name: string]: unknown;
@@ -4898,10 +4917,10 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description Too many requests: wait as Retry-After says */
+        /** @description Too many requests: wait for Retry-After */
         Error429: {
             headers: {
-                /** @description Whole seconds to wait */
+                /** @description Seconds to wait */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -4918,7 +4937,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description Something went wrong here */
+        /** @description Internal error */
         Error500: {
             headers: {
                 [name: string]: unknown;
@@ -4928,7 +4947,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal",
-                 *         "message": "something went wrong here; the server's log says what",
+                 *         "message": "something went wrong on the server and was logged: try again",
                  *         "type": "internal"
                  *       }
                  *     }
@@ -4936,7 +4955,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The server starts, stops, or has no database */
+        /** @description The server is starting, stopping, overloaded, or without a database */
         Error503: {
             headers: {
                 [name: string]: unknown;
@@ -4946,7 +4965,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "unavailable",
-                 *         "message": "the server is shutting down: try again soon",
+                 *         "message": "the server is shutting down: try again in a moment",
                  *         "type": "unavailable"
                  *       }
                  *     }
@@ -4954,7 +4973,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The request is malformed, or no workspace is named */
+        /** @description The request is malformed, or the workspace is missing */
         OpenAiError400: {
             headers: {
                 [name: string]: unknown;
@@ -4964,7 +4983,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_limit",
-                 *         "message": "limit is a number from 1 to 100, not `many`",
+                 *         "message": "limit must be a number from 1 to 100, not `many`",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -4992,7 +5011,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description Role or key do not allow it, or the request comes from another site */
+        /** @description The role or key does not allow it, or the request comes from another site */
         OpenAiError403: {
             headers: {
                 [name: string]: unknown;
@@ -5002,7 +5021,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "scope_missing",
-                 *         "message": "this key lacks the scope `chat:write`; make a key that has it",
+                 *         "message": "this key lacks the scope `chat:write`: create a key that has it",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5011,7 +5030,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description It does not exist, or one may not see it */
+        /** @description It does not exist, or you cannot see it */
         OpenAiError404: {
             headers: {
                 [name: string]: unknown;
@@ -5030,7 +5049,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description It conflicts with what is there */
+        /** @description It conflicts with the current state */
         OpenAiError409: {
             headers: {
                 [name: string]: unknown;
@@ -5059,7 +5078,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "body_too_large",
-                 *         "message": "the body is larger than 1 MiB",
+                 *         "message": "the request body is larger than 1 MiB: send less",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5068,7 +5087,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description A value breaks a rule */
+        /** @description A value is invalid */
         OpenAiError422: {
             headers: {
                 [name: string]: unknown;
@@ -5087,10 +5106,10 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description Too many requests: wait as Retry-After says */
+        /** @description Too many requests: wait for Retry-After */
         OpenAiError429: {
             headers: {
-                /** @description Whole seconds to wait */
+                /** @description Seconds to wait */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -5108,7 +5127,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description Something went wrong here */
+        /** @description Internal error */
         OpenAiError500: {
             headers: {
                 [name: string]: unknown;
@@ -5118,7 +5137,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal",
-                 *         "message": "something went wrong here; the server's log says what",
+                 *         "message": "something went wrong on the server and was logged: try again",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5127,7 +5146,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAiErrorBody"];
             };
         };
-        /** @description The server starts, stops, or has no database */
+        /** @description The server is starting, stopping, overloaded, or without a database */
         OpenAiError503: {
             headers: {
                 [name: string]: unknown;
@@ -5137,7 +5156,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "unavailable",
-                 *         "message": "the server is shutting down: try again soon",
+                 *         "message": "the server is shutting down: try again in a moment",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5163,7 +5182,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5189,7 +5208,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5198,7 +5217,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description Without the token, where one is set */
+            /** @description Token missing or wrong */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5216,7 +5235,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not from this machine */
+            /** @description Not from the same machine */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5226,7 +5245,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "scope_missing",
-                     *         "message": "this key lacks the scope `chat:write`; make a key that has it",
+                     *         "message": "this key lacks the scope `chat:write`: create a key that has it",
                      *         "type": "permission_denied"
                      *       }
                      *     }
@@ -5246,7 +5265,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5269,24 +5288,24 @@ export interface operations {
     list_action_items: {
         parameters: {
             query?: {
-                /** @description `me`, `none`, or a member's id; without it everyone's. */
+                /** @description `me`, `none`, or the ID of a member; all owners if omitted. */
                 owner?: string;
-                /** @description `true` or `false`; without it both. */
+                /** @description `true` or `false`; both if omitted. */
                 done?: boolean;
-                /** @description Only of this channel. */
+                /** @description Only from this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only items that were made after this one. */
+                /** @description Only items created after this one. */
                 after?: components["schemas"]["ActionItemId"];
-                /** @description Only items that were made before this one. */
+                /** @description Only items created before this one. */
                 before?: components["schemas"]["ActionItemId"];
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -5294,7 +5313,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5356,7 +5375,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5398,7 +5417,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -5406,7 +5425,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5445,17 +5464,17 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what comes after the object with this id. */
+                /** @description Only objects after the one with this ID. */
                 after?: components["schemas"]["AgentId"];
-                /** @description Only what comes before the object with this id. */
+                /** @description Only objects before the one with this ID. */
                 before?: components["schemas"]["AgentId"];
-                /** @description `active`, `inactive` or `archived`. */
+                /** @description `active`, `inactive`, or `archived`. */
                 status?: "active" | "inactive" | "archived";
-                /** @description The exact name. */
+                /** @description Exact name. */
                 name?: string;
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -5463,7 +5482,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5509,7 +5528,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -5532,7 +5551,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5588,7 +5607,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -5611,7 +5630,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5667,7 +5686,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -5687,7 +5706,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5731,19 +5750,19 @@ export interface operations {
     get_agent: {
         parameters: {
             query?: {
-                /** @description `true`: with the bases merged in, as the agent runs. */
+                /** @description `true` merges in the bases, as the agent runs. */
                 resolve?: boolean;
             };
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5797,13 +5816,13 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
@@ -5820,7 +5839,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5875,25 +5894,25 @@ export interface operations {
     delete_agent: {
         parameters: {
             query?: {
-                /** @description `true`: with its versions and files, for good; needs `agents:admin`. */
+                /** @description `true` permanently deletes the agent with its versions and files; requires `agents:admin`. */
                 permanent?: boolean;
             };
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5926,13 +5945,13 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
@@ -5951,7 +5970,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6008,14 +6027,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6071,7 +6090,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
@@ -6087,7 +6106,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6144,14 +6163,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6184,14 +6203,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6228,14 +6247,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description An earlier version; of SOUL.md and IDENTITY.md one of the agent's.
+                 * @description An earlier version of the file; for SOUL.md and IDENTITY.md, a version of the agent.
                  * @example 1
                  */
                 version?: number;
             };
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
                 /**
                  * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
@@ -6247,7 +6266,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6280,13 +6299,13 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
                 /**
                  * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
@@ -6307,7 +6326,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6343,13 +6362,13 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
                 /**
                  * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
@@ -6384,13 +6403,13 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
@@ -6406,7 +6425,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6466,19 +6485,19 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` from the previous page. */
                 cursor?: string;
             };
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6515,10 +6534,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
                 /**
-                 * @description The number of a version.
+                 * @description The version number.
                  * @example 1
                  */
                 version: number;
@@ -6527,7 +6546,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6571,15 +6590,15 @@ export interface operations {
     diff_versions: {
         parameters: {
             query?: {
-                /** @description The version to compare with; by default the one before. */
+                /** @description The version to compare with; the previous one by default. */
                 against?: number;
             };
             header?: never;
             path: {
-                /** @description The agent: its id, or `main` for the workspace's default. */
+                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
                 id: string;
                 /**
-                 * @description The number of a version.
+                 * @description The version number.
                  * @example 1
                  */
                 version: number;
@@ -6588,7 +6607,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6624,20 +6643,20 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description `true`: everyone's in this workspace; needs an admin. */
+                /** @description `true` for everyone's keys in this workspace; admins only. */
                 all?: string;
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["ApiKeyId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["ApiKeyId"];
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -6645,7 +6664,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6684,7 +6703,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -6706,7 +6725,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6772,9 +6791,9 @@ export interface operations {
     list_audit_log: {
         parameters: {
             query?: {
-                /** @description Only what this person did. */
+                /** @description Only actions of this person. */
                 actor_id?: components["schemas"]["UserId"];
-                /** @description Only this, such as `member.role_changed`. */
+                /** @description Only this action, such as `member.role_changed`. */
                 action?: string;
                 /** @description `oldest` (the default) or `newest` first. */
                 order?: "oldest" | "newest";
@@ -6783,13 +6802,13 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description What comes after the entry with this id in the order asked for. */
+                /** @description Only entries after the one with this ID, in the requested order. */
                 after?: components["schemas"]["AuditEntryId"];
-                /** @description What comes before it. */
+                /** @description Only entries before the one with this ID, in the requested order. */
                 before?: components["schemas"]["AuditEntryId"];
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -6797,7 +6816,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6838,7 +6857,7 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
@@ -6847,7 +6866,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6897,7 +6916,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Signed in: the session is in the cookie */
+            /** @description Signed in: the session cookie is set */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6923,7 +6942,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["Error400"];
-            /** @description The address or the password is wrong */
+            /** @description The email address or password is wrong */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6987,7 +7006,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7039,7 +7058,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7122,9 +7141,9 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["SessionId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["SessionId"];
             };
             header?: never;
@@ -7133,7 +7152,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7205,7 +7224,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7249,7 +7268,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Signed in: the session is in the cookie */
+            /** @description Signed in: the session cookie is set */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7293,13 +7312,13 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["ChannelId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["ChannelId"];
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -7307,7 +7326,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7348,7 +7367,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -7360,14 +7379,14 @@ export interface operations {
                  * @example {
                  *       "name": "Launch plan",
                  *       "private": false,
-                 *       "topic": "What goes out, and when"
+                 *       "topic": "What ships, and when"
                  *     }
                  */
                 "application/json": components["schemas"]["ChannelForm"];
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7412,7 +7431,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7463,7 +7482,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7508,7 +7527,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7552,7 +7571,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7596,7 +7615,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7636,9 +7655,9 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["UserId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["UserId"];
             };
             header?: never;
@@ -7650,7 +7669,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7705,7 +7724,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7780,7 +7799,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7820,7 +7839,7 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
@@ -7832,7 +7851,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7920,7 +7939,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A resend: the first answer */
+            /** @description Resend: the first response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8024,7 +8043,7 @@ export interface operations {
                     "application/json": components["schemas"]["PostedThread"];
                 };
             };
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8152,7 +8171,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8188,22 +8207,22 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words that all have to stand in the result.
+                 * @description Words that the resolution must all contain.
                  * @example launch
                  */
                 q?: string;
-                /** @description Only of this channel. */
+                /** @description Only from this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
                  */
                 limit?: number;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -8211,7 +8230,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8286,7 +8305,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -8305,7 +8324,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It existed */
+            /** @description The channel already existed */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8326,7 +8345,7 @@ export interface operations {
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8362,7 +8381,7 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description The number after which to read. */
+                /** @description Return events after this sequence number. */
                 after?: number;
                 /**
                  * @description 1 to 100.
@@ -8371,7 +8390,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -8379,7 +8398,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8412,7 +8431,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -8424,7 +8443,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A resend: the first answer */
+            /** @description Resend: the first file */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8446,7 +8465,7 @@ export interface operations {
                     "application/json": components["schemas"]["UploadedFile"];
                 };
             };
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8483,13 +8502,13 @@ export interface operations {
     serve: {
         parameters: {
             query?: {
-                /** @description `1`: to be saved, whatever it is. */
+                /** @description `1` serves the file as a download, whatever its type. */
                 download?: string;
             };
             header?: {
-                /** @description One part of the bytes: `bytes=0-1023`. */
+                /** @description A single range, such as `bytes=0-1023`. */
                 Range?: string | null;
-                /** @description The `ETag` of what one has. */
+                /** @description The `ETag` of a cached copy. */
                 "If-None-Match"?: string | null;
             };
             path: {
@@ -8500,7 +8519,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The bytes, as the kind of file that they are */
+            /** @description The bytes, with the content type of the file */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8509,7 +8528,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The part that `Range` names */
+            /** @description The requested range */
             206: {
                 headers: {
                     [name: string]: unknown;
@@ -8518,7 +8537,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description They are those of the tag in `If-None-Match` */
+            /** @description The cached copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -8529,7 +8548,7 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
-            /** @description The file does not reach that far */
+            /** @description The range is beyond the end of the file */
             416: {
                 headers: {
                     [name: string]: unknown;
@@ -8539,7 +8558,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "range_not_satisfiable",
-                     *         "message": "the file has 48213 bytes: ask for a part of them",
+                     *         "message": "the file has 48213 bytes: request a range within them",
                      *         "type": "invalid_request"
                      *       }
                      *     }
@@ -8564,7 +8583,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone */
+            /** @description The file was deleted */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8594,7 +8613,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8637,7 +8656,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8693,7 +8712,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8743,7 +8762,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8790,11 +8809,11 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Messages after this one. */
+                /** @description Return messages after this one. */
                 after?: components["schemas"]["MessageId"];
-                /** @description Messages before this one. */
+                /** @description Return messages before this one. */
                 before?: components["schemas"]["MessageId"];
-                /** @description Messages around this one, itself included. */
+                /** @description Return messages around this one, including itself. */
                 around?: components["schemas"]["MessageId"];
             };
             header?: never;
@@ -8806,7 +8825,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8909,7 +8928,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A resend: the first answer */
+            /** @description Resend: the first response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8993,7 +9012,7 @@ export interface operations {
                     "application/json": components["schemas"]["PostedMessage"];
                 };
             };
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9094,7 +9113,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The draft's ETag, to publish nothing unseen
+                 * @description The ETag of the draft, to avoid publishing unseen changes
                  * @example "3"
                  */
                 "If-Match"?: string | null;
@@ -9118,7 +9137,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9280,7 +9299,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9331,7 +9350,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     /** @description Its revision */
@@ -9411,7 +9430,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The ETag that it was read with
+                 * @description The ETag of the draft that was read
                  * @example "3"
                  */
                 "If-Match": string;
@@ -9444,7 +9463,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     /** @description Its new revision */
@@ -9548,9 +9567,9 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["ResolutionId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["ResolutionId"];
             };
             header?: never;
@@ -9562,7 +9581,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9654,7 +9673,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Under way */
+            /** @description The draft task is queued or running */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -9714,13 +9733,13 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["InviteId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["InviteId"];
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -9728,7 +9747,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9765,7 +9784,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -9784,7 +9803,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9821,14 +9840,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The invite: its id, or where one opens it the token of its link. */
+                /** @description The invite: its ID, or the token from its link to view or accept it. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9860,7 +9879,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The invite: its id, or where one opens it the token of its link. */
+                /** @description The invite: its ID, or the token from its link to view or accept it. */
                 id: components["schemas"]["InviteId"];
             };
             cookie?: never;
@@ -9890,14 +9909,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the link's token */
+                /** @description The token from the link. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9943,13 +9962,13 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["UserId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["UserId"];
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -9957,7 +9976,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9995,7 +10014,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
@@ -10028,7 +10047,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
@@ -10048,7 +10067,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10083,7 +10102,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
@@ -10103,7 +10122,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10135,7 +10154,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
@@ -10146,7 +10165,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10177,7 +10196,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10266,7 +10285,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10366,7 +10385,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10463,7 +10482,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10559,7 +10578,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10642,7 +10661,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -10655,7 +10674,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10688,7 +10707,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -10696,7 +10715,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10732,18 +10751,18 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description A model's name, or `agent:NAME`. */
+                /** @description The name of a model, or `agent:NAME`. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10774,7 +10793,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -10793,7 +10812,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer, or a stream of events */
+            /** @description The response, or a stream of events */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10857,19 +10876,19 @@ export interface operations {
     get_response: {
         parameters: {
             query?: {
-                /** @description False: a kept answer is not streamed again. */
+                /** @description Must be false: a stored response cannot be streamed again. */
                 stream?: boolean;
             };
             header?: never;
             path: {
-                /** @description The answer: `resp_…`. */
+                /** @description The response: `resp_…`. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10931,14 +10950,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The answer: `resp_…`. */
+                /** @description The response: `resp_…`. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10969,12 +10988,12 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
                 /**
-                 * @description One of those above.
+                 * @description One of the methods listed above.
                  * @example agents.get
                  */
                 method: string;
@@ -10992,7 +11011,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11018,7 +11037,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -11026,7 +11045,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11069,7 +11088,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -11093,7 +11112,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -11141,7 +11160,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11202,7 +11221,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11272,38 +11291,45 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words that all have to be there (the last one also as the beginning of a longer word), `"phrases"`, `-without`, and
-                 *     filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`, `before:YYYY-MM-DD`,
-                 *     `after:YYYY-MM-DD`. Case and accents do not matter. At most 500 characters.
+                 * @description Words that all must match (the last one also matches longer words), `"phrases"`, `-without`,
+                 *     and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
+                 *     `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
+                 *     characters.
                  * @example launch
                  */
                 q?: string;
                 /** @description Only in this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
-                /** @description Only in this thread, without its deep dives. */
+                /** @description Only in this thread, without its forks. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Only of this person or agent: `user_…` or `agent_…`. */
+                /** @description Only by this user or agent: `user_…` or `agent_…`. */
                 author_id?: string;
-                /** @description `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too). */
+                /**
+                 * @description `text`, `resolution` (resolution messages), or `thread` (root messages, which also match by
+                 *     the title of the thread).
+                 */
                 kind?: "text" | "resolution" | "thread";
-                /** @description `file`, `link`, `code`, `reaction` or `result`; several with commas between them. */
+                /** @description `file`, `link`, `code`, `reaction`, or `result`; separate several with commas. */
                 has?: string;
-                /** @description Only what was said before this day (its beginning, in UTC), time (RFC 3339) or message (`msg_…`). */
+                /**
+                 * @description Only messages before the start of this day (UTC), this time (RFC 3339), or this message
+                 *     (`msg_…`).
+                 */
                 before?: string;
-                /** @description Only what was said at the beginning of this day (in UTC) or at this time (RFC 3339), or later. */
+                /** @description Only messages at or after the start of this day (UTC) or this time (RFC 3339). */
                 after?: string;
-                /** @description `newest` first, by default; `oldest` first; `relevance`: the best first of the newest 1,000 hits. */
+                /** @description `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits. */
                 order?: "newest" | "oldest" | "relevance";
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
                  */
                 limit?: number;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -11311,7 +11337,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11399,7 +11425,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -11407,7 +11433,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11536,15 +11562,15 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what comes after the object with this id. */
+                /** @description Only objects after the one with this ID. */
                 after?: components["schemas"]["TaskId"];
-                /** @description Only what comes before the object with this id. */
+                /** @description Only objects before the one with this ID. */
                 before?: components["schemas"]["TaskId"];
-                /** @description `queued`, `running`, `completed`, `failed` or `cancelled`. */
+                /** @description `queued`, `running`, `completed`, `failed`, or `cancelled`. */
                 status?: "queued" | "running" | "completed" | "failed" | "cancelled";
-                /** @description Only of this thread. */
+                /** @description Only from this thread. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Only of this agent. */
+                /** @description Only from this agent. */
                 agent_id?: components["schemas"]["AgentId"];
                 /** @description `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`. */
                 order?: "oldest" | "newest";
@@ -11552,7 +11578,7 @@ export interface operations {
                 cursor?: string;
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -11560,7 +11586,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11610,7 +11636,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11654,7 +11680,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Cancelled, or as it ended before */
+            /** @description The canceled task, or the task as it ended before */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11700,7 +11726,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11796,7 +11822,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -11842,7 +11868,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11925,7 +11951,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12009,7 +12035,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12047,7 +12073,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12080,9 +12106,9 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["ForkId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -12094,7 +12120,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12159,7 +12185,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A resend: the first answer */
+            /** @description Resend: the first response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12187,7 +12213,7 @@ export interface operations {
                     "application/json": components["schemas"]["OneFork"];
                 };
             };
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -12235,11 +12261,11 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Messages after this one. */
+                /** @description Return messages after this one. */
                 after?: components["schemas"]["MessageId"];
-                /** @description Messages before this one. */
+                /** @description Return messages before this one. */
                 before?: components["schemas"]["MessageId"];
-                /** @description Messages around this one, itself included. */
+                /** @description Return messages around this one, including itself. */
                 around?: components["schemas"]["MessageId"];
             };
             header?: never;
@@ -12251,7 +12277,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12354,7 +12380,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A resend: the first answer */
+            /** @description Resend: the first response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12438,7 +12464,7 @@ export interface operations {
                     "application/json": components["schemas"]["PostedMessage"];
                 };
             };
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -12555,7 +12581,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12589,15 +12615,15 @@ export interface operations {
             query?: {
                 /** @description `YYYY-MM`, in UTC; this month by default. */
                 from?: string;
-                /** @description `YYYY-MM`, this one included; the same as `from` by default, or this month. */
+                /** @description `YYYY-MM`, inclusive; the same as `from` by default, or this month. */
                 to?: string;
-                /** @description `person` (the default), `agent`, `month` or `model`. */
+                /** @description `person` (the default), `agent`, `month`, or `model`. */
                 group_by?: "person" | "agent" | "month" | "model";
-                /** @description Only what this person asked for; `me` for one's own, which needs no admin. */
+                /** @description Only the usage of this user; `me` for your own, which does not require an admin. */
                 user_id?: string;
             };
             header?: {
-                /** @description The workspace; needed by a person who is in several. */
+                /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path?: never;
@@ -12605,7 +12631,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12655,9 +12681,9 @@ export interface operations {
                  * @example 20
                  */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["WorkspaceId"];
-                /** @description Only what was made before the object with this id. */
+                /** @description Only objects created before the one with this ID. */
                 before?: components["schemas"]["WorkspaceId"];
             };
             header?: never;
@@ -12666,7 +12692,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12717,7 +12743,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -12759,7 +12785,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12807,7 +12833,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12849,7 +12875,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12899,7 +12925,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12932,7 +12958,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
@@ -12959,7 +12985,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12995,7 +13021,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
                  * @example "3"
                  */
                 "If-Match"?: string | null;
@@ -13043,7 +13069,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13088,7 +13114,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13123,7 +13149,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The connection is now a WebSocket */
+            /** @description The connection was upgraded to a WebSocket */
             101: {
                 headers: {
                     [name: string]: unknown;
