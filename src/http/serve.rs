@@ -47,7 +47,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Maximum number of concurrent connections. Further ones wait in the system's queue until one of these ends or
-    /// becomes a WebSocket; WebSockets have their own limit.
+    /// becomes a socket; sockets have their own limit.
     pub connections_max: usize,
     /// Maximum number of concurrent connections from one address. Further ones are closed.
     pub connections_per_address: u64,

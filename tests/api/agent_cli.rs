@@ -180,7 +180,7 @@ async fn an_invalid_import_is_reported_and_creates_nothing() {
         (vec!["--soul", "SOUL.md", "--name", "vibe"], "is taken"),
         (
             vec!["--soul", "SOUL.md", "--name", "Not A Handle"],
-            "a handle is",
+            "a handle must be",
         ),
         (vec!["--soul", "SOUL.md"], "--name"),
     ] {

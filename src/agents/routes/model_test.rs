@@ -81,7 +81,7 @@ async fn test_model(
         };
         let request = ChatRequest {
             model: model.clone(),
-            system: "This is a connection test.".to_owned(),
+            system: "You are the target of a connection test.".to_owned(),
             turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
             ..ChatRequest::default()
         };
