@@ -72,7 +72,7 @@ pub struct Config {
     /// Maximum number of waiting tasks per workspace; further tasks fail immediately.
     pub tasks_queued_max: i64,
     pub workspaces_per_user: i64,
-    /// Maximum total size of uploads and agents per workspace, in bytes.
+    /// Maximum total size of messages, uploads, and agents per workspace, in bytes.
     pub workspace_bytes_max: u64,
     pub agents_max: i64,
     /// Initial agents of new workspaces, replacing the built-in ones.

@@ -94,6 +94,7 @@ pub enum FailCode {
     Auth,
     WorkerLost,
     QueueFull,
+    QuotaExceeded,
 }
 
 impl FailCode {
@@ -303,6 +304,9 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         ),
         FailCode::QueueFull => format!(
             "{name} cannot start: too many requests are waiting in this workspace. Please ask again in a few minutes."
+        ),
+        FailCode::QuotaExceeded => format!(
+            "{name} cannot start: this workspace has reached its storage limit. Please delete messages or uploads, and ask again."
         ),
     }
 }
@@ -579,6 +583,7 @@ mod tests {
             FailCode::Auth,
             FailCode::WorkerLost,
             FailCode::QueueFull,
+            FailCode::QuotaExceeded,
         ] {
             let text = notice_text("Vibe", code);
             assert!(

@@ -1,17 +1,21 @@
-//! Storage limits of a workspace: uploads, and agents with their versions and files.
+//! Storage limits of a workspace: messages, uploads, and agents with their versions and files.
 //!
 //! The limits are rows in `meta`, written at startup, so that each transaction can check them.
 
 use super::AuthError;
 use crate::{
     db::{Conn, DbError},
-    ids::WorkspaceId,
+    ids::{MessageId, WorkspaceId},
 };
 
 const BYTES_MAX: &str = "workspace_bytes_max";
 const AGENTS_MAX: &str = "agents_max";
 /// Approximate size of a row without its texts.
 pub const ROW_BYTES: usize = 1024;
+/// Approximate size of a message without its texts.
+const MESSAGE_ROW_BYTES: i64 = 512;
+/// Bytes of messages for which one check against the limit is valid, because the sum of the uploads takes time.
+const MESSAGE_CHECK_BYTES: i64 = 64 * 1024;
 
 /// Part of the limit that only changes without more text may use beyond it.
 const RESERVE_FRACTION: i64 = 10;
@@ -19,7 +23,7 @@ const RESERVE_FRACTION: i64 = 10;
 /// Storage use of a workspace and its limit.
 #[derive(Debug, Clone, Copy, serde::Serialize, utoipa::ToSchema)]
 pub struct Storage {
-    /// Uploads, agents, their versions, and their files.
+    /// Messages, uploads, agents, their versions, and their files.
     pub bytes: i64,
     pub bytes_max: i64,
     pub agents: i64,
@@ -51,7 +55,7 @@ async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
 
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q("select cast(coalesce((select sum(size_bytes) from files where workspace_id = $1), 0) \
-         + coalesce((select agent_bytes from workspace_sizes where workspace_id = $1), 0) as bigint)")
+         + coalesce((select agent_bytes + message_bytes from workspace_sizes where workspace_id = $1), 0) as bigint)")
         .bind(workspace)
         .value()
         .await
@@ -105,11 +109,144 @@ async fn check_against(
     (max, allowed): (i64, i64),
 ) -> Result<(), AuthError> {
     if stored_bytes(c, workspace).await?.saturating_add(more) > allowed {
-        return Err(AuthError::QuotaExceeded(format!(
-            "this workspace has reached its storage limit of {max} bytes: delete uploads or agents, or ask the operator for more"
-        )));
+        return Err(bytes_exceeded(max));
     }
     Ok(())
+}
+
+fn bytes_exceeded(max: i64) -> AuthError {
+    AuthError::QuotaExceeded(format!(
+        "this workspace has reached its storage limit of {max} bytes: delete messages, uploads, or agents, or ask the operator for more"
+    ))
+}
+
+/// Fails if the workspace cannot store a message with these texts.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn check_message(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    content: &str,
+    plain: &str,
+) -> Result<(), AuthError> {
+    check_bytes(c, workspace, message_bytes(content, plain)).await
+}
+
+/// True if the workspace cannot store another reply. Replies that have begun are stored in full.
+pub async fn is_full(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
+    let bytes = stored_bytes(c, workspace).await?;
+    Ok(bytes.saturating_add(MESSAGE_ROW_BYTES) > limit(c, BYTES_MAX).await?)
+}
+
+/// Counted size of a message with these texts.
+pub fn message_bytes(content: &str, plain: &str) -> i64 {
+    let texts = content.len().saturating_add(plain.len());
+    MESSAGE_ROW_BYTES.saturating_add(i64::try_from(texts).unwrap_or(i64::MAX))
+}
+
+/// Adds to the storage use of messages. Returns that of messages and agents, and up to which value of it the limit was checked.
+async fn count_message_bytes(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+) -> Result<(i64, i64), DbError> {
+    c.q("insert into workspace_sizes (workspace_id, agent_bytes, message_bytes) values ($1, 0, $2) \
+         on conflict (workspace_id) do update set message_bytes = workspace_sizes.message_bytes + excluded.message_bytes \
+         returning agent_bytes + message_bytes, checked_bytes")
+        .bind(workspace)
+        .bind(more)
+        .one()
+        .await
+}
+
+/// Counts a new message that is stored even beyond the limit: a notice or the start of a reply.
+pub async fn count_message(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    bytes: i64,
+) -> Result<(), DbError> {
+    count_message_bytes(c, workspace, bytes).await?;
+    Ok(())
+}
+
+/// Counts more bytes of messages, and fails if they exceed the limit. Uploads since the last check count with the next one, at most
+/// `MESSAGE_CHECK_BYTES` later.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn count_message_within_limit(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+) -> Result<(), AuthError> {
+    let (counted, checked) = count_message_bytes(c, workspace, more).await?;
+    if more <= 0 || counted <= checked {
+        return Ok(());
+    }
+    let max = limit(c, BYTES_MAX).await?;
+    let free = max.saturating_sub(stored_bytes(c, workspace).await?);
+    if free < 0 {
+        return Err(bytes_exceeded(max));
+    }
+    c.q("update workspace_sizes set checked_bytes = $2 where workspace_id = $1")
+        .bind(workspace)
+        .bind(counted.saturating_add(free.min(MESSAGE_CHECK_BYTES)))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Sets the counted size of a message for new texts, and returns the bytes to add to the storage use.
+async fn set_message_bytes(
+    c: &mut Conn,
+    id: MessageId,
+    content: &str,
+    plain: &str,
+) -> Result<i64, DbError> {
+    let bytes = message_bytes(content, plain);
+    let counted: i64 = c
+        .q("select counted_bytes from messages where id = $1")
+        .bind(id)
+        .value()
+        .await?;
+    if bytes != counted {
+        c.q("update messages set counted_bytes = $2 where id = $1")
+            .bind(id)
+            .bind(bytes)
+            .run()
+            .await?;
+    }
+    Ok(bytes - counted)
+}
+
+/// Counts the new texts of a message, which are stored even beyond the limit. The caller has locked the workspace.
+pub async fn recount_message(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: MessageId,
+    content: &str,
+    plain: &str,
+) -> Result<(), DbError> {
+    match set_message_bytes(c, id, content, plain).await? {
+        0 => Ok(()),
+        more => count_message(c, workspace, more).await,
+    }
+}
+
+/// As `recount_message`, for an edit: fails if the message grows beyond the limit.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn recount_edit(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: MessageId,
+    content: &str,
+    plain: &str,
+) -> Result<(), AuthError> {
+    let more = set_message_bytes(c, id, content, plain).await?;
+    count_message_within_limit(c, workspace, more).await
 }
 
 /// Fails if the workspace has the maximum number of agents.

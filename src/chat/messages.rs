@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     agents::derived::{self, Change, SourceId},
-    auth::Caller,
+    auth::{Caller, quota},
     db::{Conn, DbError, Json, now},
     files::{Attachment, File},
     ids::{ChannelId, FileId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -424,6 +424,7 @@ pub async fn edit(
         .bind(now())
         .run()
         .await?;
+    quota::recount_edit(c, message.workspace_id, id, &text.content, &text.plain).await?;
     c.q("delete from message_mentions where message_id = $1")
         .bind(id)
         .run()
@@ -573,6 +574,14 @@ pub async fn finish_reply(
         .run()
         .await?;
     if let Some(message) = find_message(c, id).await? {
+        quota::recount_message(
+            c,
+            message.workspace_id,
+            id,
+            &message.content,
+            &message.content_plain,
+        )
+        .await?;
         index::add(c, &message, &text.search_document, ThreadRoot::Nothing).await?;
         announce_update(c, &message, audience).await?;
     }
@@ -659,6 +668,14 @@ pub async fn rewrite(
         .bind(content_plain.clone())
         .run()
         .await?;
+    quota::recount_message(
+        c,
+        message.workspace_id,
+        message.id,
+        &content,
+        &content_plain,
+    )
+    .await?;
     log::blank_message(c, message.workspace_id, message.id, |frame| {
         let Some(shown) = frame.pointer_mut("/data/message") else {
             return;

@@ -15,7 +15,7 @@ use crate::{
         derived::{self, Change, SourceId},
         manifest,
     },
-    auth::{self, Caller, Scope},
+    auth::{self, Caller, Scope, quota},
     db::{Conn, DbError, Json, now},
     files,
     ids::{MessageId, TaskId},
@@ -57,6 +57,7 @@ pub async fn interrupt_reply(
     .bind(content_plain.clone())
     .run()
     .await?;
+    quota::recount_message(c, message.workspace_id, id, &content, &content_plain).await?;
     let message = Message {
         content,
         content_plain,
@@ -193,6 +194,7 @@ pub async fn tombstone(
         .bind(now())
         .run()
         .await?;
+    quota::recount_message(c, message.workspace_id, id, "", "").await?;
     c.q("delete from message_mentions where message_id = $1")
         .bind(id)
         .run()

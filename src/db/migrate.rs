@@ -166,6 +166,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121061200_create_context_parts.sql"
         )),
     ),
+    (
+        20_261_121_075_500,
+        "count_message_bytes",
+        Text::Common(include_str!(
+            "../../migrations/20261121075500_count_message_bytes.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

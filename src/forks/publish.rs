@@ -13,7 +13,7 @@ use super::{
     start::stop_tasks,
 };
 use crate::{
-    auth::{Caller, Scope},
+    auth::{Caller, Scope, quota},
     chat::{
         ChatError, access, channels,
         forks::{self, Fork},
@@ -149,11 +149,16 @@ pub(super) async fn publish_draft(
             "headline".to_owned(),
         ));
     }
+    let content = card::markdown(&draft);
+    let plain = plain::to_plain(&content);
+    quota::check_message(c, fork.workspace_id, &content, &plain)
+        .await
+        .map_err(ChatError::from)?;
     if let Some(before) = &before {
         replace(c, before.id, id).await?;
     }
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
-    let card = insert_card(c, seq, fork, &draft, author, audience).await?;
+    let card = insert_card(c, seq, fork, (&draft, content, plain), author, audience).await?;
     let (kind, by) = match author {
         Author::Person(user) => ("human", user.0),
         Author::Agent { agent, .. } => ("agent", agent.0),
@@ -229,11 +234,10 @@ async fn insert_card(
     c: &mut Conn,
     seq: i64,
     fork: &Fork,
-    draft: &Resolution,
+    (draft, content, plain): (&Resolution, String, String),
     author: Author,
     audience: Audience,
 ) -> Result<Message, DbError> {
-    let content = card::markdown(draft);
     let notify_user_ids = recipients(c, fork, draft, author).await?;
     let mut metadata = MessageMetadata {
         resolution_id: Some(draft.id),
@@ -265,8 +269,8 @@ async fn insert_card(
         author: Some(author),
         kind: "resolution",
         state: "complete",
-        plain: plain::to_plain(&content),
         content,
+        plain,
         mentions: Vec::new(),
         attachments: Vec::new(),
         metadata,

@@ -52,7 +52,7 @@ pub struct TokenUsage {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskError {
     /// One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
-    /// `bad_request`, `auth`, `worker_lost`, `queue_full`.
+    /// `bad_request`, `auth`, `worker_lost`, `queue_full`, `quota_exceeded`.
     pub code: String,
     /// Description for people: what happened and what to do.
     pub message: String,

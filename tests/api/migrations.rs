@@ -192,6 +192,9 @@ const SAID: &[(&str, &str, &str, bool)] = &[
     ("text", "streaming", "Streaming plum", false),
 ];
 
+/// Bytes in the storage quota: each row, and its text with and without Markdown.
+const COUNTED: i64 = 5 * 512 + 2 * (10 + 11 + 12 + 14);
+
 fn messages(uuid: impl Fn(u8) -> String) -> Vec<String> {
     let mut all = rows(&uuid);
     for (n, (kind, state, content, is_deleted)) in SAID.iter().enumerate() {
@@ -237,6 +240,11 @@ async fn messages_of_an_earlier_version_are_searchable() {
                 "select count(*) from search_index where words @@ 'titled & first'::tsquery",
                 1,
             ),
+            ("select message_bytes from workspace_sizes", COUNTED),
+            (
+                "select cast(sum(counted_bytes) as bigint) from messages",
+                COUNTED,
+            ),
         ] {
             let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut c).await.unwrap();
             assert_eq!(found, wanted, "{sql}");
@@ -270,6 +278,8 @@ async fn messages_of_an_earlier_version_are_searchable() {
             "select count(*) from search_index where search_index match 'titled first'",
             1,
         ),
+        ("select message_bytes from workspace_sizes", COUNTED),
+        ("select sum(counted_bytes) from messages", COUNTED),
     ] {
         let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut c).await.unwrap();
         assert_eq!(found, wanted, "{sql}");

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::{
-    Answer, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up, team,
-    team_with, text, unknown_id,
+    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
+    team, team_with, text, unknown_id,
 };
 
 fn answer(text: &str, input: i64, output: i64) -> Answer {
@@ -225,4 +225,161 @@ async fn usage_from_before_aggregation_is_counted() {
         assert_eq!(usage(&ada, query).await, before, "{query}");
     }
     assert_eq!(sums(&usage(&ada, "").await["total"]), [2, 0, 300, 30]);
+}
+
+async fn stored_bytes(who: &Person) -> i64 {
+    number(&usage(who, "").await, "/storage/bytes")
+}
+
+/// Counted size of a message without its texts: the Markdown and the plain text.
+const ROW: i64 = 512;
+const QUOTA: i64 = 512 * 1024;
+
+#[tokio::test]
+async fn messages_count_in_the_quota_until_they_are_deleted() {
+    let mut t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let before = stored_bytes(&t.ada).await;
+    let message = t.ada.tell(&thread, &"x".repeat(1000)).await;
+    assert_eq!(stored_bytes(&t.ada).await, before + ROW + 2000);
+    let path = format!("/v1/messages/{message}");
+    t.ada
+        .patch(&path, json!({"content": "short"}))
+        .await
+        .is(200);
+    assert_eq!(stored_bytes(&t.ada).await, before + ROW + 10);
+    t.model().script("vibe", [answer("An answer.", 1, 1)]);
+    let task = t.ada.ask(&thread, "@vibe hi").await;
+    t.ada.completed(&task).await;
+    let after_reply = before + 3 * ROW + 10 + 2 * 8 + 2 * 10;
+    assert_eq!(stored_bytes(&t.ada).await, after_reply);
+    t.ada.delete(&path).await.is(200);
+    t.ada.delete(&path).await.is(200);
+    assert_eq!(stored_bytes(&t.ada).await, after_reply - 10);
+
+    // A canceled reply counts with the text that is kept.
+    let gate = Gate::new();
+    let partial = Answer::pieces_open(&["Partial"]).wait(&gate).end();
+    t.model().script("vibe", [partial]);
+    let task = t.ada.ask(&thread, "@vibe go").await;
+    t.ada
+        .event_where("the reply", |event| {
+            let message = &event["data"]["message"];
+            event["type"] == "message.created" && message["metadata"]["task_id"] == task
+        })
+        .await;
+    gate.reached().await;
+    t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+    let messages = t.ada.messages(&thread).await;
+    let kept = text(messages.last().unwrap(), "/content").len();
+    let after_cancel = after_reply - 10 + 2 * ROW + 2 * 8 + 2 * i64::try_from(kept).unwrap();
+    assert_eq!(stored_bytes(&t.ada).await, after_cancel);
+
+    // The texts of an erased user no longer count.
+    t.bo.tell(&thread, &"y".repeat(500)).await;
+    assert_eq!(stored_bytes(&t.ada).await, after_cancel + ROW + 1000);
+    let erase = format!("/v1/members/{}/erase", t.bo.id);
+    t.ada
+        .post(&erase, json!({"handle": t.bo.handle}))
+        .await
+        .is(200);
+    assert_eq!(stored_bytes(&t.ada).await, after_cancel + ROW);
+    t.app.restart(&[]).await;
+    assert_eq!(
+        stored_bytes(&t.ada.at(&t.app.base)).await,
+        after_cancel + ROW
+    );
+}
+
+/// Posts until the quota is reached; the messages.
+async fn fill(admin: &Person, thread: &str) -> Vec<String> {
+    let mut posted = Vec::new();
+    loop {
+        let free = QUOTA - stored_bytes(admin).await - ROW;
+        if free < 2 {
+            return posted;
+        }
+        let length = usize::try_from(free / 2).unwrap().min(32 * 1024);
+        posted.push(admin.tell(thread, &"x".repeat(length)).await);
+    }
+}
+
+#[tokio::test]
+async fn posts_and_edits_beyond_the_quota_are_rejected_until_something_is_deleted() {
+    let t = team_with(&[("WORKSPACE_BYTES_MAX", "512KiB")]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let path = format!("/v1/threads/{thread}/messages");
+    let first = json!({"content": "x".repeat(20_000), "client_id": "first"});
+    let deleted = text(
+        &t.bo.post(&path, first.clone()).await.is(201),
+        "/message/id",
+    );
+    let posted = fill(&t.ada, &thread).await;
+    let rejected = t.bo.post(&path, json!({"content": "more"})).await;
+    assert!(
+        rejected.text.contains(&QUOTA.to_string()),
+        "{}",
+        rejected.text
+    );
+    assert_eq!(rejected.refused(422), "quota_exceeded");
+    let started = format!("/v1/channels/{}/threads", t.general);
+    let started = t.bo.post(&started, json!({"content": "more"})).await;
+    assert_eq!(started.refused(422), "quota_exceeded");
+    let last = format!("/v1/messages/{}", posted.last().unwrap());
+    let grown = json!({"content": "y".repeat(32 * 1024)});
+    let edited = t.ada.patch(&last, grown).await;
+    assert_eq!(edited.refused(422), "quota_exceeded");
+    let full = stored_bytes(&t.ada).await;
+    assert!(full <= QUOTA, "{full}");
+
+    // A message that is stored can be sent again, and a full workspace can still be changed.
+    t.bo.post(&path, first).await.is(200);
+    let renamed = json!({"title": "Full"});
+    t.ada
+        .patch(&format!("/v1/threads/{thread}"), renamed)
+        .await
+        .is(200);
+    t.ada.patch(&last, json!({"content": "s"})).await.is(200);
+    t.bo.delete(&format!("/v1/messages/{deleted}"))
+        .await
+        .is(200);
+    assert!(stored_bytes(&t.ada).await <= full - 40_000);
+    t.bo.post(&path, json!({"content": "more"})).await.is(201);
+}
+
+#[tokio::test]
+async fn a_full_workspace_stores_replies_in_progress_and_ends_queued_tasks_with_a_notice() {
+    let t = team_with(&[("WORKSPACE_BYTES_MAX", "512KiB"), ("WORKERS", "1")]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let gate = Gate::new();
+    let long = "y".repeat(5000);
+    let reply = Answer::pieces_open(&["Begun, "])
+        .wait(&gate)
+        .piece(&long)
+        .end();
+    t.model().script("vibe", [reply]);
+    let running = t.ada.ask(&thread, "@vibe first").await;
+    gate.reached().await;
+    let queued = t.ada.ask(&thread, "@vibe second").await;
+    let posted = fill(&t.ada, &thread).await;
+    gate.open();
+    let done = t.ada.completed(&running).await;
+    let reply = t.ada.message(&text(&done, "/output/message_id")).await;
+    assert_eq!(text(&reply, "/content"), format!("Begun, {long}"));
+    let (_, code) = t.ada.failed(&queued).await;
+    assert_eq!(code, "quota_exceeded");
+    let notice = t.ada.messages(&thread).await.pop().unwrap();
+    assert_eq!(notice["kind"], "notice");
+    assert!(
+        text(&notice, "/content").contains("storage limit"),
+        "{notice}"
+    );
+    let retry = format!("/v1/tasks/{queued}/retry");
+    assert_eq!(t.ada.act(&retry).await.refused(422), "quota_exceeded");
+    t.ada
+        .delete(&format!("/v1/messages/{}", posted[0]))
+        .await
+        .is(200);
+    let again = id(&t.ada.act(&retry).await.is(201));
+    t.ada.completed(&again).await;
 }

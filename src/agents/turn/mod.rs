@@ -25,6 +25,7 @@ use crate::agents::{
     usage::usage_of,
 };
 use crate::{
+    auth::quota,
     chat::{messages, post, remove},
     db::{Conn, Db, DbError, now},
     failpoint,
@@ -92,6 +93,8 @@ impl ReplyHandler {
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         let loaded = context::load(&mut c, &task, &agent).await?;
+        let is_full =
+            task.reply_message_id.is_none() && quota::is_full(&mut c, lease.workspace).await?;
         drop(c);
         let mut counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
         let Some(loaded) = loaded else {
@@ -106,6 +109,10 @@ impl ReplyHandler {
                 .await?;
             return Ok(());
         };
+        if is_full {
+            self.fail(lease, FailCode::QuotaExceeded, None).await?;
+            return Ok(());
+        }
         let model = self
             .provider
             .choose_model(agent.profile.model.as_deref())

@@ -6,7 +6,7 @@ use crate::{
         profiles,
         retry::{FailCode, notice_text},
     },
-    auth::{Caller, Scope},
+    auth::{Caller, Scope, quota},
     chat::{ChatError, access, messages},
     db::{Conn, DbError},
     ids::AgentId,
@@ -46,7 +46,7 @@ pub async fn enqueue(
 ///
 /// # Errors
 /// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
-/// `TriggerDeleted`, or any error of `writing`.
+/// `TriggerDeleted`, `QuotaExceeded`, or any error of `writing`.
 pub async fn retry_task(
     c: &mut Conn,
     caller: &Caller,
@@ -89,6 +89,7 @@ pub async fn retry_task(
             "reply"
         }
     };
+    quota::check_message(c, actor.workspace, "", "").await?;
     profiles::refresh_first(c, actor.workspace, target.agent).await?;
     let new = NewTask {
         workspace: task.workspace_id,

@@ -3,7 +3,9 @@
 use uuid::Uuid;
 
 use crate::{
+    auth::quota,
     chat::{
+        ChatError,
         event::MessageData,
         forks,
         messages::{self, Mention, Message, MessageMetadata},
@@ -37,9 +39,39 @@ pub struct NewMessage {
     pub client_id: Option<String>,
 }
 
+impl NewMessage {
+    fn bytes(&self) -> i64 {
+        quota::message_bytes(&self.content, &self.plain)
+    }
+}
+
 /// Inserts a message, appends `message.created` under `seq`, and updates the counters of its thread
-/// or fork.
+/// or fork. Not limited by the storage quota.
 pub async fn insert_message(
+    c: &mut Conn,
+    seq: i64,
+    new: &NewMessage,
+    audience: Audience,
+) -> Result<Message, DbError> {
+    quota::count_message(c, new.workspace, new.bytes()).await?;
+    insert_counted(c, seq, new, audience).await
+}
+
+/// As `insert_message`, for a person's message.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub(super) async fn insert_post(
+    c: &mut Conn,
+    seq: i64,
+    new: &NewMessage,
+    audience: Audience,
+) -> Result<Message, ChatError> {
+    quota::count_message_within_limit(c, new.workspace, new.bytes()).await?;
+    Ok(insert_counted(c, seq, new, audience).await?)
+}
+
+async fn insert_counted(
     c: &mut Conn,
     seq: i64,
     new: &NewMessage,
@@ -47,8 +79,8 @@ pub async fn insert_message(
 ) -> Result<Message, DbError> {
     let at = now();
     let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
-         content, content_plain, mentions, reactions, metadata, client_id, created_at, attachments) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
+         content, content_plain, mentions, reactions, metadata, client_id, created_at, attachments, counted_bytes) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
          returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
            when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
            case messages.author_type when 'human' then (select u.avatar_url from users u where u.id = messages.author_id) \
@@ -72,6 +104,7 @@ pub async fn insert_message(
         .bind(new.client_id.clone())
         .bind(at)
         .bind(Json(new.attachments.clone()))
+        .bind(new.bytes())
         .one()
         .await?;
     // Built from the inserted values, which saves a query.

@@ -375,7 +375,7 @@ async fn commit_post(
         },
         client_id: draft.client_id.map(str::to_owned),
     };
-    let message = insert_message(c, seq, &new, audience).await?;
+    let message = insert::insert_post(c, seq, &new, audience).await?;
     let root = new_thread.as_ref().map_or(ThreadRoot::Nothing, |thread| {
         ThreadRoot::Thread(thread.title.as_deref())
     });
@@ -452,7 +452,7 @@ async fn commit_post(
 ///
 /// # Errors
 /// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`,
-/// `TooManyAgents`, or any error of `writing`.
+/// `TooManyAgents`, `QuotaExceeded`, or any error of `writing`.
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,

@@ -4281,7 +4281,7 @@ export interface components {
         Storage: {
             /**
              * Format: int64
-             * @description Uploads, agents, their versions, and their files.
+             * @description Messages, uploads, agents, their versions, and their files.
              */
             bytes: number;
             /** Format: int64 */
@@ -4403,7 +4403,7 @@ export interface components {
         TaskError: {
             /**
              * @description One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
-             *     `bad_request`, `auth`, `worker_lost`, `queue_full`.
+             *     `bad_request`, `auth`, `worker_lost`, `queue_full`, `quota_exceeded`.
              */
             code: string;
             /** @description Description for people: what happened and what to do. */
