@@ -114,7 +114,7 @@ test('the context is chosen before the first message; the agent can change at an
   await button(ada.page, 'Agent: Vibe').click();
   await ada.page.getByRole('menuitemradio', { name: 'No agent (agents reply when mentioned)' }).click();
   await box(ada.page, 'Explore together').waitFor();
-  await button(ada.page, 'Agent: Agents: when mentioned').click();
+  await button(ada.page, 'Agent: No agent').click();
   await ada.page.getByRole('menuitemradio', { name: /^Vibe/ }).click();
   await explore(ada).waitFor();
 });

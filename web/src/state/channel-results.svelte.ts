@@ -39,6 +39,10 @@ export class ChannelResults {
       this.problem = say(e);
     }
   }
+  /** A result was published in a thread of this channel. */
+  add(thread: string): void {
+    if (!this.ids.has(thread)) this.ids = new Set([...this.ids, thread]);
+  }
   async #learn(missing: string[]): Promise<void> {
     const { moment } = this.#home.threads;
     const next = async (): Promise<void> => {

@@ -386,6 +386,7 @@ export class WorkspaceState {
     const mine = m.author.type === 'human' && m.author.id === this.myId;
     const open = this.#window(m);
     this.threads.created(m, this.myId);
+    if (m.kind === 'resolution') this.#lists.known(m.channel_id)?.results.add(m.thread_id);
     if (!m.fork_id) this.#moved(m);
     this.forks.created(m);
     open?.apply(e);
