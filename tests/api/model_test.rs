@@ -44,7 +44,7 @@ async fn a_failing_model_is_reported_with_a_reason_and_no_secret() {
         (Answer::text(" "), "bad_response"),
         (Answer::stream().cut(), "model_unavailable"),
     ] {
-        t.model().script("the", [answer]);
+        t.model().script("target", [answer]);
         let found = test(&t.ada, json!({})).await;
         assert_eq!(
             (&found["ok"], &found["reply"]),

@@ -118,7 +118,7 @@ test('a key is created with scopes, shown once, used, and revoked', async () => 
   await dialog(ada).getByLabel('Expires after').selectOption('30');
   await look(ada, 'key-new');
   await button(ada.page, 'Create key').click();
-  await dialog(ada).getByText('you will not see it again').waitFor();
+  await dialog(ada).getByText('see it again').waitFor();
   await look(ada, 'key-made');
   const key = await dialog(ada).getByLabel('Key', { exact: true }).inputValue();
   assert.match(key, /^ov_/);
@@ -230,7 +230,7 @@ test('a new admin sees the admin pages immediately, and loses them with the role
   assert.equal(await bo.page.getByLabel('Role of Ada Lindholm').count(), 0);
   await look(bo, 'members-seen-by-a-member');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('admin');
-  await said(ada, 'Bo Chen is an admin now');
+  await said(ada, 'Bo Chen is now an admin');
   await bo.page.getByLabel('Role of Ada Lindholm').waitFor();
   await tabs(bo).getByRole('link', { name: 'Invites' }).click();
   await row(bo, 'Invites', 'Used up').waitFor();

@@ -38,7 +38,7 @@ async function namesModel(p, runs) {
   await card(p, 'Coder').getByRole('link').click();
   assert.equal(await fact(main(p), 'Model').innerText(), words);
   await p.page.getByRole('link', { name: 'Edit' }).click();
-  await main(p).getByText(`${words} · answers up to 8,192`).waitFor();
+  await main(p).getByText(`${words} · up to 8,192 output tokens`).waitFor();
   await openPanel(p, 'Coder');
   await fact(panel(p), 'Model').waitFor();
   assert.equal(await fact(panel(p), 'Model').innerText(), words);
@@ -48,7 +48,7 @@ async function namesModel(p, runs) {
 
 test('pages name the model that replies, and what the profile asks for', async () => {
   await namesModel(ada, 'scripted-1');
-  await main(ada).getByText('Agents whose profile asks for no other model use this one.').waitFor();
+  await main(ada).getByText('Agents use this model unless their profile specifies another one.').waitFor();
   assert.equal(await main(ada).getByText('OPENVIBE_MODEL is set').count(), 0);
 });
 
@@ -96,15 +96,15 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
     base_profile_id: base.id,
   });
   await ada.page.goto(`${AGENTS}/${child.id}`);
-  await fact(main(ada), 'Longest answer').getByText('12,345 tokens').waitFor();
+  await fact(main(ada), 'Maximum output tokens').getByText('12,345').waitFor();
   await openPanel(ada, 'Quill');
-  await fact(panel(ada), 'Longest answer').getByText('12,345 tokens').waitFor();
+  await fact(panel(ada), 'Maximum output tokens').getByText('12,345').waitFor();
 });
 
 test('instructions above 2,000 tokens show a warning, shorter ones do not', async () => {
   const WARNING = 'Long instructions slow every reply and cost more.';
   await ada.page.goto(`${AGENTS}/new`);
-  const told = ada.page.getByRole('region', { name: 'What the model is told' });
+  const told = ada.page.getByRole('region', { name: 'Model prompt' });
   await box(ada.page, 'Instructions').fill('You write short texts.');
   await told.getByText('You write short texts.').waitFor();
   assert.equal(await main(ada).getByText(WARNING).count(), 0);

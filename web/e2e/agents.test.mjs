@@ -198,7 +198,7 @@ test('concurrent edits are shown side by side and resolved field by field', asyn
   await bo.page.getByText('Saved as version 3').first().waitFor();
   await main(ada).getByText('Version 3 was saved in the meantime').waitFor();
   await button(ada.page, 'Save').click();
-  await main(ada).getByRole('heading', { name: 'Bo Chen saved version 3 meanwhile' }).waitFor();
+  await main(ada).getByRole('heading', { name: 'Bo Chen saved version 3 in the meantime' }).waitFor();
   await look(ada, 'conflict');
   assert.equal(await button(ada.page, 'Save choices').isDisabled(), true);
   await ada.page.getByRole('group', { name: 'Instructions' }).getByRole('radio', { name: 'Yours' }).check();
@@ -310,6 +310,7 @@ test('an exported agent is imported as another agent', async () => {
   await dialog(ada).getByRole('textbox', { name: 'Name' }).fill('quill-two');
   await accessible(ada.page, 'importing');
   await button(ada.page, 'Import agent').click();
+  await button(ada.page, 'Open agent').click();
   await main(ada).getByText('You are Quill, from a file.').waitFor();
   const { id } = await byName('quill-two');
   const now = await api(ada, 'GET', `agents/${id}`);
@@ -457,7 +458,7 @@ test('the workspace’s AGENTS.md applies to agents without their own', async ()
   await field(ada, 'AGENTS.md').fill('Answer in one line.');
   await button(ada.page, 'Save AGENTS.md').click();
   await ada.page
-    .getByText(/^Saved AGENTS\.md/)
+    .getByText(/^AGENTS\.md saved/)
     .first()
     .waitFor();
   const file = await api(ada, 'GET', `agents/${id}/files/AGENTS.md`);

@@ -107,7 +107,7 @@ test('the context is chosen before the first message; the agent can change at an
   await button(ada.page, 'Knows this message only').click();
   await ada.page.getByRole('menuitemradio', { name: 'Include the thread so far' }).click();
   await button(ada.page, 'Knows the thread up to here').waitFor();
-  await dive(ada).getByText('Vibe knows the thread up to this message').waitFor();
+  await dive(ada).getByText('Vibe knows only the thread up to this message').waitFor();
   await button(ada.page, 'Knows the thread up to here').click();
   await ada.page.getByRole('menuitemradio', { name: 'Only this message' }).click();
   await button(ada.page, 'Knows this message only').waitFor();

@@ -171,7 +171,7 @@ test('a picture opens large, with the others of its message; Esc closes it', asy
     .locator('article[data-seq]')
     .filter({ has: ada.page.getByRole('img', { name: 'tall.png' }) });
   await row.waitFor();
-  await row.getByRole('button', { name: 'Show tall.png' }).click();
+  await row.getByRole('button', { name: 'Open tall.png' }).click();
   const dialog = ada.page.getByRole('dialog', { name: 'tall.png' });
   await dialog.getByText('1 of 2').waitFor();
   await accessible(ada.page, 'a picture, large');
@@ -188,7 +188,7 @@ test('a picture opens large, with the others of its message; Esc closes it', asy
   await ada.page.keyboard.press('Escape');
   await ada.page.getByRole('dialog').waitFor({ state: 'detached' });
   await ada.page.waitForFunction(
-    () => document.activeElement?.getAttribute('aria-label') === 'Show tall.png',
+    () => document.activeElement?.getAttribute('aria-label') === 'Open tall.png',
   );
 });
 

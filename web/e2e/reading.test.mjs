@@ -67,7 +67,7 @@ test('with two agents, each running reply has its own Stop, which stops only tha
   model.release();
   await stop('Stop').waitFor({ state: 'detached' });
   await answer('Vibe').getByText('two quiet days before the fair').waitFor();
-  await answer('Coder').getByText('Cut off here. What was written is kept.').waitFor();
+  await answer('Coder').getByText('Interrupted. The text so far is kept.').waitFor();
 });
 
 test('no page logged an error', () => {

@@ -140,7 +140,7 @@ test('no page violates its policy or requests other hosts', async () => {
   await ada.page.getByRole('heading', { name: 'Authentication' }).waitFor();
   // Content far down the page is not laid out yet.
   const post = await ada.page.locator('#post-v1-threads-id-messages').textContent();
-  assert.match(post, /a key with chat:write/);
+  assert.match(post, /keys need chat:write/);
   const stranger = await watched(await person(browser, server.base));
   for (const path of ['/', '/login', '/signup', '/docs']) {
     await stranger.page.goto(path, { waitUntil: 'networkidle' });

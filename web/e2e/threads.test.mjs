@@ -243,14 +243,14 @@ test('between people, the header does not mention agents', async () => {
   assert.equal(await page.locator('main header').getByText('Nobody').count(), 0);
 });
 
-test('Recent replies: the newest six first', async () => {
+test('Recent answers: the newest six first', async () => {
   const { page } = ada;
   await side(ada).getByRole('button', { name: 'Vibe' }).click();
   const panel = page.getByRole('region', { name: 'Agent', exact: true });
   const asked = page.waitForRequest((r) => /\/v1\/tasks\?.*order=newest/.test(r.url()));
   await page.reload();
   assert.match((await asked).url(), /agent_id=agent_/);
-  await panel.getByText('Recent replies').waitFor();
+  await panel.getByText('Recent answers').waitFor();
   await panel.getByRole('listitem').first().waitFor();
 });
 

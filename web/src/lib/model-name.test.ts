@@ -3,11 +3,11 @@ import { modelWords } from './model-name';
 import { withoutLabel } from './text';
 
 test.each([
-  ['claude-sonnet-4-5', 'tiny-model', 'tiny-model (the profile specifies claude-sonnet-4-5)'],
+  ['claude-sonnet-4-5', 'tiny-model', 'tiny-model (the profile asks for claude-sonnet-4-5)'],
   ['tiny-model', 'tiny-model', 'tiny-model'],
   [null, 'tiny-model', 'tiny-model'],
   [null, null, 'No model connected'],
-  ['claude-sonnet-4-5', null, 'No model connected (the profile specifies claude-sonnet-4-5)'],
+  ['claude-sonnet-4-5', null, 'No model connected (the profile asks for claude-sonnet-4-5)'],
   ['claude-sonnet-4-5', undefined, 'claude-sonnet-4-5'],
 ])('asked for %s, run by %s: %s', (asked, effective, words) =>
   expect(modelWords(asked, effective)).toBe(words),

@@ -2,5 +2,5 @@
 export function modelWords(asked: string | null, effective: string | null | undefined): string {
   if (effective === undefined) return asked ?? 'The server’s default';
   const now = effective ?? 'No model connected';
-  return asked && asked !== effective ? `${now} (the profile specifies ${asked})` : now;
+  return asked && asked !== effective ? `${now} (the profile asks for ${asked})` : now;
 }
