@@ -212,7 +212,7 @@ test('a stale draft is marked, and a redraft asks before it replaces edits', asy
   await explore(ada, 'The fair is on Wednesday.');
   await answered(ada, 2);
   await button(ada.page, 'Resolve dive').click();
-  await dive(ada).getByText('2 messages since this draft').waitFor();
+  await dive(ada).getByText('2 new messages since this draft').waitFor();
   await accessible(ada.page, 'a stale draft');
   await shot(ada.page, '38-resolve-stale-dark');
   await box(ada.page, 'What should change? (optional)').fill('Name the fair');
