@@ -121,13 +121,13 @@ test('a handoff in the middle: everyone gets a notice, the history stays, and th
 
 test('auto-reply can be turned off: the agent stays bound and replies only to mentions', async () => {
   await here(ada, 'Coder').click();
-  await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
+  await item(ada, 'Coder replies to every message', 'menuitemcheckbox').click();
   for (const p of [ada, bo]) await here(p, 'Coder, only when mentioned').waitFor();
   await composer(ada).fill('Only between us.');
   assert.equal(await ada.page.getByText('will reply here').count(), 0);
   await composer(ada).fill('');
   await here(ada, 'Coder, only when mentioned').click();
-  await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
+  await item(ada, 'Coder replies to every message', 'menuitemcheckbox').click();
   await here(bo, 'Coder').waitFor();
 });
 
