@@ -395,7 +395,8 @@ test('if someone else posts, the editor closes with a link to the card, and my t
   expect([d.phase, d.closed, d.fields.headline]).toEqual(['closed', { by, card: 'msg_card' }, 'Mine']);
 });
 
-test('unsaved text in two windows: each shows the other’s edits, and saving in one keeps the other’s', async () => {
+/** The editors of two windows of one browser, both open on the same draft. */
+const twoWindows = async () => {
   const browser = new Browser();
   const editor = () =>
     new Drafting('fork_1', {
@@ -406,9 +407,12 @@ test('unsaved text in two windows: each shows the other’s edits, and saving in
       drafter: () => 'Vibe',
     });
   backend.draft = result();
-  const [a, b] = [editor(), editor()];
-  await a.open(fork({ draft_id: backend.draft.id }), null, false);
-  await b.open(fork({ draft_id: backend.draft.id }), null, false);
+  const windows = [editor(), editor()] as const;
+  for (const w of windows) await w.open(fork({ draft_id: backend.draft.id }), null, false);
+  return windows;
+};
+test('unsaved text in two windows: each shows the other’s edits, and saving in one keeps the other’s', async () => {
+  const [a, b] = await twoWindows();
   a.fields.headline = 'typed in a';
   a.touched();
   await vi.advanceTimersByTimeAsync(0);
@@ -421,19 +425,7 @@ test('unsaved text in two windows: each shows the other’s edits, and saving in
   b.dispose();
 });
 test('text typed on in one window replaces what the other mirrors, and only the first saves it', async () => {
-  const browser = new Browser();
-  const editor = () =>
-    new Drafting('fork_1', {
-      api: new Api({ fetch: backend.fetch, base: 'http://x' }),
-      myId: 'user_me',
-      kept: keptOn(browser.open().shelf, 'k'),
-      learnTasks: (tasks: Task[]) => void tasks,
-      drafter: () => 'Vibe',
-    });
-  backend.draft = result();
-  const [a, b] = [editor(), editor()];
-  await a.open(fork({ draft_id: backend.draft.id }), null, false);
-  await b.open(fork({ draft_id: backend.draft.id }), null, false);
+  const [a, b] = await twoWindows();
   for (const headline of ['t', 'ty', 'typed']) {
     a.fields.headline = headline;
     a.touched();
