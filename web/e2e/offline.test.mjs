@@ -1,25 +1,11 @@
 // The client without a network: the page opens, what was written is there, and it is sent once.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  launch,
-  message,
-  person,
-  PHONE,
-  reply,
-  setUp,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { before, test } from 'node:test';
+import { accessible, box, button, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
 const BOX = 'Reply, or @mention an agent';
-let server;
-let browser;
-let ada;
+const { server, ada } = await startTeam({ ada: { serviceWorkers: 'allow' }, bo: null });
 let thread;
 const theme = (name) => ada.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 /** Paths in the caches of this origin. */
@@ -33,18 +19,10 @@ const stored = () =>
 const saved = () => ada.page.getByRole('region', { name: 'Saved in this browser' });
 
 before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base, { serviceWorkers: 'allow' });
-  await setUp(ada.page);
   await ada.page.evaluate(() => navigator.serviceWorker.ready.then(() => true));
   await startThread(ada.page, 'Before the tunnel');
   await ada.page.waitForURL('**/t/**');
   thread = new URL(ada.page.url()).pathname;
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
 });
 
 test('the worker is asked for with every visit, and keeps the client alone', async () => {
