@@ -408,15 +408,15 @@ impl App {
     }
 }
 
-async fn open_database(place: &DatabaseUrl, listener: crate::db::Listener) -> anyhow::Result<Db> {
-    Db::open(place, listener)
+async fn open_database(url: &DatabaseUrl, listener: crate::db::Listener) -> anyhow::Result<Db> {
+    Db::open(url, listener)
         .await
-        .map_err(|e| describe(place, "could not be opened", e))
+        .map_err(|e| describe(url, "could not be opened", e))
 }
 
 /// Describes a database failure as a sentence for the operator.
-pub fn describe(place: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error {
-    let database = match place {
+pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error {
+    let database = match url {
         DatabaseUrl::Sqlite(path) => format!("the database {}", path.display()),
         DatabaseUrl::Postgres(_) => "the PostgreSQL database".to_owned(),
     };

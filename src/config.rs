@@ -56,11 +56,11 @@ pub struct Config {
     /// Time limit for one attempt.
     pub attempt_max: Duration,
     pub event_retention: Duration,
-    /// How long a text that was sent to a model is kept after its last use.
+    /// Retention of texts sent to models, after their last use.
     pub context_retention: Duration,
     /// Maximum size of an upload.
     pub upload_bytes_max: u64,
-    /// How long unattached uploads are kept.
+    /// Retention of unattached uploads.
     pub upload_orphan_after: Duration,
     pub signup: Signup,
     pub rate_limits: bool,

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 
 /// Free space that uploads and agent versions do not use.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// How long a measurement counts.
+/// Lifetime of a measurement.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
 /// `RESERVED_BYTES`; tests of debug builds with small disks set it by `OPENVIBE_DISK_RESERVED_BYTES`.

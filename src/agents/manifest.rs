@@ -87,10 +87,10 @@ impl From<&Failure> for AttemptError {
     }
 }
 
-/// What a model is sent, and what it was made from.
+/// Prompt of one model call, with its sources.
 #[derive(Debug, Clone)]
 pub struct Manifest {
-    /// The model that was called.
+    /// Model of the call.
     pub model: String,
     pub attempt: i64,
     pub asked_by: AskedBy,
@@ -98,9 +98,9 @@ pub struct Manifest {
     pub left_out: Vec<LeftOut>,
     /// Messages replaced by the summary in the prompt.
     pub summarised: Vec<MessageId>,
-    /// People besides the requester whom our own lines name.
+    /// People besides the requester named in lines that the server wrote.
     pub named: Vec<UserId>,
-    /// In tokens.
+    /// Context window in tokens.
     pub context_window: u64,
     /// Number of tokens reserved for the reply.
     pub reserve: u64,
@@ -181,12 +181,12 @@ struct NewPart<'a> {
     tokens: u64,
     text: &'a str,
     cites: Vec<SourceId>,
-    /// It was taken out before.
+    /// The text was removed before.
     is_gone: bool,
 }
 
 impl NewPart<'_> {
-    /// Equal texts of different sources have different hashes. `None` for a text that was taken out.
+    /// Equal texts of different sources have different hashes. `None` for a removed text.
     fn hash(&self) -> Option<String> {
         if self.is_gone {
             return None;
@@ -257,10 +257,10 @@ fn parts_of<'a>(
     std::iter::once(system).chain(parts).collect()
 }
 
-/// Reuse of a text is noted once per this time, so that a reply does not rewrite the row of every message that it was sent.
+/// Interval at which the reuse of a text is recorded, so that a reply does not rewrite the row of every message in its prompt.
 const REUSE_NOTED_EVERY: Duration = Duration::from_hours(1);
 
-/// Stores what is being sent now, in place of what was sent before. Takes as many statements for a long prompt as for a short one.
+/// Stores the prompt of a call and replaces that of the previous attempt. The number of statements does not depend on its length.
 pub async fn save(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -398,7 +398,7 @@ async fn attempts_of(c: &mut Conn, task: TaskId) -> Result<Vec<AttemptRecord>, D
     Ok(row.map(|row| row.0.0).unwrap_or_default())
 }
 
-/// What was sent, as far as it is still kept.
+/// Prompt as it was sent, without texts that were removed since.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub model: String,
@@ -415,7 +415,7 @@ pub struct Sent {
 #[derive(Debug, Clone)]
 pub struct SentPart {
     pub block: Block,
-    /// The message that it shows, and who wrote it.
+    /// Message that the part shows, and its author.
     pub message: Option<(MessageId, Author)>,
     pub role: Role,
     pub tokens: u64,
@@ -427,7 +427,7 @@ pub enum SentText {
     Kept(String),
     Deleted,
     Rewritten,
-    /// It was not used for `OPENVIBE_CONTEXT_RETENTION`.
+    /// Not used for `OPENVIBE_CONTEXT_RETENTION`.
     Expired,
 }
 
@@ -495,7 +495,7 @@ impl Row {
     }
 }
 
-/// `None` before the first call of the model.
+/// `None` before the first model call.
 pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     let row: Option<(Json<Facts>, Json<Vec<AttemptRecord>>)> = c
         .q("select manifest, attempts from task_contexts where task_id = $1")
@@ -529,8 +529,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     }))
 }
 
-/// Takes a requester out of the record of their task; `alias` takes the place of their ID. Their texts, and texts that name them,
-/// go by `derived::changed`.
+/// Removes a requester from the record of their task and replaces their ID with `alias`. `derived::changed` removes their texts and
+/// texts that name them.
 pub async fn forget_requester(
     c: &mut Conn,
     task: TaskId,
@@ -561,12 +561,12 @@ pub async fn forget_requester(
     Ok(())
 }
 
-/// Texts that one transaction deletes.
+/// Maximum number of texts deleted per transaction.
 const EXPIRED_AT_ONCE: i64 = 200;
 
-/// Deletes texts that no task used for `retention`, a few per transaction; returns their number.
+/// Deletes texts that no task has used for `retention`, a few per transaction; returns their number.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError> {
-    // Reuse is noted that late.
+    // Reuse is recorded with this delay.
     let before = now() - retention - REUSE_NOTED_EVERY;
     let workspaces: Vec<(WorkspaceId,)> = db
         .read()
@@ -610,7 +610,7 @@ pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError
     Ok(all)
 }
 
-/// A record as earlier versions stored it: one JSON object with the texts.
+/// Record of earlier versions: one JSON object with the texts.
 #[derive(Deserialize)]
 struct OldManifest {
     #[serde(flatten)]
@@ -620,11 +620,11 @@ struct OldManifest {
     summarised: Vec<MessageId>,
 }
 
-/// Records that one transaction converts.
+/// Maximum number of records converted per transaction.
 const CONVERTED_AT_ONCE: i64 = 20;
 
-/// Converts records of earlier versions into rows, before anything else uses the database. A conversion that was cut short
-/// starts over and passes converted records by.
+/// Converts records of earlier versions into rows, before anything else uses the database. An interrupted conversion starts over and
+/// skips converted records.
 pub async fn convert_old(db: &Db) -> Result<(), DbError> {
     let done: Option<(String,)> = db
         .read()
@@ -701,6 +701,6 @@ async fn convert(
         .bind(Json(old.facts.clone()))
         .run()
         .await?;
-    // Of messages in other threads, deletion did not find the text.
+    // Earlier versions did not find texts of deleted messages that prompts in other threads contained.
     remove_deleted(c, task).await
 }

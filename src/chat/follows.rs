@@ -22,7 +22,7 @@ const FOLLOWERS_MAX: i64 = 500;
 /// Maximum number of muted threads in a snapshot.
 const MUTED_MAX: i64 = 1000;
 
-/// How closely a person follows a thread.
+/// Notification level of a person for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowLevel {

@@ -39,7 +39,7 @@ impl RawMention {
     }
 }
 
-/// How a byte of the source is shown to a reader.
+/// Presentation of a source byte to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// Markdown syntax.

@@ -172,8 +172,8 @@ pub async fn take_back(
     for task in queue::active_of_trigger(c, id).await? {
         stop(c, &task, hub, audience).await?;
     }
-    let place = message.fork_id.map_or(message.thread_id.0, |fork| fork.0);
-    if let Some(task) = queue::active_of_reply(c, place, id).await? {
+    let conversation = message.fork_id.map_or(message.thread_id.0, |fork| fork.0);
+    if let Some(task) = queue::active_of_reply(c, conversation, id).await? {
         queue::cancel(c, task.id, audience).await?;
     }
     Ok(tombstone(c, message, audience).await?)

@@ -3,7 +3,7 @@
 /// Number of bytes at the beginning that are examined.
 pub(super) const HEAD_BYTES: usize = 256 * 1024;
 
-/// How a browser should handle a file.
+/// Handling of a file by browsers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// Displayed in the page or a tab.

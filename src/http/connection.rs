@@ -190,7 +190,7 @@ impl Exchange {
         }
     }
 
-    /// How much longer the client may take to read the response, with what there is of it now. The time that the server takes to
+    /// Remaining time for the client to read the response, based on its size so far. The time that the server takes to
     /// make it does not count.
     fn patience(&self) -> Option<Duration> {
         match &self.inner().phase {

@@ -37,7 +37,7 @@ pub struct Subject {
     pub workspace: WorkspaceId,
     pub user: UserId,
     pub reader: ExportReader,
-    /// Who asked for the export; reading uses this person's share of the slow lane.
+    /// Requester of the export, whose share of the slow lane it uses.
     pub requester: UserId,
 }
 
@@ -382,7 +382,7 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     out.field("membership", &membership).await
 }
 
-/// Where the next page begins: after the last row of a full page, else after the numbers that the page went through.
+/// Start of the next page: after the last row of a full page, else after the scanned numbers.
 fn next_after(rows: usize, last: Option<i64>, until: i64) -> i64 {
     let is_full = i64::try_from(rows).is_ok_and(|rows| rows >= PAGE);
     last.filter(|_| is_full).unwrap_or(until)

@@ -270,10 +270,10 @@ impl Room {
 
     /// Stops watching the conversations whose channel matches.
     fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
-        let Some(places) = self.watched.get_mut(&socket) else {
+        let Some(conversations) = self.watched.get_mut(&socket) else {
             return;
         };
-        for (conversation, _) in places.extract_if(|_, channel| is_meant(*channel)) {
+        for (conversation, _) in conversations.extract_if(|_, channel| is_meant(*channel)) {
             if let Some(sockets) = self.watchers.get_mut(&conversation) {
                 sockets.remove(&socket);
                 if sockets.is_empty() {
@@ -605,7 +605,7 @@ impl Hub {
         let room = lock(&room);
         room.watched
             .get(&socket.id)
-            .is_some_and(|places| places.contains_key(&conversation.id()))
+            .is_some_and(|watched| watched.contains_key(&conversation.id()))
     }
 
     /// Sends a typing frame to the watchers of a conversation, except to `user`'s own sockets.

@@ -40,7 +40,7 @@ pub struct Recipients {
     pub managers: bool,
 }
 
-/// Which agents a reader can see; an API key can see fewer than its owner.
+/// Agents that a reader can see; an API key can see fewer than its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentVisibility {
     /// Any agents.

@@ -28,10 +28,10 @@ use crate::{
 const PROGRESS_MAX: usize = 64;
 /// Maximum total wait for an unavailable model within one call; clients have their own timeouts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
-/// How long calls may continue after shutdown starts.
+/// Maximum time that calls continue after shutdown starts.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// How the client wants to receive the response.
+/// Delivery of the response to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// In one piece, when it is complete.
@@ -95,7 +95,7 @@ impl Response {
     }
 }
 
-/// How the model's reply ended.
+/// End of the model's reply.
 struct Answered {
     reason: StopReason,
     usage: Option<Usage>,

@@ -43,7 +43,7 @@ pub struct Plan {
     pub(super) prompt_tokens: u64,
     /// Items from the request.
     pub(super) input: Vec<Item>,
-    /// How long the response is stored; `None` disables storage.
+    /// Retention of the response; `None` disables storage.
     pub(super) kept: Option<Duration>,
     /// The initial response object.
     pub(super) response: Response,
@@ -101,7 +101,7 @@ async fn choose_agent(
     ))
 }
 
-/// How long the response is stored; `None` disables storage.
+/// Retention of the response; `None` disables storage.
 fn kept(
     form: &CreateResponse,
     asked: Option<&RequestedAgent>,

@@ -30,7 +30,7 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
-/// How long a stream waits for the model to accept the request, so that a refusal can be returned as an HTTP status.
+/// Maximum wait of a stream for the model to accept the request, so that a rejection becomes an HTTP status.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 

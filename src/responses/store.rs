@@ -23,7 +23,7 @@ pub(super) struct NewRow {
     pub previous: Option<ResponseId>,
     pub input: Vec<Item>,
     pub response: Value,
-    /// How long the response is stored.
+    /// Retention of the response.
     pub kept: Duration,
 }
 

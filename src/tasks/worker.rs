@@ -23,7 +23,7 @@ use crate::{
 
 /// Polling interval of the queue, in case a wake-up was missed.
 const POLL: Duration = Duration::from_secs(1);
-/// How often, per lease length, lost leases are searched for and leases are renewed.
+/// Number of lease renewals, and of searches for lost leases, per lease length.
 const REAPED_IN_A_LEASE: u32 = 5;
 const RENEWED_IN_A_LEASE: u32 = 3;
 

@@ -228,7 +228,7 @@ pub struct AgentSummary {
     pub version: i64,
     /// The agent whose profile is merged in before this one's.
     pub base_profile_id: Option<AgentId>,
-    /// Who can use it; null allows everyone.
+    /// Access list; null allows everyone.
     pub access_control: Option<AccessControl>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for Subject {
     }
 }
 
-/// Who can use the agent: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone.
+/// Access list: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessControl {

@@ -360,7 +360,7 @@ async fn refresh_child(
 /// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
 ///
 /// # Errors
-/// What `Actor::require` says.
+/// As `Actor::require`.
 pub async fn refresh_named(db: &Db, member: &WorkspaceCaller, name: &str) -> Result<(), AuthError> {
     let mut c = db.read().await?;
     let actor = member.enter(&mut c).await?;

@@ -675,7 +675,7 @@ async fn hits(
         2,
         ""
     );
-    let places: Vec<HitContext> = c
+    let contexts: Vec<HitContext> = c
         .q(sql)
         .bind(actor.workspace)
         .bind(Json(seqs.to_vec()))
@@ -685,10 +685,10 @@ async fn hits(
         .into_iter()
         .map(|row| (row.seq, Message::from(row)))
         .collect();
-    let mut places: HashMap<i64, HitContext> =
-        places.into_iter().map(|hit| (hit.seq, hit)).collect();
+    let mut contexts: HashMap<i64, HitContext> =
+        contexts.into_iter().map(|hit| (hit.seq, hit)).collect();
     let hits = seqs.iter().filter_map(|seq| {
-        let (message, hit) = (messages.remove(seq)?, places.remove(seq)?);
+        let (message, hit) = (messages.remove(seq)?, contexts.remove(seq)?);
         let title = hit.title.as_deref();
         Some(SearchHit {
             object: "search_hit",

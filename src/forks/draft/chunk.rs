@@ -20,7 +20,7 @@ const CHUNKS_MAX: usize = 24;
 const LINE_CHARS_MIN: usize = 400;
 const PARTIAL_CHARS_MIN: usize = 300;
 
-/// How a conversation is split.
+/// Limits for splitting a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Plan {
     /// The lines after the first one, in order; the first line is part of every chunk.

@@ -43,7 +43,7 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for `GET /models`, and for the body of an error response.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the list of a server's models holds, and the time between two attempts to get one that fail.
+/// Lifetime of a server's model list, and the delay after a failed attempt to get one.
 const MODELS_FRESH: Duration = Duration::from_mins(5);
 const MODELS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Model name for servers without a model list if the agent requests none: servers with a single model accept any name.

@@ -155,14 +155,14 @@ pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<T
         .await
 }
 
-/// The active task that writes this reply; `place` is the thread or fork of the message.
+/// The active task that writes this reply; `conversation` is the thread or fork of the message.
 pub async fn active_of_reply(
     c: &mut Conn,
-    place: Uuid,
+    conversation: Uuid,
     reply: MessageId,
 ) -> Result<Option<Task>, DbError> {
     c.q(task_sql!("select", "from tasks where place_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
-        .bind(place)
+        .bind(conversation)
         .bind(reply)
         .opt()
         .await

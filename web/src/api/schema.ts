@@ -1993,7 +1993,7 @@ export interface components {
             workspace: components["schemas"]["Workspace"];
             member: components["schemas"]["Member"];
         };
-        /** @description Who can use the agent: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone. */
+        /** @description Access list: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone. */
         AccessControl: {
             /** @default [] */
             allowed_subjects: string[];
@@ -2640,7 +2640,7 @@ export interface components {
             level?: components["schemas"]["FollowLevel"] | null;
         };
         /**
-         * @description How closely a person follows a thread.
+         * @description Notification level of a person for a thread.
          * @enum {string}
          */
         FollowLevel: "all" | "mentions" | "none";
