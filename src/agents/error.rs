@@ -1,5 +1,10 @@
 use super::{files::File, profiles::Agent};
-use crate::{auth::AuthError, db::DbError, ids::IdError};
+use crate::{
+    auth::AuthError,
+    db::DbError,
+    http::error::{ApiError, StatusCode},
+    ids::IdError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -91,4 +96,86 @@ pub enum AgentError {
     Auth(#[from] AuthError),
     #[error(transparent)]
     Db(#[from] DbError),
+}
+
+impl From<AgentError> for ApiError {
+    fn from(e: AgentError) -> Self {
+        use AgentError as E;
+        let text = e.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match e {
+            E::NotFound => make(StatusCode::NOT_FOUND, "agent_not_found"),
+            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::Malformed(text, path) => ApiError::malformed_field(text, path),
+            E::ResolvedTooLarge(..) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "resolved_too_large").param("instructions")
+            }
+            E::NoSuchBase => {
+                make(StatusCode::NOT_FOUND, "agent_not_found").param("base_profile_id")
+            }
+            E::NoBaseNamed(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_base").param("agent.base")
+            }
+            E::BaseArchived => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "base_archived").param("base_profile_id")
+            }
+            E::Cycle => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_cycle").param("base_profile_id")
+            }
+            E::TooDeep => make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_too_deep")
+                .param("base_profile_id"),
+            E::DuplicateTool(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "duplicate_tool").param("tools")
+            }
+            E::TooManyChildren(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_children").param("base_profile_id")
+            }
+            E::HasChildren => make(StatusCode::CONFLICT, "has_children"),
+            E::NotActive => make(StatusCode::CONFLICT, "not_active"),
+            E::NoSuchSandboxPolicy(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_sandbox_policy")
+                    .param("sandbox_policy_id")
+            }
+            E::SandboxPolicyNotFound => make(StatusCode::NOT_FOUND, "sandbox_policy_not_found"),
+            E::SandboxPolicyInUse => make(StatusCode::CONFLICT, "sandbox_policy_in_use"),
+            E::NoSuchMember(_, param) => {
+                make(StatusCode::NOT_FOUND, "member_not_found").param(param)
+            }
+            E::NoSuchTool(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_tool").param("tools")
+            }
+            E::NoSuchPersona(_) => {
+                make(StatusCode::NOT_FOUND, "persona_not_found").param("persona_id")
+            }
+            E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, "version_not_found"),
+            E::InvalidPath(_) => make(StatusCode::BAD_REQUEST, "invalid_path").param("path"),
+            E::FileNotFound(_) => make(StatusCode::NOT_FOUND, "file_not_found"),
+            E::FileRefused(..) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "file_refused").param("path")
+            }
+            E::FileTooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("content")
+            }
+            E::ExportTooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "export_too_large"),
+            E::FileStale(file) => make(StatusCode::CONFLICT, "version_conflict")
+                .param("If-Match")
+                .with_current(&file),
+            E::InstructionsTooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, "instructions_too_large").param("instructions")
+            }
+            E::Stale(agent) => make(StatusCode::CONFLICT, "version_conflict").with_current(&agent),
+            E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),
+            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, "default_agent"),
+            E::LocksYouOut => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "locks_you_out").param("access_control")
+            }
+            E::BadId(_) => make(StatusCode::BAD_REQUEST, "invalid_id"),
+            E::Avatar(e) => ApiError::from(e).param("avatar.file_id"),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 use super::{Role, Scope};
 use crate::db::DbError;
+use crate::http::error::{ApiError, StatusCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -78,6 +79,72 @@ impl AuthError {
         match self {
             Self::WorkspaceNotFound => Self::NotFound(what),
             other => other,
+        }
+    }
+}
+
+/// `Retry-After` when there is no room for another socket.
+const SOCKET_AFTER_S: u64 = 10;
+
+impl From<AuthError> for ApiError {
+    fn from(e: AuthError) -> Self {
+        use AuthError as E;
+        let text = e.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match e {
+            E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, "not_signed_in"),
+            E::MetricsToken => make(StatusCode::UNAUTHORIZED, "metrics_token_required"),
+            E::WrongPassword => make(StatusCode::UNAUTHORIZED, "wrong_credentials"),
+            E::WrongCurrentPassword => {
+                make(StatusCode::FORBIDDEN, "wrong_password").param("current_password")
+            }
+            E::TooManyAttempts(seconds) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts").retry_after(seconds)
+            }
+            E::RateLimited(seconds) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "rate_limited").retry_after(seconds)
+            }
+            E::TooManySockets(_) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "too_many_sockets").retry_after(SOCKET_AFTER_S)
+            }
+            E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, "too_many_sockets")
+                .retry_after(SOCKET_AFTER_S)
+                .logged(),
+            E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, "quota_exceeded"),
+            E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, "too_many_workspaces"),
+            E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
+            E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
+            E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, "role_too_low"),
+            E::WorkspaceNotFound | E::NoWorkspace => {
+                make(StatusCode::NOT_FOUND, "workspace_not_found")
+            }
+            E::WorkspaceRequired => {
+                make(StatusCode::BAD_REQUEST, "workspace_required").param("X-Workspace-Id")
+            }
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::EmailTaken => make(StatusCode::CONFLICT, "email_taken").param("email"),
+            E::HandleTaken(_) => make(StatusCode::CONFLICT, "handle_taken").param("handle"),
+            E::SlugTaken(_) => make(StatusCode::CONFLICT, "slug_taken").param("slug"),
+            E::SignupClosed(_) => make(StatusCode::FORBIDDEN, "signup_closed"),
+            E::SetupToken => {
+                make(StatusCode::FORBIDDEN, "setup_token_required").param("setup_token")
+            }
+            E::WorkspaceCreationClosed => make(StatusCode::FORBIDDEN, "workspace_creation_closed"),
+            E::InviteNotFound => make(StatusCode::NOT_FOUND, "invite_not_found"),
+            E::InviteForAnother => make(StatusCode::FORBIDDEN, "invite_for_another"),
+            E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
+            E::HandleMismatch => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "handle_mismatch").param("handle")
+            }
+            E::LastAdmin => make(StatusCode::CONFLICT, "last_admin"),
+            E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
+            E::Hash => {
+                tracing::error!("could not hash a password");
+                ApiError::internal().logged()
+            }
+            E::Db(e) => e.into(),
         }
     }
 }

@@ -1,4 +1,10 @@
-use crate::{agents::AgentError, auth::AuthError, db::DbError, files::FileError};
+use crate::{
+    agents::AgentError,
+    auth::AuthError,
+    db::DbError,
+    files::FileError,
+    http::error::{ApiError, StatusCode},
+};
 
 /// Maximum message size in UTF-8 bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 32 * 1024;
@@ -74,4 +80,57 @@ pub enum ChatError {
     Agent(#[from] AgentError),
     #[error(transparent)]
     Db(#[from] DbError),
+}
+
+impl From<ChatError> for ApiError {
+    fn from(e: ChatError) -> Self {
+        use ChatError as E;
+        let text = e.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match e {
+            E::ChannelNotFound => make(StatusCode::NOT_FOUND, "channel_not_found"),
+            E::ThreadNotFound => make(StatusCode::NOT_FOUND, "thread_not_found"),
+            E::ForkNotFound => make(StatusCode::NOT_FOUND, "fork_not_found"),
+            E::ForkClosed => make(StatusCode::CONFLICT, "fork_closed"),
+            E::MessageNotFound => make(StatusCode::NOT_FOUND, "message_not_found"),
+            E::TaskNotFound => make(StatusCode::NOT_FOUND, "task_not_found"),
+            E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
+            E::NoSuchAgent(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("agent_id"),
+            E::NoSuchAuthor(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("author_id"),
+            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
+            E::Invalid(_, "cursor") => {
+                make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
+            }
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::InvalidQuery(_, param) => {
+                make(StatusCode::BAD_REQUEST, "invalid_query").param(param)
+            }
+            E::MessageTooLong(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, "message_too_long").param("content")
+            }
+            E::TooManyAgents(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_agents").param("content")
+            }
+            E::ChannelArchived => make(StatusCode::CONFLICT, "channel_archived"),
+            E::ThreadArchived => make(StatusCode::CONFLICT, "thread_archived"),
+            E::ClientIdReused => make(StatusCode::CONFLICT, "client_id_reused").param("client_id"),
+            E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry => {
+                make(StatusCode::FORBIDDEN, "not_yours")
+            }
+            E::MessageDeleted | E::TriggerDeleted => make(StatusCode::CONFLICT, "message_deleted"),
+            E::NotEditable => make(StatusCode::CONFLICT, "not_editable"),
+            E::MemberLeft(_) => make(StatusCode::CONFLICT, "member_left"),
+            E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
+            E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
+            E::NotJoined => make(StatusCode::CONFLICT, "not_joined"),
+            E::TooManyFollowers(_) => make(StatusCode::CONFLICT, "too_many_followers"),
+            E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
+            E::File(e) => ApiError::from(e).param_if_none("attachments"),
+            E::Auth(e) => e.into(),
+            E::Agent(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
 }

@@ -1,5 +1,9 @@
 use super::ATTACHMENTS_MAX;
-use crate::{auth::AuthError, db::DbError};
+use crate::{
+    auth::AuthError,
+    db::DbError,
+    http::error::{ApiError, StatusCode},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -29,4 +33,40 @@ pub enum FileError {
     Auth(#[from] AuthError),
     #[error(transparent)]
     Db(#[from] DbError),
+}
+
+impl From<FileError> for ApiError {
+    fn from(e: FileError) -> Self {
+        use FileError as E;
+        let text = e.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match e {
+            E::NotFound => make(StatusCode::NOT_FOUND, "file_not_found"),
+            E::InUse => make(StatusCode::CONFLICT, "file_in_use"),
+            E::NotYours => make(StatusCode::FORBIDDEN, "not_yours"),
+            E::TooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("file"),
+            E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, "file_empty").param("file"),
+            E::Multipart(_) => make(StatusCode::BAD_REQUEST, "invalid_multipart").param("file"),
+            E::TooSlow => make(StatusCode::BAD_REQUEST, "upload_too_slow"),
+            E::TooMany(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_attachments").param("attachments")
+            }
+            E::Twice => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param("attachments")
+            }
+            E::NoImage => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_image").param("avatar.file_id")
+            }
+            E::Io(e) => {
+                tracing::error!(error = %e, "could not store or read a file");
+                if e.kind() == std::io::ErrorKind::StorageFull {
+                    return ApiError::disk_full();
+                }
+                ApiError::unavailable("could not store or read the file: try again in a moment")
+                    .logged()
+            }
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
 }

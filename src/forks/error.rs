@@ -1,5 +1,10 @@
 use super::resolution::Resolution;
-use crate::{auth::AuthError, chat::ChatError, db::DbError};
+use crate::{
+    auth::AuthError,
+    chat::ChatError,
+    db::DbError,
+    http::error::{ApiError, StatusCode},
+};
 
 /// Maximum number of active forks in a thread.
 pub(super) const ACTIVE_FORKS_MAX: i64 = 7;
@@ -44,4 +49,45 @@ pub enum ForkError {
     Auth(#[from] AuthError),
     #[error(transparent)]
     Db(#[from] DbError),
+}
+
+impl From<ForkError> for ApiError {
+    fn from(e: ForkError) -> Self {
+        use ForkError as E;
+        let text = e.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match e {
+            E::NotForkable(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "not_forkable").param("message_id")
+            }
+            E::TooManyForks => make(StatusCode::CONFLICT, "too_many_forks"),
+            E::ForkEmpty => make(StatusCode::UNPROCESSABLE_ENTITY, "fork_empty"),
+            E::DraftEdited => make(StatusCode::CONFLICT, "draft_edited").param("replace_draft"),
+            E::NoResolution => make(StatusCode::NOT_FOUND, "no_resolution"),
+            E::NoDraft => make(StatusCode::CONFLICT, "no_draft"),
+            E::PreconditionRequired => {
+                make(StatusCode::PRECONDITION_REQUIRED, "precondition_required").param("If-Match")
+            }
+            E::Stale(current) => make(StatusCode::CONFLICT, "version_conflict")
+                .param("If-Match")
+                .with_current(&current),
+            E::DraftGone => make(StatusCode::CONFLICT, "version_conflict").param("If-Match"),
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::InvalidSource(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_source").param(param)
+            }
+            E::NoSuchMember(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_member").param(param)
+            }
+            E::NoSuchItem(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_item").param(param)
+            }
+            E::ItemNotFound => make(StatusCode::NOT_FOUND, "action_item_not_found"),
+            E::Chat(e) => e.into(),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
 }

@@ -1,10 +1,12 @@
-//! Maps errors to HTTP statuses and bodies `{"error":{type,code,message,param?}}`. Only this file knows statuses.
+//! Maps errors to HTTP statuses and bodies `{"error":{type,code,message,param?}}`. Each capability converts
+//! its own errors, in its `error.rs`.
 
+pub use axum::http::StatusCode;
 use axum::{
     Json,
     body::Body,
     extract::Request,
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderValue, Method, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -12,24 +14,15 @@ use serde_json::{Value, json};
 
 use super::State;
 use crate::{
-    agents::AgentError,
-    auth::AuthError,
-    chat::ChatError,
     db::{DatabaseFault, DbError, Engine},
     disk::LowDiskSpace,
-    files::FileError,
-    forks::ForkError,
-    model::ModelError,
-    responses::ResponseError,
     share::Exhausted,
 };
 
 /// `Retry-After` while the server is unavailable.
 const UNAVAILABLE_FOR_S: u64 = 2;
-/// When to try again what a disk with little free space does not take.
+/// `Retry-After` while the disk has little free space.
 const DISK_AFTER_S: u64 = 60;
-/// When to try again to open a socket where there was no room for it.
-const SOCKET_AFTER_S: u64 = 10;
 
 /// Error response.
 #[derive(Debug, Clone)]
@@ -77,7 +70,7 @@ pub struct ErrorDetail {
 }
 
 impl ApiError {
-    fn new(status: StatusCode, code: &'static str, message: String) -> Self {
+    pub fn new(status: StatusCode, code: &'static str, message: String) -> Self {
         let kind = match status {
             StatusCode::BAD_REQUEST
             | StatusCode::METHOD_NOT_ALLOWED
@@ -106,8 +99,17 @@ impl ApiError {
         }
     }
 
-    fn logged(mut self) -> Self {
+    /// Marks the cause as logged, or as not worth a log line.
+    #[must_use]
+    pub fn logged(mut self) -> Self {
         self.is_logged = true;
+        self
+    }
+
+    /// Adds the current object, for a stale `If-Match`.
+    #[must_use]
+    pub fn with_current(mut self, current: &impl serde::Serialize) -> Self {
+        self.current = serde_json::to_value(current).ok().map(Box::new);
         self
     }
 
@@ -126,7 +128,8 @@ impl ApiError {
         self
     }
 
-    fn param_if_none(self, param: &'static str) -> Self {
+    #[must_use]
+    pub fn param_if_none(self, param: &'static str) -> Self {
         if self.param.is_none() {
             self.param(param)
         } else {
@@ -171,6 +174,11 @@ impl ApiError {
         .retry_after(UNAVAILABLE_FOR_S)
     }
 
+    /// 503: nothing was stored, because the disk is full.
+    pub fn disk_full() -> Self {
+        Self::unavailable(advice(DatabaseFault::DiskFull)).logged()
+    }
+
     pub fn overloaded() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -204,7 +212,8 @@ impl ApiError {
         refusal
     }
 
-    fn retry_after(mut self, seconds: u64) -> Self {
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }
@@ -460,330 +469,6 @@ fn advice(trouble: DatabaseFault) -> &'static str {
         DatabaseFault::Unknown => {
             "the connection to the database was lost, so this may or may not be stored: send it again with the same client_id"
         }
-    }
-}
-
-impl From<AuthError> for ApiError {
-    fn from(e: AuthError) -> Self {
-        use AuthError as E;
-        let text = e.to_string();
-        let make = |status, code| Self::new(status, code, text);
-        match e {
-            E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, "not_signed_in"),
-            E::MetricsToken => make(StatusCode::UNAUTHORIZED, "metrics_token_required"),
-            E::WrongPassword => make(StatusCode::UNAUTHORIZED, "wrong_credentials"),
-            E::WrongCurrentPassword => {
-                make(StatusCode::FORBIDDEN, "wrong_password").param("current_password")
-            }
-            E::TooManyAttempts(seconds) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts").retry_after(seconds)
-            }
-            E::RateLimited(seconds) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "rate_limited").retry_after(seconds)
-            }
-            E::TooManySockets(_) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "too_many_sockets").retry_after(SOCKET_AFTER_S)
-            }
-            E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, "too_many_sockets")
-                .retry_after(SOCKET_AFTER_S)
-                .logged(),
-            E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, "quota_exceeded"),
-            E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, "too_many_workspaces"),
-            E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
-            E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
-            E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, "role_too_low"),
-            E::WorkspaceNotFound | E::NoWorkspace => {
-                make(StatusCode::NOT_FOUND, "workspace_not_found")
-            }
-            E::WorkspaceRequired => {
-                make(StatusCode::BAD_REQUEST, "workspace_required").param("X-Workspace-Id")
-            }
-            E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
-            }
-            E::EmailTaken => make(StatusCode::CONFLICT, "email_taken").param("email"),
-            E::HandleTaken(_) => make(StatusCode::CONFLICT, "handle_taken").param("handle"),
-            E::SlugTaken(_) => make(StatusCode::CONFLICT, "slug_taken").param("slug"),
-            E::SignupClosed(_) => make(StatusCode::FORBIDDEN, "signup_closed"),
-            E::SetupToken => {
-                make(StatusCode::FORBIDDEN, "setup_token_required").param("setup_token")
-            }
-            E::WorkspaceCreationClosed => make(StatusCode::FORBIDDEN, "workspace_creation_closed"),
-            E::InviteNotFound => make(StatusCode::NOT_FOUND, "invite_not_found"),
-            E::InviteForAnother => make(StatusCode::FORBIDDEN, "invite_for_another"),
-            E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
-            E::HandleMismatch => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "handle_mismatch").param("handle")
-            }
-            E::LastAdmin => make(StatusCode::CONFLICT, "last_admin"),
-            E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
-            E::Hash => {
-                tracing::error!("could not hash a password");
-                Self::internal().logged()
-            }
-            E::Db(e) => e.into(),
-        }
-    }
-}
-
-impl From<AgentError> for ApiError {
-    fn from(e: AgentError) -> Self {
-        use AgentError as E;
-        let text = e.to_string();
-        let make = |status, code| Self::new(status, code, text);
-        match e {
-            E::NotFound => make(StatusCode::NOT_FOUND, "agent_not_found"),
-            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
-            E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
-            }
-            E::Malformed(text, path) => Self::malformed_field(text, path),
-            E::ResolvedTooLarge(..) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "resolved_too_large").param("instructions")
-            }
-            E::NoSuchBase => {
-                make(StatusCode::NOT_FOUND, "agent_not_found").param("base_profile_id")
-            }
-            E::NoBaseNamed(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_base").param("agent.base")
-            }
-            E::BaseArchived => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "base_archived").param("base_profile_id")
-            }
-            E::Cycle => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_cycle").param("base_profile_id")
-            }
-            E::TooDeep => make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_too_deep")
-                .param("base_profile_id"),
-            E::DuplicateTool(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "duplicate_tool").param("tools")
-            }
-            E::TooManyChildren(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_children").param("base_profile_id")
-            }
-            E::HasChildren => make(StatusCode::CONFLICT, "has_children"),
-            E::NotActive => make(StatusCode::CONFLICT, "not_active"),
-            E::NoSuchSandboxPolicy(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_sandbox_policy")
-                    .param("sandbox_policy_id")
-            }
-            E::SandboxPolicyNotFound => make(StatusCode::NOT_FOUND, "sandbox_policy_not_found"),
-            E::SandboxPolicyInUse => make(StatusCode::CONFLICT, "sandbox_policy_in_use"),
-            E::NoSuchMember(_, param) => {
-                make(StatusCode::NOT_FOUND, "member_not_found").param(param)
-            }
-            E::NoSuchTool(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_tool").param("tools")
-            }
-            E::NoSuchPersona(_) => {
-                make(StatusCode::NOT_FOUND, "persona_not_found").param("persona_id")
-            }
-            E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, "version_not_found"),
-            E::InvalidPath(_) => make(StatusCode::BAD_REQUEST, "invalid_path").param("path"),
-            E::FileNotFound(_) => make(StatusCode::NOT_FOUND, "file_not_found"),
-            E::FileRefused(..) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "file_refused").param("path")
-            }
-            E::FileTooLarge(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("content")
-            }
-            E::ExportTooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "export_too_large"),
-            E::FileStale(file) => {
-                let mut error = make(StatusCode::CONFLICT, "version_conflict").param("If-Match");
-                error.current = serde_json::to_value(file).ok().map(Box::new);
-                error
-            }
-            E::InstructionsTooLarge(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, "instructions_too_large").param("instructions")
-            }
-            E::Stale(agent) => {
-                let mut error = make(StatusCode::CONFLICT, "version_conflict");
-                error.current = serde_json::to_value(agent).ok().map(Box::new);
-                error
-            }
-            E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),
-            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, "default_agent"),
-            E::LocksYouOut => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "locks_you_out").param("access_control")
-            }
-            E::BadId(_) => make(StatusCode::BAD_REQUEST, "invalid_id"),
-            E::Avatar(e) => Self::from(e).param("avatar.file_id"),
-            E::Auth(e) => e.into(),
-            E::Db(e) => e.into(),
-        }
-    }
-}
-
-impl From<FileError> for ApiError {
-    fn from(e: FileError) -> Self {
-        use FileError as E;
-        let text = e.to_string();
-        let make = |status, code| Self::new(status, code, text);
-        match e {
-            E::NotFound => make(StatusCode::NOT_FOUND, "file_not_found"),
-            E::InUse => make(StatusCode::CONFLICT, "file_in_use"),
-            E::NotYours => make(StatusCode::FORBIDDEN, "not_yours"),
-            E::TooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("file"),
-            E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, "file_empty").param("file"),
-            E::Multipart(_) => make(StatusCode::BAD_REQUEST, "invalid_multipart").param("file"),
-            E::TooSlow => make(StatusCode::BAD_REQUEST, "upload_too_slow"),
-            E::TooMany(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_attachments").param("attachments")
-            }
-            E::Twice => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param("attachments")
-            }
-            E::NoImage => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_image").param("avatar.file_id")
-            }
-            E::Io(e) => {
-                tracing::error!(error = %e, "could not store or read a file");
-                if e.kind() == std::io::ErrorKind::StorageFull {
-                    return Self::unavailable(advice(DatabaseFault::DiskFull)).logged();
-                }
-                Self::unavailable("could not store or read the file: try again in a moment")
-                    .logged()
-            }
-            E::Auth(e) => e.into(),
-            E::Db(e) => e.into(),
-        }
-    }
-}
-
-impl From<ChatError> for ApiError {
-    fn from(e: ChatError) -> Self {
-        use ChatError as E;
-        let text = e.to_string();
-        let make = |status, code| Self::new(status, code, text);
-        match e {
-            E::ChannelNotFound => make(StatusCode::NOT_FOUND, "channel_not_found"),
-            E::ThreadNotFound => make(StatusCode::NOT_FOUND, "thread_not_found"),
-            E::ForkNotFound => make(StatusCode::NOT_FOUND, "fork_not_found"),
-            E::ForkClosed => make(StatusCode::CONFLICT, "fork_closed"),
-            E::MessageNotFound => make(StatusCode::NOT_FOUND, "message_not_found"),
-            E::TaskNotFound => make(StatusCode::NOT_FOUND, "task_not_found"),
-            E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
-            E::NoSuchAgent(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("agent_id"),
-            E::NoSuchAuthor(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("author_id"),
-            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
-            E::Invalid(_, "cursor") => {
-                make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
-            }
-            E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
-            }
-            E::InvalidQuery(_, param) => {
-                make(StatusCode::BAD_REQUEST, "invalid_query").param(param)
-            }
-            E::MessageTooLong(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, "message_too_long").param("content")
-            }
-            E::TooManyAgents(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_agents").param("content")
-            }
-            E::ChannelArchived => make(StatusCode::CONFLICT, "channel_archived"),
-            E::ThreadArchived => make(StatusCode::CONFLICT, "thread_archived"),
-            E::ClientIdReused => make(StatusCode::CONFLICT, "client_id_reused").param("client_id"),
-            E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry => {
-                make(StatusCode::FORBIDDEN, "not_yours")
-            }
-            E::MessageDeleted | E::TriggerDeleted => make(StatusCode::CONFLICT, "message_deleted"),
-            E::NotEditable => make(StatusCode::CONFLICT, "not_editable"),
-            E::MemberLeft(_) => make(StatusCode::CONFLICT, "member_left"),
-            E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
-            E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
-            E::NotJoined => make(StatusCode::CONFLICT, "not_joined"),
-            E::TooManyFollowers(_) => make(StatusCode::CONFLICT, "too_many_followers"),
-            E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
-            E::File(e) => Self::from(e).param_if_none("attachments"),
-            E::Auth(e) => e.into(),
-            E::Agent(e) => e.into(),
-            E::Db(e) => e.into(),
-        }
-    }
-}
-
-impl From<ForkError> for ApiError {
-    fn from(e: ForkError) -> Self {
-        use ForkError as E;
-        let text = e.to_string();
-        let make = |status, code| Self::new(status, code, text);
-        match e {
-            E::NotForkable(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "not_forkable").param("message_id")
-            }
-            E::TooManyForks => make(StatusCode::CONFLICT, "too_many_forks"),
-            E::ForkEmpty => make(StatusCode::UNPROCESSABLE_ENTITY, "fork_empty"),
-            E::DraftEdited => make(StatusCode::CONFLICT, "draft_edited").param("replace_draft"),
-            E::NoResolution => make(StatusCode::NOT_FOUND, "no_resolution"),
-            E::NoDraft => make(StatusCode::CONFLICT, "no_draft"),
-            E::PreconditionRequired => {
-                make(StatusCode::PRECONDITION_REQUIRED, "precondition_required").param("If-Match")
-            }
-            E::Stale(current) => {
-                let mut error = make(StatusCode::CONFLICT, "version_conflict").param("If-Match");
-                error.current = serde_json::to_value(current).ok().map(Box::new);
-                error
-            }
-            E::DraftGone => make(StatusCode::CONFLICT, "version_conflict").param("If-Match"),
-            E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
-            }
-            E::InvalidSource(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_source").param(param)
-            }
-            E::NoSuchMember(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_member").param(param)
-            }
-            E::NoSuchItem(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_item").param(param)
-            }
-            E::ItemNotFound => make(StatusCode::NOT_FOUND, "action_item_not_found"),
-            E::Chat(e) => e.into(),
-            E::Auth(e) => e.into(),
-            E::Db(e) => e.into(),
-        }
-    }
-}
-
-impl From<ResponseError> for ApiError {
-    fn from(e: ResponseError) -> Self {
-        use ResponseError as E;
-        let retry_after_s = e.retry_after().map(|wait| wait.as_secs().max(1));
-        let text = e.public_text();
-        let make = |status, code| Self::new(status, code, text);
-        let mut error = match e {
-            E::Invalid(_, param) => make(StatusCode::BAD_REQUEST, "invalid_value").param(param),
-            E::Unsupported(_, param) => {
-                make(StatusCode::BAD_REQUEST, "unsupported_value").param(param)
-            }
-            E::NotFound(_) => make(StatusCode::NOT_FOUND, "response_not_found"),
-            E::PreviousNotFound(_) => make(StatusCode::NOT_FOUND, "previous_response_not_found")
-                .param("previous_response_id"),
-            E::AgentNotFound { param, .. } => {
-                make(StatusCode::NOT_FOUND, "agent_not_found").param(param)
-            }
-            E::ModelNotFound(_) => make(StatusCode::NOT_FOUND, "model_not_found").param("model"),
-            E::ContextTooLarge { .. } | E::Model(ModelError::ContextTooLarge) => {
-                make(StatusCode::BAD_REQUEST, "context_length_exceeded").param("input")
-            }
-            E::StoreRequired(_) => make(StatusCode::BAD_REQUEST, "store_required").param("store"),
-            E::Refused(_, param) => make(StatusCode::BAD_REQUEST, "model_refused").param(param),
-            E::Busy | E::PersonShareUsed(_) | E::WorkspaceShareUsed(_) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
-            }
-            E::Model(ModelError::RateLimited { .. }) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
-            }
-            E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable"),
-            E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, "model_timeout"),
-            E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-            E::Broken => Self::internal(),
-            E::Auth(e) => e.into(),
-            E::Db(e) => e.into(),
-        };
-        error.retry_after_s = retry_after_s.or(error.retry_after_s);
-        error
     }
 }
 

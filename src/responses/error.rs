@@ -1,6 +1,11 @@
 use std::time::Duration;
 
-use crate::{auth::AuthError, db::DbError, model::ModelError};
+use crate::{
+    auth::AuthError,
+    db::DbError,
+    http::error::{ApiError, StatusCode},
+    model::ModelError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
@@ -120,6 +125,49 @@ impl ResponseError {
                 "something went wrong on the server and was logged: try again".to_owned()
             }
             other => other.to_string(),
+        }
+    }
+}
+
+impl From<ResponseError> for ApiError {
+    fn from(e: ResponseError) -> Self {
+        use ResponseError as E;
+        let retry_after_s = e.retry_after().map(|wait| wait.as_secs().max(1));
+        let text = e.public_text();
+        let make = |status, code| ApiError::new(status, code, text);
+        let error = match e {
+            E::Invalid(_, param) => make(StatusCode::BAD_REQUEST, "invalid_value").param(param),
+            E::Unsupported(_, param) => {
+                make(StatusCode::BAD_REQUEST, "unsupported_value").param(param)
+            }
+            E::NotFound(_) => make(StatusCode::NOT_FOUND, "response_not_found"),
+            E::PreviousNotFound(_) => make(StatusCode::NOT_FOUND, "previous_response_not_found")
+                .param("previous_response_id"),
+            E::AgentNotFound { param, .. } => {
+                make(StatusCode::NOT_FOUND, "agent_not_found").param(param)
+            }
+            E::ModelNotFound(_) => make(StatusCode::NOT_FOUND, "model_not_found").param("model"),
+            E::ContextTooLarge { .. } | E::Model(ModelError::ContextTooLarge) => {
+                make(StatusCode::BAD_REQUEST, "context_length_exceeded").param("input")
+            }
+            E::StoreRequired(_) => make(StatusCode::BAD_REQUEST, "store_required").param("store"),
+            E::Refused(_, param) => make(StatusCode::BAD_REQUEST, "model_refused").param(param),
+            E::Busy | E::PersonShareUsed(_) | E::WorkspaceShareUsed(_) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
+            }
+            E::Model(ModelError::RateLimited { .. }) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
+            }
+            E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable"),
+            E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, "model_timeout"),
+            E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            E::Broken => ApiError::internal(),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        };
+        match retry_after_s {
+            Some(seconds) => error.retry_after(seconds),
+            None => error,
         }
     }
 }
