@@ -49,6 +49,7 @@ struct UploadForm {
 
 /// Upload a file, to be attached to a message by its ID within a day
 #[utoipa::path(post, path = "/v1/files", tag = "files",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
     request_body(content = UploadForm, content_type = "multipart/form-data"),
     responses((status = 201, body = File), (status = 200, body = File, description = "Resend: the first file")))]
 async fn upload(
@@ -154,7 +155,11 @@ async fn readable(state: &State, caller: &Caller, id: FileId) -> Result<Stored, 
 }
 
 /// Get the metadata of a file
-#[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files", params(("id" = FileId, Path)), responses((status = 200, body = File)))]
+///
+/// Before it is attached to a message: only its uploader.
+#[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = FileId, Path)), responses((status = 200, body = File)))]
 async fn metadata(
     axum::extract::State(state): St,
     caller: Caller,
@@ -164,7 +169,11 @@ async fn metadata(
 }
 
 /// Delete an upload of your own that is not attached to a message
-#[utoipa::path(delete, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path)),
+///
+/// Only its uploader, and only before it is attached to a message.
+#[utoipa::path(delete, path = "/v1/files/{id}", tag = "files",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = FileId, Path)),
     responses((status = 204, description = "The file was deleted")))]
 async fn remove(
     axum::extract::State(state): St,
@@ -203,7 +212,11 @@ struct ServeQuery {
 ///
 /// Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
 /// or bytes, and as a download.
-#[utoipa::path(get, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path), ServeQuery,
+///
+/// Before it is attached to a message: only its uploader.
+#[utoipa::path(get, path = "/v1/files/{id}", tag = "files",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = FileId, Path), ServeQuery,
         ("Range" = Option<String>, Header, description = "A single range, such as `bytes=0-1023`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of a cached copy.")),
     responses((status = 200, content_type = "*/*", description = "The bytes, with the content type of the file"),

@@ -50,13 +50,17 @@ struct Readiness {
 }
 
 /// Checks that the process is running
-#[utoipa::path(get, path = "/healthz", tag = "health", security(()), responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = "/healthz", tag = "health",
+    security(()),
+    responses((status = 200, body = Health)))]
 async fn healthz() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
 /// Checks that the server is ready for requests
-#[utoipa::path(get, path = "/readyz", tag = "health", security(()), responses((status = 200, body = Readiness)))]
+#[utoipa::path(get, path = "/readyz", tag = "health",
+    security(()),
+    responses((status = 200, body = Readiness)))]
 async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiError> {
     if state.shutdown.is_cancelled() {
         return Err(ApiError::unavailable("the server is shutting down"));
@@ -110,7 +114,11 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
 }
 
 /// Metrics for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "health", security(()), responses((status = 200, body = String, content_type = "text/plain")))]
+///
+/// With the token, if one is set; otherwise only from the same machine.
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    security(()),
+    responses((status = 200, body = String, content_type = "text/plain")))]
 async fn metrics(
     axum::extract::State(state): St,
     headers: HeaderMap,

@@ -48,7 +48,9 @@ pub(super) fn routes() -> OpenApiRouter<State> {
 }
 
 /// Opens a WebSocket for live events
-#[utoipa::path(get, path = "/v1/ws", tag = "boot", responses((status = 101, description = "The connection was upgraded to a WebSocket")))]
+#[utoipa::path(get, path = "/v1/ws", tag = "boot",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 101, description = "The connection was upgraded to a WebSocket")))]
 async fn open_socket(
     axum::extract::State(state): axum::extract::State<State>,
     headers: HeaderMap,

@@ -47,7 +47,11 @@ impl From<&State> for Eraser {
 /// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
 /// `sessions` (only your own), `tasks`, `action_items`, `responses`, `audit_log`. An interrupted export is not valid
 /// JSON.
-#[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin", params(("user_id" = UserId, Path)),
+///
+/// For another person: an admin.
+#[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin",
+    security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
+    params(("user_id" = UserId, Path)),
     responses((status = 200, body = Object, content_type = "application/json")))]
 async fn export_member(
     axum::extract::State(state): St,
@@ -107,7 +111,9 @@ struct EraseForm {
 /// Remove a user from the workspace and erase their data; repeating the request resumes an interrupted erasure
 ///
 /// Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone.
-#[utoipa::path(post, path = "/v1/members/{user_id}/erase", tag = "admin", params(("user_id" = UserId, Path)), request_body = EraseForm,
+#[utoipa::path(post, path = "/v1/members/{user_id}/erase", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("user_id" = UserId, Path)), request_body = EraseForm,
     responses((status = 200, body = Erased)))]
 async fn erase_member(
     axum::extract::State(state): St,

@@ -47,7 +47,9 @@ pub fn router() -> OpenApiRouter<State> {
 /// With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
 /// deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
 /// `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
-#[utoipa::path(post, path = "/v1/responses", tag = "responses", request_body = CreateResponse,
+#[utoipa::path(post, path = "/v1/responses", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    request_body = CreateResponse,
     responses((status = 200, description = "The response, or a stream of events", content((Response = "application/json"), (String = "text/event-stream")))))]
 async fn create_response(
     axum::extract::State(state): St,
@@ -173,7 +175,11 @@ struct ResponseQuery {
 }
 
 /// Get a stored response of your own
-#[utoipa::path(get, path = "/v1/responses/{id}", tag = "responses", params(("id" = String, Path), ResponseQuery),
+///
+/// Only the caller's own.
+#[utoipa::path(get, path = "/v1/responses/{id}", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    params(("id" = String, Path), ResponseQuery),
     responses((status = 200, body = Response)))]
 async fn get_response(
     axum::extract::State(state): St,
@@ -190,7 +196,11 @@ async fn get_response(
 }
 
 /// Delete a stored response and its input
-#[utoipa::path(delete, path = "/v1/responses/{id}", tag = "responses", params(("id" = String, Path)),
+///
+/// Only the caller's own.
+#[utoipa::path(delete, path = "/v1/responses/{id}", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    params(("id" = String, Path)),
     responses((status = 200, body = DeletedResponse)))]
 async fn delete_response(
     axum::extract::State(state): St,
@@ -209,7 +219,9 @@ struct Models {
 }
 
 /// List the agents as `agent:NAME`, and the default model
-#[utoipa::path(get, path = "/v1/models", tag = "responses", responses((status = 200, body = Models)))]
+#[utoipa::path(get, path = "/v1/models", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    responses((status = 200, body = Models)))]
 async fn list_models(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -221,7 +233,9 @@ async fn list_models(
 }
 
 /// Get a model
-#[utoipa::path(get, path = "/v1/models/{id}", tag = "responses", params(("id" = String, Path)), responses((status = 200, body = Model)))]
+#[utoipa::path(get, path = "/v1/models/{id}", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    params(("id" = String, Path)), responses((status = 200, body = Model)))]
 async fn get_model(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -171,8 +171,8 @@ def is_swept(who, name, operation):
     may call it with the least."""
     if name in SAME_FORM and int(CASES) < 20:
         return False
-    access = operation["x-access"]
-    needs = "nobody" if access["role"] == "anyone" else "session" if access["scopes"] is None else "key"
+    accepted = {name for requirement in operation["security"] for name in requirement}
+    needs = "key" if "key" in accepted else "session" if "session" in accepted else "nobody"
     return who == needs
 
 

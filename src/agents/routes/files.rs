@@ -47,7 +47,9 @@ fn answer(file: &File) -> Response {
 }
 
 /// List the files of an agent by path
-#[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
+#[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_files(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -66,7 +68,9 @@ struct FileQuery {
 }
 
 /// Get a file of an agent
-#[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents", params(("id" = String, Path), ("path" = String, Path), FileQuery),
+#[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = String, Path), ("path" = String, Path), FileQuery),
     responses((status = 200, body = File)))]
 async fn get_file(
     axum::extract::State(state): St,
@@ -88,6 +92,7 @@ async fn get_file(
 
 /// Write a file of an agent; writing SOUL.md or IDENTITY.md changes its profile
 #[utoipa::path(put, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = FileForm, responses((status = 200, body = File)))]
 async fn put_file(
@@ -109,6 +114,7 @@ async fn put_file(
 
 /// Delete a file of an agent
 #[utoipa::path(delete, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
 async fn delete_file(
     axum::extract::State(state): St,
@@ -126,7 +132,9 @@ async fn delete_file(
 }
 
 /// List the files that the workspace defines for all of its agents
-#[utoipa::path(get, path = "/v1/workspaces/{id}/files", tag = "agents", params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<FileSummary>)))]
+#[utoipa::path(get, path = "/v1/workspaces/{id}/files", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_shared_files(
     axum::extract::State(state): St,
     caller: Caller,
@@ -142,7 +150,9 @@ async fn list_shared_files(
 }
 
 /// Get a file that the workspace defines for agents without their own
-#[utoipa::path(get, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents", params(("id" = WorkspaceId, Path), ("path" = String, Path)),
+#[utoipa::path(get, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = WorkspaceId, Path), ("path" = String, Path)),
     responses((status = 200, body = File)))]
 async fn get_shared_file(
     axum::extract::State(state): St,
@@ -160,6 +170,7 @@ async fn get_shared_file(
 
 /// Write AGENTS.md or TOOLS.md for all agents of the workspace
 #[utoipa::path(put, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = FileForm, responses((status = 200, body = File)))]
 async fn put_shared_file(
@@ -185,6 +196,7 @@ async fn put_shared_file(
 
 /// Delete a file that the workspace defines for all of its agents
 #[utoipa::path(delete, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
 async fn delete_shared_file(
     axum::extract::State(state): St,

@@ -51,7 +51,9 @@ struct ModelTestError {
 }
 
 /// Test the model with a one-word reply
-#[utoipa::path(post, path = "/v1/model-test", tag = "admin", request_body = ModelTestForm, responses((status = 200, body = ModelTest)))]
+#[utoipa::path(post, path = "/v1/model-test", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    request_body = ModelTestForm, responses((status = 200, body = ModelTest)))]
 async fn test_model(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

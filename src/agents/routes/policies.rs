@@ -32,7 +32,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// Get the policy for all agents of the workspace
-#[utoipa::path(get, path = "/v1/workspaces/{id}/policy", tag = "agents", params(("id" = WorkspaceId, Path)), responses((status = 200, body = Policy)))]
+#[utoipa::path(get, path = "/v1/workspaces/{id}/policy", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = WorkspaceId, Path)), responses((status = 200, body = Policy)))]
 async fn get_policy(
     axum::extract::State(state): St,
     caller: Caller,
@@ -45,7 +47,9 @@ async fn get_policy(
 }
 
 /// Change the policy for all agents of the workspace
-#[utoipa::path(patch, path = "/v1/workspaces/{id}/policy", tag = "agents", params(("id" = WorkspaceId, Path)),
+#[utoipa::path(patch, path = "/v1/workspaces/{id}/policy", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = WorkspaceId, Path)),
     request_body = PolicyPatch, responses((status = 200, body = Policy)))]
 async fn patch_policy(
     axum::extract::State(state): St,
@@ -66,7 +70,9 @@ async fn patch_policy(
 }
 
 /// List the sandbox policies of the workspace, oldest first
-#[utoipa::path(get, path = "/v1/sandbox-policies", tag = "agents", responses((status = 200, body = List<SandboxPolicy>)))]
+#[utoipa::path(get, path = "/v1/sandbox-policies", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    responses((status = 200, body = List<SandboxPolicy>)))]
 async fn list_sandbox_policies(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -82,7 +88,9 @@ async fn list_sandbox_policies(
 }
 
 /// Create a sandbox policy
-#[utoipa::path(post, path = "/v1/sandbox-policies", tag = "agents", request_body = SandboxForm, responses((status = 201, body = SandboxPolicy)))]
+#[utoipa::path(post, path = "/v1/sandbox-policies", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["agents:admin"])),
+    request_body = SandboxForm, responses((status = 201, body = SandboxPolicy)))]
 async fn create_sandbox_policy(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -120,7 +128,9 @@ fn hide(error: AgentError) -> AgentError {
 }
 
 /// Get a sandbox policy
-#[utoipa::path(get, path = "/v1/sandbox-policies/{id}", tag = "agents", params(("id" = SandboxPolicyId, Path)), responses((status = 200, body = SandboxPolicy)))]
+#[utoipa::path(get, path = "/v1/sandbox-policies/{id}", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = SandboxPolicyId, Path)), responses((status = 200, body = SandboxPolicy)))]
 async fn get_sandbox_policy(
     axum::extract::State(state): St,
     caller: Caller,
@@ -134,7 +144,9 @@ async fn get_sandbox_policy(
 }
 
 /// Replace a sandbox policy
-#[utoipa::path(put, path = "/v1/sandbox-policies/{id}", tag = "agents", params(("id" = SandboxPolicyId, Path)),
+#[utoipa::path(put, path = "/v1/sandbox-policies/{id}", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["agents:admin"])),
+    params(("id" = SandboxPolicyId, Path)),
     request_body = SandboxForm, responses((status = 200, body = SandboxPolicy)))]
 async fn put_sandbox_policy(
     axum::extract::State(state): St,
@@ -153,7 +165,9 @@ async fn put_sandbox_policy(
 }
 
 /// Delete an unused sandbox policy
-#[utoipa::path(delete, path = "/v1/sandbox-policies/{id}", tag = "agents", params(("id" = SandboxPolicyId, Path)), responses((status = 204)))]
+#[utoipa::path(delete, path = "/v1/sandbox-policies/{id}", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["agents:admin"])),
+    params(("id" = SandboxPolicyId, Path)), responses((status = 204)))]
 async fn delete_sandbox_policy(
     axum::extract::State(state): St,
     caller: Caller,

@@ -99,7 +99,9 @@ impl AgentsQuery {
 }
 
 /// List the agents of the workspace that you can see, oldest first
-#[utoipa::path(get, path = "/v1/agents", tag = "agents", params(AgentsQuery), responses((status = 200, body = List<AgentSummary>)))]
+#[utoipa::path(get, path = "/v1/agents", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(AgentsQuery), responses((status = 200, body = List<AgentSummary>)))]
 async fn list_agents(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -147,7 +149,9 @@ async fn list_agents(
 }
 
 /// Create an agent
-#[utoipa::path(post, path = "/v1/agents", tag = "agents", request_body = NewAgent, responses((status = 201, body = Agent)))]
+#[utoipa::path(post, path = "/v1/agents", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    request_body = NewAgent, responses((status = 201, body = Agent)))]
 async fn create_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -184,7 +188,9 @@ struct ResolvedAgent {
 }
 
 /// Get an agent; `main` is the workspace's default
-#[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
+#[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
 async fn get_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -219,7 +225,9 @@ async fn get_agent(
 }
 
 /// Replace an agent; omitted fields are reset to their defaults
-#[utoipa::path(put, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
+#[utoipa::path(put, path = "/v1/agents/{id}", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = NewAgent, responses((status = 200, body = Agent)))]
 async fn put_agent(
     axum::extract::State(state): St,
@@ -238,7 +246,11 @@ async fn put_agent(
 }
 
 /// Change an agent; each change creates a version
-#[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
+///
+/// For its status, and for the default agent: an admin, `agents:admin`.
+#[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = AgentPatch, responses((status = 200, body = Agent)))]
 async fn patch_agent(
     axum::extract::State(state): St,
@@ -265,7 +277,10 @@ struct DeleteQuery {
 }
 
 /// Archive an agent, or permanently delete it
+///
+/// To delete permanently: `agents:admin`.
 #[utoipa::path(delete, path = "/v1/agents/{id}", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["agents:delete"])),
     params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
 async fn delete_agent(
     axum::extract::State(state): St,
@@ -309,7 +324,9 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
 }
 
 /// Copy an agent
-#[utoipa::path(post, path = "/v1/agents/{id}/duplicate", tag = "agents", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/v1/agents/{id}/duplicate", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    params(("id" = String, Path)),
     request_body = CopyForm, responses((status = 201, body = Agent)))]
 async fn duplicate_agent(
     axum::extract::State(state): St,
@@ -326,7 +343,9 @@ async fn duplicate_agent(
 }
 
 /// Make an agent the workspace's default
-#[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Agent)))]
+#[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["agents:admin"])),
+    params(("id" = String, Path)), responses((status = 200, body = Agent)))]
 async fn make_default(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -340,7 +359,9 @@ async fn make_default(
 }
 
 /// Export an agent with its files
-#[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Export)))]
+#[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = String, Path)), responses((status = 200, body = Export)))]
 async fn export_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -353,7 +374,9 @@ async fn export_agent(
 }
 
 /// Create an agent from an export or from files
-#[utoipa::path(post, path = "/v1/agents/import", tag = "agents", request_body = Import, responses((status = 201, body = Agent)))]
+#[utoipa::path(post, path = "/v1/agents/import", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    request_body = Import, responses((status = 201, body = Agent)))]
 async fn import_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -369,7 +392,9 @@ async fn import_agent(
 }
 
 /// Preview the system prompt of a draft; stores nothing
-#[utoipa::path(post, path = "/v1/agents/preview", tag = "agents", request_body = PreviewForm, responses((status = 200, body = Preview)))]
+#[utoipa::path(post, path = "/v1/agents/preview", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    request_body = PreviewForm, responses((status = 200, body = Preview)))]
 async fn preview_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -384,7 +409,9 @@ async fn preview_agent(
 }
 
 /// List agent templates: post the fields of one to create that agent
-#[utoipa::path(get, path = "/v1/agent-templates", tag = "agents", responses((status = 200, body = List<Template>)))]
+#[utoipa::path(get, path = "/v1/agent-templates", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    responses((status = 200, body = List<Template>)))]
 async fn list_templates(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -124,7 +124,11 @@ fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> 
 /// `agents.delete {agent_id}`, `agents.set_default {agent_id}`, `agents.files.list {agent_id}`, `agents.files.get {agent_id,path}`,
 /// `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
 /// `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
-#[utoipa::path(post, path = "/v1/rpc/{method}", tag = "agents", params(("method" = String, Path)), request_body = Object, responses((status = 200, body = Object)))]
+///
+/// Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
+#[utoipa::path(post, path = "/v1/rpc/{method}", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("method" = String, Path)), request_body = Object, responses((status = 200, body = Object)))]
 async fn call(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

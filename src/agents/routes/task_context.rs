@@ -182,7 +182,9 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
 }
 
 /// Get the context that the model was sent for a task, and the results of its calls
-#[utoipa::path(get, path = "/v1/tasks/{id}/context", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 200, body = TaskContext)))]
+#[utoipa::path(get, path = "/v1/tasks/{id}/context", tag = "tasks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = TaskId, Path)), responses((status = 200, body = TaskContext)))]
 async fn get_task_context(
     axum::extract::State(state): St,
     caller: Caller,

@@ -92,7 +92,11 @@ fn parse_group(text: Option<&str>) -> Result<(GroupBy, &'static str), ApiError> 
 }
 
 /// Get the usage of agents and models by person, agent, month, or model
-#[utoipa::path(get, path = "/v1/usage", tag = "admin", params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
+///
+/// For other people, or for everyone: an admin, `workspace:admin`.
+#[utoipa::path(get, path = "/v1/usage", tag = "admin",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
 async fn get_usage(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

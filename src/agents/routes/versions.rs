@@ -35,7 +35,9 @@ struct VersionsQuery {
 }
 
 /// List the versions of an agent, newest first
-#[utoipa::path(get, path = "/v1/agents/{id}/versions", tag = "agents", params(("id" = String, Path), VersionsQuery),
+#[utoipa::path(get, path = "/v1/agents/{id}/versions", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = String, Path), VersionsQuery),
     responses((status = 200, body = List<VersionSummary>)))]
 async fn list_versions(
     axum::extract::State(state): St,
@@ -71,7 +73,9 @@ async fn list_versions(
 }
 
 /// Get a version as written and with its bases merged in
-#[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}", tag = "agents", params(("id" = String, Path), ("version" = i64, Path)),
+#[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    params(("id" = String, Path), ("version" = i64, Path)),
     responses((status = 200, body = AgentVersion)))]
 async fn get_version(
     axum::extract::State(state): St,
@@ -96,6 +100,7 @@ struct DiffQuery {
 
 /// Get the changes in a version
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}/diff", tag = "agents",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
 async fn diff_versions(
     axum::extract::State(state): St,
@@ -121,7 +126,9 @@ struct RollbackForm {
 }
 
 /// Restore an earlier version as a new one
-#[utoipa::path(post, path = "/v1/agents/{id}/rollback", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
+#[utoipa::path(post, path = "/v1/agents/{id}/rollback", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = RollbackForm, responses((status = 200, body = Agent)))]
 async fn roll_back(
     axum::extract::State(state): St,

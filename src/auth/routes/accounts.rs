@@ -60,7 +60,9 @@ struct Setup {
 }
 
 /// Get the setup and sign-up status
-#[utoipa::path(get, path = "/v1/auth/setup", tag = "accounts", security(()), responses((status = 200, body = Setup)))]
+#[utoipa::path(get, path = "/v1/auth/setup", tag = "accounts",
+    security(()),
+    responses((status = 200, body = Setup)))]
 async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError> {
     let needs_setup = !users::any_account(&mut state.db.read().await?).await?;
     Ok(Json(Setup {
@@ -186,7 +188,9 @@ struct SignupForm {
 }
 
 /// Create an account
-#[utoipa::path(post, path = "/v1/auth/signup", tag = "accounts", security(()), request_body = SignupForm,
+#[utoipa::path(post, path = "/v1/auth/signup", tag = "accounts",
+    security(()),
+    request_body = SignupForm,
     responses((status = 201, body = Account, description = "Signed in: the session cookie is set")))]
 async fn signup(
     axum::extract::State(state): St,
@@ -224,7 +228,9 @@ struct LoginForm {
 }
 
 /// Log in
-#[utoipa::path(post, path = "/v1/auth/login", tag = "accounts", security(()), request_body = LoginForm,
+#[utoipa::path(post, path = "/v1/auth/login", tag = "accounts",
+    security(()),
+    request_body = LoginForm,
     responses((status = 200, body = Account, description = "Signed in: the session cookie is set"),
         (status = 401, body = crate::http::error::ErrorBody, description = "The email address or password is wrong")))]
 async fn login(
@@ -277,7 +283,9 @@ fn note_failure(state: &State, user: UserId, device: Device) {
 }
 
 /// End the current session
-#[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts", responses((status = 204)))]
+#[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 204)))]
 async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Response, ApiError> {
     let (user, id) = (caller.user, caller.require_session()?);
     caller
@@ -296,7 +304,9 @@ async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Respo
 }
 
 /// Get the signed-in person; a key gets `id`, `name`, and its own workspace
-#[utoipa::path(get, path = "/v1/auth/me", tag = "accounts", responses((status = 200, body = Account)))]
+#[utoipa::path(get, path = "/v1/auth/me", tag = "accounts",
+    security(("session" = ["viewer"]), ("key" = [])),
+    responses((status = 200, body = Account)))]
 async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Account>, ApiError> {
     let mut account = account(&mut state.db.read().await?, caller.user).await?;
     if let Credential::Key { workspace, .. } = &caller.credential {
@@ -315,7 +325,9 @@ struct MePatch {
 }
 
 /// Change your own name
-#[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts", request_body = MePatch, responses((status = 200, body = Account)))]
+#[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts",
+    security(("session" = ["viewer"])),
+    request_body = MePatch, responses((status = 200, body = Account)))]
 async fn update_me(
     axum::extract::State(state): St,
     caller: Caller,
@@ -345,7 +357,9 @@ struct PasswordForm {
 }
 
 /// Change your password and end all other sessions
-#[utoipa::path(post, path = "/v1/auth/password", tag = "accounts", request_body = PasswordForm, responses((status = 204)))]
+#[utoipa::path(post, path = "/v1/auth/password", tag = "accounts",
+    security(("session" = ["viewer"])),
+    request_body = PasswordForm, responses((status = 204)))]
 async fn password(
     axum::extract::State(state): St,
     caller: Caller,
@@ -396,7 +410,9 @@ struct EventsQuery {
 }
 
 /// List sign-ins, failed sign-ins, password changes, and new keys of your account in the last 90 days, newest first
-#[utoipa::path(get, path = "/v1/auth/events", tag = "accounts", params(EventsQuery), responses((status = 200, body = List<AuthEvent>)))]
+#[utoipa::path(get, path = "/v1/auth/events", tag = "accounts",
+    security(("session" = ["viewer"])),
+    params(EventsQuery), responses((status = 200, body = List<AuthEvent>)))]
 async fn list_auth_events(
     axum::extract::State(state): St,
     caller: Caller,
@@ -431,7 +447,9 @@ struct MySession {
 }
 
 /// List your sessions
-#[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts", params(PageQuery), responses((status = 200, body = List<MySession>)))]
+#[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts",
+    security(("session" = ["viewer"])),
+    params(PageQuery), responses((status = 200, body = List<MySession>)))]
 async fn list_sessions(
     axum::extract::State(state): St,
     caller: Caller,
@@ -451,7 +469,9 @@ async fn list_sessions(
 }
 
 /// End one of your sessions
-#[utoipa::path(delete, path = "/v1/auth/sessions/{id}", tag = "accounts", params(("id" = SessionId, Path)), responses((status = 204)))]
+#[utoipa::path(delete, path = "/v1/auth/sessions/{id}", tag = "accounts",
+    security(("session" = ["viewer"])),
+    params(("id" = SessionId, Path)), responses((status = 204)))]
 async fn end_session(
     axum::extract::State(state): St,
     caller: Caller,

@@ -41,7 +41,11 @@ struct KeysQuery {
 }
 
 /// List your keys in this workspace, or everyone's
-#[utoipa::path(get, path = "/v1/api-keys", tag = "keys", params(KeysQuery), responses((status = 200, body = List<ApiKey>)))]
+///
+/// With `all`: an admin.
+#[utoipa::path(get, path = "/v1/api-keys", tag = "keys",
+    security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
+    params(KeysQuery), responses((status = 200, body = List<ApiKey>)))]
 async fn list_keys(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -97,7 +101,11 @@ struct NewKey {
 }
 
 /// Create an API key
-#[utoipa::path(post, path = "/v1/api-keys", tag = "keys", request_body = KeyForm, responses((status = 201, body = NewKey)))]
+///
+/// A key cannot have scopes that its creator lacks.
+#[utoipa::path(post, path = "/v1/api-keys", tag = "keys",
+    security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
+    request_body = KeyForm, responses((status = 201, body = NewKey)))]
 async fn create_key(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -118,7 +126,11 @@ async fn create_key(
 }
 
 /// Delete an API key
-#[utoipa::path(delete, path = "/v1/api-keys/{id}", tag = "keys", params(("id" = ApiKeyId, Path)), responses((status = 204)))]
+///
+/// A key can always revoke itself. For another person's key: an admin.
+#[utoipa::path(delete, path = "/v1/api-keys/{id}", tag = "keys",
+    security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
+    params(("id" = ApiKeyId, Path)), responses((status = 204)))]
 async fn delete_key(
     axum::extract::State(state): St,
     caller: Caller,

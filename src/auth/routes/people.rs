@@ -36,7 +36,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// List members, sorted by when they joined
-#[utoipa::path(get, path = "/v1/members", tag = "people", params(PageQuery), responses((status = 200, body = List<Member>)))]
+#[utoipa::path(get, path = "/v1/members", tag = "people",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(PageQuery), responses((status = 200, body = List<Member>)))]
 async fn list_members(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -72,7 +74,11 @@ struct MemberPatch {
 }
 
 /// Change a member's role or handle
-#[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), request_body = MemberPatch,
+///
+/// For a role, or another person's handle: an admin, `workspace:admin`.
+#[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("user_id" = UserId, Path)), request_body = MemberPatch,
     responses((status = 200, body = Member)))]
 async fn update_member(
     axum::extract::State(state): St,
@@ -95,7 +101,11 @@ async fn update_member(
 }
 
 /// Remove a member from the workspace, or leave it
-#[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), responses((status = 204)))]
+///
+/// For another person: an admin.
+#[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people",
+    security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
+    params(("user_id" = UserId, Path)), responses((status = 204)))]
 async fn remove_member(
     axum::extract::State(state): St,
     caller: WorkspaceCaller,
@@ -110,7 +120,9 @@ async fn remove_member(
 }
 
 /// List invites, oldest first
-#[utoipa::path(get, path = "/v1/invites", tag = "people", params(PageQuery), responses((status = 200, body = List<Invite>)))]
+#[utoipa::path(get, path = "/v1/invites", tag = "people",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(PageQuery), responses((status = 200, body = List<Invite>)))]
 async fn list_invites(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -151,7 +163,9 @@ struct NewInviteAnswer {
 }
 
 /// Create an invite link
-#[utoipa::path(post, path = "/v1/invites", tag = "people", request_body = InviteForm, responses((status = 201, body = NewInviteAnswer)))]
+#[utoipa::path(post, path = "/v1/invites", tag = "people",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    request_body = InviteForm, responses((status = 201, body = NewInviteAnswer)))]
 async fn create_invite(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -192,7 +206,9 @@ struct InviteWorkspace {
 }
 
 /// Preview an invite; `id` is the token from its link
-#[utoipa::path(get, path = "/v1/invites/{id}", tag = "people", security(()), params(("id" = String, Path)), responses((status = 200, body = InvitePreview)))]
+#[utoipa::path(get, path = "/v1/invites/{id}", tag = "people",
+    security(()),
+    params(("id" = String, Path)), responses((status = 200, body = InvitePreview)))]
 async fn get_invite(
     axum::extract::State(state): St,
     Path(token): Path<String>,
@@ -213,7 +229,9 @@ async fn get_invite(
 }
 
 /// Revoke an invite
-#[utoipa::path(delete, path = "/v1/invites/{id}", tag = "people", params(("id" = InviteId, Path)), responses((status = 204)))]
+#[utoipa::path(delete, path = "/v1/invites/{id}", tag = "people",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = InviteId, Path)), responses((status = 204)))]
 async fn withdraw_invite(
     axum::extract::State(state): St,
     caller: Caller,
@@ -245,7 +263,9 @@ struct Accepted {
 }
 
 /// Join a workspace with an invite link
-#[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people", params(("id" = String, Path, description = "The token from the link.")),
+#[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people",
+    security(("session" = ["viewer"])),
+    params(("id" = String, Path, description = "The token from the link.")),
     responses((status = 200, body = Accepted)))]
 async fn accept_invite(
     axum::extract::State(state): St,
@@ -302,7 +322,9 @@ struct AuditQuery {
 }
 
 /// List admin actions
-#[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(AuditQuery), responses((status = 200, body = List<AuditEntry>)))]
+#[utoipa::path(get, path = "/v1/audit-log", tag = "people",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(AuditQuery), responses((status = 200, body = List<AuditEntry>)))]
 async fn list_audit_log(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -26,7 +26,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// List your workspaces
-#[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces", params(PageQuery), responses((status = 200, body = List<MyWorkspace>)))]
+#[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces",
+    security(("session" = ["viewer"]), ("key" = [])),
+    params(PageQuery), responses((status = 200, body = List<MyWorkspace>)))]
 async fn list_workspaces(
     axum::extract::State(state): St,
     caller: Caller,
@@ -47,7 +49,9 @@ struct WorkspaceForm {
 }
 
 /// Create a workspace with #general, #random, and its first agents; its creator is an admin
-#[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces", request_body = WorkspaceForm, responses((status = 201, body = WorkspaceAnswer)))]
+#[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces",
+    security(("session" = ["viewer"])),
+    request_body = WorkspaceForm, responses((status = 201, body = WorkspaceAnswer)))]
 async fn create_workspace(
     axum::extract::State(state): St,
     caller: Caller,
@@ -80,7 +84,9 @@ struct WorkspaceAnswer {
 }
 
 /// Get a workspace
-#[utoipa::path(get, path = "/v1/workspaces/{id}", tag = "workspaces", params(("id" = WorkspaceId, Path)), responses((status = 200, body = WorkspaceAnswer)))]
+#[utoipa::path(get, path = "/v1/workspaces/{id}", tag = "workspaces",
+    security(("session" = ["viewer"]), ("key" = [])),
+    params(("id" = WorkspaceId, Path)), responses((status = 200, body = WorkspaceAnswer)))]
 async fn get_workspace(
     axum::extract::State(state): St,
     caller: Caller,
@@ -104,7 +110,9 @@ struct WorkspacePatch {
 }
 
 /// Change the name or slug of a workspace
-#[utoipa::path(patch, path = "/v1/workspaces/{id}", tag = "workspaces", params(("id" = WorkspaceId, Path)), request_body = WorkspacePatch,
+#[utoipa::path(patch, path = "/v1/workspaces/{id}", tag = "workspaces",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = WorkspaceId, Path)), request_body = WorkspacePatch,
     responses((status = 200, body = WorkspaceAnswer)))]
 async fn update_workspace(
     axum::extract::State(state): St,

@@ -19,7 +19,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// Initial state of a client, at exactly one sequence number of the event log
-#[utoipa::path(get, path = "/v1/snapshot", tag = "boot", responses((status = 200, body = Snapshot)))]
+#[utoipa::path(get, path = "/v1/snapshot", tag = "boot",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 200, body = Snapshot)))]
 async fn get_snapshot(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -70,7 +72,9 @@ struct Events {
 }
 
 /// Durable events after a sequence number, oldest first
-#[utoipa::path(get, path = "/v1/events", tag = "boot", params(EventsQuery), responses((status = 200, body = Events)))]
+#[utoipa::path(get, path = "/v1/events", tag = "boot",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(EventsQuery), responses((status = 200, body = Events)))]
 async fn list_events(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -36,7 +36,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// Channels that the caller can see, oldest first
-#[utoipa::path(get, path = "/v1/channels", tag = "channels", params(PageQuery), responses((status = 200, body = List<ListedChannel>)))]
+#[utoipa::path(get, path = "/v1/channels", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(PageQuery), responses((status = 200, body = List<ListedChannel>)))]
 async fn list_channels(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -74,7 +76,9 @@ struct ChannelForm {
 }
 
 /// Create a channel
-#[utoipa::path(post, path = "/v1/channels", tag = "channels", request_body = ChannelForm, responses((status = 201, body = MyChannel)))]
+#[utoipa::path(post, path = "/v1/channels", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    request_body = ChannelForm, responses((status = 201, body = MyChannel)))]
 async fn create_channel(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -100,7 +104,11 @@ struct DirectForm {
 }
 
 /// Open the direct channel of these people and this agent; the same participants share one channel
-#[utoipa::path(post, path = "/v1/direct", tag = "channels", request_body = DirectForm,
+///
+/// With an agent: also `agents:use`.
+#[utoipa::path(post, path = "/v1/direct", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    request_body = DirectForm,
     responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "The channel already existed")))]
 async fn open_direct(
     axum::extract::State(state): St,
@@ -135,7 +143,9 @@ async fn open_direct(
 }
 
 /// Get a channel
-#[utoipa::path(get, path = "/v1/channels/{id}", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+#[utoipa::path(get, path = "/v1/channels/{id}", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn get_channel(
     axum::extract::State(state): St,
     caller: Caller,
@@ -157,7 +167,9 @@ struct ChannelPatch {
 }
 
 /// Change a channel's name or topic
-#[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels", params(("id" = ChannelId, Path)), request_body = ChannelPatch,
+#[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), request_body = ChannelPatch,
     responses((status = 200, body = MyChannel)))]
 async fn update_channel(
     axum::extract::State(state): St,
@@ -181,7 +193,11 @@ async fn update_channel(
 }
 
 /// Archive a channel
-#[utoipa::path(post, path = "/v1/channels/{id}/archive", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+///
+/// For a channel that someone else created: an admin, `workspace:admin`.
+#[utoipa::path(post, path = "/v1/channels/{id}/archive", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn archive_channel(
     axum::extract::State(state): St,
     caller: Caller,
@@ -194,7 +210,11 @@ async fn archive_channel(
 }
 
 /// Unarchive a channel
-#[utoipa::path(post, path = "/v1/channels/{id}/unarchive", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+///
+/// For a channel that someone else created: an admin, `workspace:admin`.
+#[utoipa::path(post, path = "/v1/channels/{id}/unarchive", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn unarchive_channel(
     axum::extract::State(state): St,
     caller: Caller,
@@ -207,7 +227,9 @@ async fn unarchive_channel(
 }
 
 /// Join a public channel
-#[utoipa::path(post, path = "/v1/channels/{id}/join", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+#[utoipa::path(post, path = "/v1/channels/{id}/join", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn join_channel(
     axum::extract::State(state): St,
     caller: Caller,
@@ -220,7 +242,9 @@ async fn join_channel(
 }
 
 /// Leave a channel
-#[utoipa::path(post, path = "/v1/channels/{id}/leave", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+#[utoipa::path(post, path = "/v1/channels/{id}/leave", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn leave_channel(
     axum::extract::State(state): St,
     caller: Caller,
@@ -233,7 +257,9 @@ async fn leave_channel(
 }
 
 /// Mark everything in a channel as read
-#[utoipa::path(post, path = "/v1/channels/{id}/read", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+#[utoipa::path(post, path = "/v1/channels/{id}/read", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn read_channel(
     axum::extract::State(state): St,
     caller: Caller,
@@ -250,7 +276,9 @@ async fn read_channel(
 }
 
 /// Members of a channel, in the order in which they joined
-#[utoipa::path(get, path = "/v1/channels/{id}/members", tag = "channels", params(("id" = ChannelId, Path), PageQuery),
+#[utoipa::path(get, path = "/v1/channels/{id}/members", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path), PageQuery),
     responses((status = 200, body = List<Member>)))]
 async fn list_channel_members(
     axum::extract::State(state): St,
@@ -278,7 +306,9 @@ struct ChannelMemberForm {
 }
 
 /// Add someone to a channel
-#[utoipa::path(post, path = "/v1/channels/{id}/members", tag = "channels", params(("id" = ChannelId, Path)), request_body = ChannelMemberForm,
+#[utoipa::path(post, path = "/v1/channels/{id}/members", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), request_body = ChannelMemberForm,
     responses((status = 201, body = Member)))]
 async fn add_channel_member(
     axum::extract::State(state): St,
@@ -294,7 +324,11 @@ async fn add_channel_member(
 }
 
 /// Remove someone from a channel
-#[utoipa::path(delete, path = "/v1/channels/{id}/members/{user_id}", tag = "channels", params(("id" = ChannelId, Path), ("user_id" = UserId, Path)),
+///
+/// To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
+#[utoipa::path(delete, path = "/v1/channels/{id}/members/{user_id}", tag = "channels",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path), ("user_id" = UserId, Path)),
     responses((status = 204)))]
 async fn remove_channel_member(
     axum::extract::State(state): St,

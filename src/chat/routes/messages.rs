@@ -50,7 +50,9 @@ struct MessagesQuery {
 }
 
 /// Messages of a thread's main line, oldest first; without a cursor, the newest page
-#[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path), MessagesQuery),
+#[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path), MessagesQuery),
     responses((status = 200, body = List<Message>)))]
 async fn list_messages(
     axum::extract::State(state): St,
@@ -62,7 +64,9 @@ async fn list_messages(
 }
 
 /// Messages of a fork, oldest first; without a cursor, the newest page
-#[utoipa::path(get, path = "/v1/forks/{id}/messages", tag = "forks", params(("id" = ForkId, Path), MessagesQuery),
+#[utoipa::path(get, path = "/v1/forks/{id}/messages", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path), MessagesQuery),
     responses((status = 200, body = List<Message>)))]
 async fn list_fork_messages(
     axum::extract::State(state): St,
@@ -168,7 +172,9 @@ pub async fn say(
 }
 
 /// Post a message in a thread; agents that it mentions reply
-#[utoipa::path(post, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path)), request_body = MessageForm,
+#[utoipa::path(post, path = "/v1/threads/{id}/messages", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)), request_body = MessageForm,
     responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "Resend: the first response")))]
 async fn post_message(
     axum::extract::State(state): St,
@@ -180,7 +186,9 @@ async fn post_message(
 }
 
 /// Post a message in a fork; the mentioned agents reply, or the fork's agent if there are none
-#[utoipa::path(post, path = "/v1/forks/{id}/messages", tag = "forks", params(("id" = ForkId, Path)), request_body = MessageForm,
+#[utoipa::path(post, path = "/v1/forks/{id}/messages", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)), request_body = MessageForm,
     responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "Resend: the first response")))]
 async fn post_fork_message(
     axum::extract::State(state): St,
@@ -210,7 +218,9 @@ async fn post(
 }
 
 /// Get a message
-#[utoipa::path(get, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+#[utoipa::path(get, path = "/v1/messages/{id}", tag = "messages",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
 async fn get_message(
     axum::extract::State(state): St,
     caller: Caller,
@@ -229,7 +239,11 @@ struct MessagePatch {
 }
 
 /// Edit your own message; an edit triggers no agent
-#[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), request_body = MessagePatch,
+///
+/// Only its author.
+#[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path)), request_body = MessagePatch,
     responses((status = 200, body = Message)))]
 async fn edit_message(
     axum::extract::State(state): St,
@@ -245,7 +259,11 @@ async fn edit_message(
 }
 
 /// Delete a message: a tombstone stays, and its text is deleted everywhere
-#[utoipa::path(delete, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+///
+/// For someone else's message: an admin, `workspace:admin`.
+#[utoipa::path(delete, path = "/v1/messages/{id}", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
 async fn delete_message(
     axum::extract::State(state): St,
     caller: Caller,
@@ -267,7 +285,9 @@ async fn delete_message(
 }
 
 /// React to a message
-#[utoipa::path(put, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages", params(("id" = MessageId, Path), ("emoji" = String, Path)),
+#[utoipa::path(put, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path), ("emoji" = String, Path)),
     responses((status = 200, body = Message)))]
 async fn add_reaction(
     axum::extract::State(state): St,
@@ -282,7 +302,9 @@ async fn add_reaction(
 }
 
 /// Remove a reaction
-#[utoipa::path(delete, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages", params(("id" = MessageId, Path), ("emoji" = String, Path)),
+#[utoipa::path(delete, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path), ("emoji" = String, Path)),
     responses((status = 200, body = Message)))]
 async fn remove_reaction(
     axum::extract::State(state): St,

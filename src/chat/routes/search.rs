@@ -84,7 +84,9 @@ enum SearchOrder {
 ///
 /// Returns messages that the caller can see now; never deleted messages, notices, or unfinished
 /// replies.
-#[utoipa::path(get, path = "/v1/search", tag = "search", params(SearchQuery), responses((status = 200, body = SearchPage)))]
+#[utoipa::path(get, path = "/v1/search", tag = "search",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(SearchQuery), responses((status = 200, body = SearchPage)))]
 async fn search(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

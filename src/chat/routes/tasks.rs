@@ -129,7 +129,9 @@ impl TasksQuery {
 }
 
 /// Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
-#[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(TasksQuery), responses((status = 200, body = List<Task>)))]
+#[utoipa::path(get, path = "/v1/tasks", tag = "tasks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(TasksQuery), responses((status = 200, body = List<Task>)))]
 async fn list_tasks(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -218,7 +220,11 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
 }
 
 /// Get a task
-#[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
+///
+/// For a task of the Responses API: its requester or an admin.
+#[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
 async fn get_task(
     axum::extract::State(state): St,
     caller: Caller,
@@ -230,7 +236,11 @@ async fn get_task(
 }
 
 /// Cancel a task; its partial reply stays
-#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks", params(("id" = TaskId, Path)),
+///
+/// For a task of the Responses API: its requester or an admin.
+#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = TaskId, Path)),
     responses((status = 200, body = Task, description = "The canceled task, or the task as it ended before")))]
 async fn cancel_task(
     axum::extract::State(state): St,
@@ -245,7 +255,11 @@ async fn cancel_task(
 }
 
 /// Retry a failed or canceled task
-#[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 201, body = Task)))]
+///
+/// For someone else's task: an admin, `workspace:admin`.
+#[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks",
+    security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
+    params(("id" = TaskId, Path)), responses((status = 201, body = Task)))]
 async fn retry_task(
     axum::extract::State(state): St,
     caller: Caller,

@@ -49,7 +49,9 @@ struct ThreadsQuery {
 }
 
 /// Threads of a channel, latest activity first
-#[utoipa::path(get, path = "/v1/channels/{id}/threads", tag = "threads", params(("id" = ChannelId, Path), ThreadsQuery),
+#[utoipa::path(get, path = "/v1/channels/{id}/threads", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path), ThreadsQuery),
     responses((status = 200, body = List<MyThread>)))]
 async fn list_threads(
     axum::extract::State(state): St,
@@ -116,7 +118,11 @@ pub async fn start(
 }
 
 /// Start a thread
-#[utoipa::path(post, path = "/v1/channels/{id}/threads", tag = "threads", params(("id" = ChannelId, Path)), request_body = ThreadForm,
+///
+/// With an agent: also `agents:use`.
+#[utoipa::path(post, path = "/v1/channels/{id}/threads", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)), request_body = ThreadForm,
     responses((status = 201, body = PostedThread), (status = 200, body = PostedThread, description = "Resend: the first response")))]
 async fn start_thread(
     axum::extract::State(state): St,
@@ -147,7 +153,9 @@ async fn start_thread(
 }
 
 /// Get a thread
-#[utoipa::path(get, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), responses((status = 200, body = OpenedThread)))]
+#[utoipa::path(get, path = "/v1/threads/{id}", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path)), responses((status = 200, body = OpenedThread)))]
 async fn get_thread(
     axum::extract::State(state): St,
     caller: Caller,
@@ -181,7 +189,11 @@ struct ThreadChange {
 }
 
 /// Change the title, agent, or status of a thread
-#[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), request_body = ThreadChange,
+///
+/// To bind an agent: also `agents:use`.
+#[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)), request_body = ThreadChange,
     responses((status = 200, body = MyThread)))]
 async fn update_thread(
     axum::extract::State(state): St,
@@ -234,7 +246,9 @@ pub async fn mark_read(
 }
 
 /// Set the read mark of a thread
-#[utoipa::path(put, path = "/v1/threads/{id}/read", tag = "threads", params(("id" = ThreadId, Path)), request_body = ReadForm,
+#[utoipa::path(put, path = "/v1/threads/{id}/read", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path)), request_body = ReadForm,
     responses((status = 200, body = ReadMark)))]
 async fn read_thread(
     axum::extract::State(state): St,
@@ -271,7 +285,9 @@ async fn set_level(
 }
 
 /// Follow or mute a thread
-#[utoipa::path(put, path = "/v1/threads/{id}/follow", tag = "threads", params(("id" = ThreadId, Path)), request_body = FollowForm,
+#[utoipa::path(put, path = "/v1/threads/{id}/follow", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)), request_body = FollowForm,
     responses((status = 200, body = Follow)))]
 async fn follow_thread(
     axum::extract::State(state): St,
@@ -283,7 +299,9 @@ async fn follow_thread(
 }
 
 /// Reset the follow level to mentions only
-#[utoipa::path(delete, path = "/v1/threads/{id}/follow", tag = "threads", params(("id" = ThreadId, Path)),
+#[utoipa::path(delete, path = "/v1/threads/{id}/follow", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)),
     responses((status = 200, body = Follow)))]
 async fn unfollow_thread(
     axum::extract::State(state): St,

@@ -45,7 +45,9 @@ struct OneFork {
 }
 
 /// Forks of a thread, oldest first
-#[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path), PageQuery),
+#[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path), PageQuery),
     responses((status = 200, body = List<Fork>)))]
 async fn list_forks(
     axum::extract::State(state): St,
@@ -94,7 +96,11 @@ struct ForkForm {
 }
 
 /// Fork a thread at a message; at most 7 forks of a thread can be active
-#[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path)), request_body = ForkForm,
+///
+/// With an agent: also `agents:use`.
+#[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)), request_body = ForkForm,
     responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "Resend: the first response")))]
 async fn start_fork(
     axum::extract::State(state): St,
@@ -121,7 +127,9 @@ async fn start_fork(
 }
 
 /// Get a fork
-#[utoipa::path(get, path = "/v1/forks/{id}", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = Fork)))]
+#[utoipa::path(get, path = "/v1/forks/{id}", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path)), responses((status = 200, body = Fork)))]
 async fn get_fork(
     axum::extract::State(state): St,
     caller: Caller,
@@ -151,7 +159,11 @@ struct ForkChange {
 }
 
 /// Change the title, description, agent, or context of an active fork
-#[utoipa::path(patch, path = "/v1/forks/{id}", tag = "forks", params(("id" = ForkId, Path)), request_body = ForkChange,
+///
+/// To bind an agent: also `agents:use`.
+#[utoipa::path(patch, path = "/v1/forks/{id}", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)), request_body = ForkChange,
     responses((status = 200, body = Fork)))]
 async fn update_fork(
     axum::extract::State(state): St,
@@ -187,7 +199,9 @@ async fn update_fork(
 }
 
 /// Abandon a fork: close it without a resolution
-#[utoipa::path(post, path = "/v1/forks/{id}/abandon", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
+#[utoipa::path(post, path = "/v1/forks/{id}/abandon", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
 async fn abandon_fork(
     axum::extract::State(state): St,
     caller: Caller,
@@ -200,7 +214,9 @@ async fn abandon_fork(
 }
 
 /// Reopen a resolved or abandoned fork; its resolution stays until a new one replaces it
-#[utoipa::path(post, path = "/v1/forks/{id}/reopen", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
+#[utoipa::path(post, path = "/v1/forks/{id}/reopen", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
 async fn reopen_fork(
     axum::extract::State(state): St,
     caller: Caller,

@@ -51,7 +51,9 @@ struct DecisionsQuery {
 }
 
 /// Published resolutions that the caller can see, newest first
-#[utoipa::path(get, path = "/v1/decisions", tag = "outcomes", params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
+#[utoipa::path(get, path = "/v1/decisions", tag = "outcomes",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
 async fn list_decisions(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -131,7 +133,9 @@ struct ItemsQuery {
 }
 
 /// Action items of published resolutions that the caller can see, oldest first
-#[utoipa::path(get, path = "/v1/action-items", tag = "outcomes", params(ItemsQuery), responses((status = 200, body = List<ActionItem>)))]
+#[utoipa::path(get, path = "/v1/action-items", tag = "outcomes",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(ItemsQuery), responses((status = 200, body = List<ActionItem>)))]
 async fn list_action_items(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -210,7 +214,9 @@ struct ItemChange {
 }
 
 /// Change an action item's done state, owner, or due date
-#[utoipa::path(patch, path = "/v1/action-items/{id}", tag = "outcomes", params(("id" = ActionItemId, Path)), request_body = ItemChange,
+#[utoipa::path(patch, path = "/v1/action-items/{id}", tag = "outcomes",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ActionItemId, Path)), request_body = ItemChange,
     responses((status = 200, body = ActionItem)))]
 async fn update_action_item(
     axum::extract::State(state): St,

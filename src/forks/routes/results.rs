@@ -64,7 +64,9 @@ struct Resolving {
 }
 
 /// Draft the resolution of a fork; if a draft task is already active, returns that task
-#[utoipa::path(post, path = "/v1/forks/{id}/resolve", tag = "forks", params(("id" = ForkId, Path)), request_body = Option<ResolveForm>,
+#[utoipa::path(post, path = "/v1/forks/{id}/resolve", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
+    params(("id" = ForkId, Path)), request_body = Option<ResolveForm>,
     responses((status = 202, body = Resolving, description = "The draft task is queued or running")))]
 async fn resolve_fork(
     axum::extract::State(state): St,
@@ -88,7 +90,9 @@ fn tagged(resolution: Resolution) -> Response {
 }
 
 /// Get the draft of a fork's resolution, or the published one; changing it requires the `ETag`
-#[utoipa::path(get, path = "/v1/forks/{id}/resolution", tag = "forks", params(("id" = ForkId, Path)),
+#[utoipa::path(get, path = "/v1/forks/{id}/resolution", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path)),
     responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its revision")))))]
 async fn get_resolution(
     axum::extract::State(state): St,
@@ -102,6 +106,7 @@ async fn get_resolution(
 
 /// Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), ("If-Match" = String, Header, description = "The ETag of the draft that was read")),
     request_body = ResolutionForm,
     responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its new revision"))),
@@ -128,6 +133,7 @@ struct PublishForm {
 
 /// Publish the draft as a message in the thread and close the fork; repeating it returns the same message
 #[utoipa::path(post, path = "/v1/forks/{id}/publish", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), ("If-Match" = Option<String>, Header, description = "The ETag of the draft, to avoid publishing unseen changes")),
     request_body = Option<PublishForm>, responses((status = 200, body = Published)))]
 async fn publish_resolution(
@@ -147,7 +153,9 @@ async fn publish_resolution(
 }
 
 /// Every published version of a fork's resolution, oldest first
-#[utoipa::path(get, path = "/v1/forks/{id}/resolutions", tag = "forks", params(("id" = ForkId, Path), PageQuery),
+#[utoipa::path(get, path = "/v1/forks/{id}/resolutions", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path), PageQuery),
     responses((status = 200, body = List<Resolution>)))]
 async fn list_resolutions(
     axum::extract::State(state): St,

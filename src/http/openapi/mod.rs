@@ -1,6 +1,5 @@
 //! The `OpenAPI` document, generated from the handlers.
 
-mod access;
 mod closed;
 mod examples;
 mod parameters;
@@ -11,7 +10,6 @@ use std::collections::BTreeMap;
 use utoipa::openapi::{
     Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder,
     Ref, RefOr, Response, ResponseBuilder, Type,
-    extensions::Extensions,
     path::Operation,
     security::{
         ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -21,6 +19,7 @@ use utoipa::openapi::{
 
 use self::examples::Examples;
 use super::error::{ErrorBody, ErrorDetail, OpenAiErrorBody, OpenAiErrorDetail, is_openai};
+use crate::auth::Scope;
 
 /// Builds the complete document.
 pub fn document() -> OpenApi {
@@ -31,9 +30,9 @@ pub fn document() -> OpenApi {
 pub(super) fn empty() -> OpenApi {
     let description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
                        `{\"object\":\"list\",data,has_more,first_id,last_id}`. Collection routes act in the workspace of the key, of the \
-                       header `X-Workspace-Id`, or in the only workspace of the caller. Unsupported methods get status 405. Each \
-                       operation has in `x-access` the lowest role that can call it, and the scopes that a key needs (null: keys \
-                       are not accepted).";
+                       header `X-Workspace-Id`, or in the only workspace of the caller. Unsupported methods get status 405. In the \
+                       `security` of each operation, `session` lists the lowest role that can call it, and `key` the scopes that a \
+                       key needs; without `key`, keys are not accepted.";
     OpenApiBuilder::new()
         .info(
             InfoBuilder::new()
@@ -179,47 +178,68 @@ const TAGS: &[(&str, &str)] = &[
     ("health", "Liveness, readiness, and metrics."),
 ];
 
-/// Adds the required access, for programs (`x-access`, `security`) and for people (description).
-fn add_access(method: &str, path: &str, operation: &mut Operation) {
-    let access = access::of(method, path);
-    let who = match access.role {
-        "anyone" => "anyone".to_owned(),
-        "viewer" => "every role".to_owned(),
-        "member" => "members and admins".to_owned(),
-        other => format!("{other}s"),
-    };
-    let mut text = format!("**Access:** {who}");
-    match &access.scopes {
-        _ if access.role == "anyone" => {}
-        None => text.push_str("; with a session only, not a key"),
-        Some(scopes) if scopes.is_empty() => text.push_str("; with any key"),
-        Some(scopes) => {
-            let names: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
-            text.push_str("; keys need ");
-            text.push_str(&names.join(" and "));
+/// Access that the `security` attribute of a handler states: the lowest role of a session, and the scopes that a key
+/// needs (all of them).
+struct Access {
+    role: Option<String>,
+    scopes: Option<Vec<String>>,
+}
+
+impl Access {
+    /// # Panics
+    /// If the handler has no such attribute, or one with an unknown role or scope; a test builds the whole document.
+    fn of(method: &str, path: &str, operation: &Operation) -> Self {
+        let security = operation.security.as_ref().unwrap_or_else(|| {
+            panic!("{method} {path} has no `security`: state who can call it at its handler")
+        });
+        let mut access = Self {
+            role: None,
+            scopes: None,
+        };
+        for requirement in security {
+            let named = serde_json::to_value(requirement).unwrap_or_default();
+            let list = |name: &str| serde_json::from_value::<Vec<String>>(named[name].clone()).ok();
+            access.role = access.role.or_else(|| list("session")?.pop());
+            access.scopes = access.scopes.or_else(|| list("key"));
         }
+        let is_role = |role: &String| ["viewer", "member", "admin"].contains(&role.as_str());
+        let is_scope = |scope: &String| Scope::ALL.iter().any(|known| known.as_str() == scope);
+        assert!(
+            access.role.iter().all(is_role) && access.scopes.iter().flatten().all(is_scope),
+            "{method} {path}: unknown role or scope"
+        );
+        access
     }
-    text.push('.');
-    if !access.note.is_empty() {
-        text.push(' ');
-        text.push_str(access.note);
+
+    /// The access in words.
+    fn describe(&self) -> String {
+        let mut text = match self.role.as_deref() {
+            None => return "**Access:** anyone.".to_owned(),
+            Some("viewer") => "**Access:** every role".to_owned(),
+            Some("member") => "**Access:** members and admins".to_owned(),
+            Some(role) => format!("**Access:** {role}s"),
+        };
+        match self.scopes.as_deref() {
+            None => text.push_str("; with a session only, not a key"),
+            Some([]) => text.push_str("; with any key"),
+            Some(scopes) => {
+                text.push_str("; keys need `");
+                text.push_str(&scopes.join("` and `"));
+                text.push('`');
+            }
+        }
+        text.push('.');
+        text
     }
+}
+
+/// Adds the required access to the description.
+fn add_access(method: &str, path: &str, operation: &mut Operation) {
+    let text = Access::of(method, path, operation).describe();
     operation.description = Some(match operation.description.take() {
-        Some(said) if !said.is_empty() => format!("{said}\n\n{text}"),
+        Some(given) if !given.is_empty() => format!("{given}\n\n{text}"),
         _ => text,
     });
-    if access.role != "anyone" && access.scopes.is_none() {
-        operation.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>(
-            "session",
-            [],
-        )]);
-    }
-    let said = serde_json::json!({"role": access.role, "scopes": access.scopes});
-    let extensions = Extensions::builder().add("x-access", said).build();
-    match &mut operation.extensions {
-        Some(present) => present.merge(extensions),
-        none => *none = Some(extensions),
-    }
 }
 
 fn add_examples(path: &str, operation: &mut Operation, examples: &Examples) {
@@ -286,6 +306,11 @@ fn describe(operation: &mut Operation) {
     }
 }
 
+/// Checks whether the operation needs neither a session nor a key.
+fn is_public(operation: &Operation) -> bool {
+    operation.security == Some(vec![SecurityRequirement::default()])
+}
+
 /// Adds errors that operations share, each defined once in `#/components/responses`.
 fn add_errors(
     path: &str,
@@ -293,10 +318,7 @@ fn add_errors(
     changes: bool,
     shared: &mut BTreeMap<String, RefOr<Response>>,
 ) {
-    let is_public = operation
-        .security
-        .as_ref()
-        .is_some_and(|list| !list.is_empty());
+    let is_public = is_public(operation);
     let has_body = operation.request_body.is_some();
     let openai = is_openai(path);
     let own = &mut operation.responses.responses;

@@ -112,11 +112,8 @@ fn meaning(path: &str, parameter: &Parameter) -> String {
 
 /// Checks whether a route has no object in its path, so that it acts in the workspace of the header or key.
 fn is_collection(path: &str, operation: &Operation) -> bool {
-    let needs_nobody = operation.security.as_ref().is_some_and(|list| {
-        serde_json::to_value(list).is_ok_and(|list| list == serde_json::json!([{}]))
-    });
     path.starts_with("/v1/")
-        && !needs_nobody
+        && !super::is_public(operation)
         && !path.starts_with("/v1/auth")
         && path != "/v1/workspaces"
         && path != "/v1/ws"

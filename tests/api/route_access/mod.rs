@@ -1,7 +1,7 @@
-//! Who may call what: every route of the document, called by everyone there is, against one table (`table.txt`).
+//! Access to every route of the API document, for callers of every kind.
 //!
-//! A route without a row fails `every_route_has_table_rows`. To add one: a line in `table.txt` for each way of calling it that
-//! is allowed differently, how it is called in `recipes.rs`, and, where its query or body names objects, lines in `ids.txt`.
+//! A new route is tested as its `security` states, with a call made from its path and the example of its body. Only if its
+//! access depends on more, it needs a row in `table.txt` for each case; only if such a call fails, a recipe in `recipes.rs`.
 
 mod queued;
 mod recipes;
@@ -15,29 +15,13 @@ use serde_json::{Value, json};
 
 use self::{
     recipes::{Call, recipe},
-    table::{COLUMNS, Cell, IdField, Row, TestCaller, id_fields, rows},
+    table::{COLUMNS, Cell, IdField, Row, TestCaller, access_of, id_fields, operations, rows},
     world::{AccessFixture, Things},
 };
 use crate::support::{Person, Socket, TestApp, unknown_id, visitor};
 
-const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
-
 async fn document(base: &str) -> Value {
     visitor(base).get("/openapi.json").await.is(200)
-}
-
-/// Every operation of the document: `GET /v1/channels` and what is said of it.
-fn operations(document: &Value) -> Vec<(String, &Value)> {
-    let paths = document["paths"].as_object().unwrap();
-    let mut all = Vec::new();
-    for (path, item) in paths {
-        for method in METHODS {
-            if let Some(operation) = item.get(method) {
-                all.push((format!("{} {path}", method.to_uppercase()), operation));
-            }
-        }
-    }
-    all
 }
 
 fn operation<'a>(document: &'a Value, route: &str) -> &'a Value {
@@ -221,25 +205,13 @@ async fn access_to_agents_matches_the_table() {
     check_area("agents").await;
 }
 
-#[tokio::test]
-async fn every_route_has_table_rows() {
-    let app = TestApp::start().await;
-    let document = document(&app.base).await;
-    let routes: BTreeSet<String> = operations(&document).into_iter().map(|(r, _)| r).collect();
-    let known: BTreeSet<String> = rows().into_iter().map(|row| row.route).collect();
-    let missing: Vec<_> = routes.difference(&known).collect();
-    assert!(
-        missing.is_empty(),
-        "who may call {missing:?}? Add a line for each to tests/api/route_access/table.txt, and how it is called to \
-         tests/api/route_access/recipes.rs"
-    );
-    let gone: Vec<_> = known.difference(&routes).collect();
-    assert!(gone.is_empty(), "no route of the document: {gone:?}");
+#[test]
+fn every_case_is_listed_once() {
     let names: BTreeSet<String> = rows().iter().map(Row::name).collect();
-    assert_eq!(names.len(), rows().len(), "a row stands twice in table.txt");
+    assert_eq!(names.len(), rows().len(), "table.txt repeats a row");
 }
 
-/// What the document says of roles and scopes is what the server does.
+/// The documented role and scopes are enough for some case of the route, and lower ones for none.
 #[tokio::test]
 async fn the_api_document_matches_the_access_table() {
     let app = TestApp::start().await;
@@ -251,12 +223,12 @@ async fn the_api_document_matches_the_access_table() {
             .filter(|row| row.route == route)
             .collect();
         let allowed = |i: usize| own.iter().any(|row| row.cells[i] == Cell::Ok);
-        let lowest = ["anyone", "viewer", "member", "admin"];
-        let role = (0..4).find(|i| allowed(*i)).map(|i| lowest[i]);
-        if operation["x-access"]["role"].as_str() != role {
+        let lowest = [None, Some("viewer"), Some("member"), Some("admin")];
+        let role = (0..4).find(|i| allowed(*i)).and_then(|i| lowest[i]);
+        let (documented, said) = access_of(operation);
+        if documented != role {
             wrong.push(format!(
-                "{route}: its role is {}, but {role:?} may",
-                operation["x-access"]["role"]
+                "{route}: its role is {documented:?}, but {role:?} is allowed"
             ));
         }
         let enough: Vec<&str> = COLUMNS
@@ -267,11 +239,8 @@ async fn the_api_document_matches_the_access_table() {
                 _ => None,
             })
             .collect();
-        let said: Option<Vec<&str>> = operation["x-access"]["scopes"]
-            .as_array()
-            .map(|list| list.iter().map(|scope| scope.as_str().unwrap()).collect());
         let fits = match said.as_deref() {
-            _ if role == Some("anyone") => true,
+            _ if role.is_none() => true,
             // Any key.
             Some([]) => enough.len() == 8,
             // Further ones are told in words.
@@ -287,7 +256,7 @@ async fn the_api_document_matches_the_access_table() {
     }
     assert!(
         wrong.is_empty(),
-        "src/http/openapi/access.rs and table.txt disagree:\n{}",
+        "`security` of the handlers and table.txt disagree:\n{}",
         wrong.join("\n")
     );
 }
@@ -404,73 +373,6 @@ async fn objects_of_another_workspace_in_a_path_are_not_found() {
 async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
     let w = AccessFixture::new().await;
     check_hidden(&w, &w.private, "a private channel's").await;
-}
-
-/// Whether a field's name says that it holds an id.
-fn names_an_id(name: &str) -> bool {
-    name.ends_with("_id") || name.ends_with("_ids") || name == "attachments"
-}
-
-/// Queries and bodies of the document that name objects: route, place and name.
-fn fields_of(document: &Value) -> BTreeSet<(String, String, String)> {
-    let mut all = BTreeSet::new();
-    for (route, operation) in operations(document) {
-        for parameter in operation["parameters"].as_array().into_iter().flatten() {
-            let name = parameter["name"].as_str().unwrap();
-            let is_cursor = ["after", "before", "around"].contains(&name);
-            if parameter["in"] == "query" && (names_an_id(name) || is_cursor) {
-                all.insert((route.clone(), "query".to_owned(), name.to_owned()));
-            }
-        }
-        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-        for name in properties(document, schema) {
-            if names_an_id(&name) {
-                all.insert((route.clone(), "body".to_owned(), name));
-            }
-        }
-    }
-    all
-}
-
-/// The fields of a schema, itself or by its name, also where it may be null.
-fn properties(document: &Value, schema: &Value) -> Vec<String> {
-    if let Some(name) = schema["$ref"].as_str() {
-        let pointer = name.trim_start_matches('#');
-        return properties(document, document.pointer(pointer).unwrap());
-    }
-    let mut names: Vec<String> = schema["properties"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.clone())
-        .collect();
-    for list in ["oneOf", "allOf", "anyOf"] {
-        for part in schema[list].as_array().into_iter().flatten() {
-            names.extend(properties(document, part));
-        }
-    }
-    names
-}
-
-#[tokio::test]
-async fn every_id_in_a_query_or_body_has_a_row() {
-    let app = TestApp::start().await;
-    let document = document(&app.base).await;
-    let known: BTreeSet<_> = id_fields()
-        .into_iter()
-        .map(|field| (field.route, field.place, field.name))
-        .collect();
-    let fields = fields_of(&document);
-    let missing: Vec<_> = fields.difference(&known).collect();
-    assert!(
-        missing.is_empty(),
-        "what kind of object do these name? Add a line for each to tests/api/route_access/ids.txt: {missing:#?}"
-    );
-    let gone: Vec<_> = known.difference(&fields).collect();
-    assert!(
-        gone.is_empty(),
-        "ids.txt: no field of the document: {gone:?}"
-    );
 }
 
 /// A well-formed id of that kind which nothing has.

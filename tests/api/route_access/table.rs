@@ -1,6 +1,43 @@
-//! The table of what is allowed (`table.txt`) and that of ids in queries and bodies (`ids.txt`), read.
+//! Expected access to each route, from `security` in the API document and its exceptions in `table.txt`, and the IDs in
+//! queries and bodies, from the document and their exceptions in `ids.txt`.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
+
+use serde_json::Value;
+
+/// The checked-in API document; a test compares it with the served one.
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../../openapi.json")).unwrap());
+
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+
+/// Every operation of a document, as `GET /v1/channels` and its object.
+pub fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, item) in paths {
+        for method in METHODS {
+            if let Some(operation) = item.get(method) {
+                all.push((format!("{} {path}", method.to_uppercase()), operation));
+            }
+        }
+    }
+    all
+}
+
+/// Lowest role (`None`: no session needed) and scopes of a key (`None`: keys are not accepted) that `security` states.
+pub fn access_of(operation: &Value) -> (Option<&str>, Option<Vec<&str>>) {
+    let security = operation["security"].as_array().unwrap();
+    let list = |name: &str| {
+        let list = security.iter().find_map(|one| one[name].as_array())?;
+        Some(
+            list.iter()
+                .map(|word| word.as_str().unwrap())
+                .collect::<Vec<_>>(),
+        )
+    };
+    (list("session").map(|roles| roles[0]), list("key"))
+}
 
 /// Who calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,11 +132,76 @@ fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
-/// Every row of `table.txt`: a method, a path, perhaps a variant in parentheses, and a cell for each column.
+/// Every route as documented, and the rows of `table.txt` in place of those of their routes.
 pub fn rows() -> Vec<Row> {
-    lines(include_str!("table.txt")).map(row).collect()
+    let mut listed: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in lines(include_str!("table.txt")).map(row) {
+        listed.entry(row.route.clone()).or_default().push(row);
+    }
+    let mut rows = Vec::new();
+    for (route, operation) in operations(&DOCUMENT) {
+        let documented = documented_cells(operation);
+        let mut own = listed.remove(&route).unwrap_or_else(|| {
+            vec![Row {
+                route,
+                variant: String::new(),
+                cells: Vec::new(),
+            }]
+        });
+        for row in &mut own {
+            if row.cells.is_empty() {
+                row.cells.clone_from(&documented);
+            }
+        }
+        rows.append(&mut own);
+    }
+    assert!(
+        listed.is_empty(),
+        "table.txt has rows for unknown routes: {:?}",
+        listed.keys()
+    );
+    rows
 }
 
+/// Example of the route's JSON body, if it has one.
+pub fn body_example(route: &str) -> Option<Value> {
+    let (method, path) = route.split_once(' ').unwrap();
+    let operation = &DOCUMENT["paths"][path][method.to_lowercase()];
+    operation["requestBody"]["content"]["application/json"]
+        .get("example")
+        .cloned()
+}
+
+/// Cells that follow from role and scopes.
+fn documented_cells(operation: &Value) -> Vec<Cell> {
+    let (role, scopes) = access_of(operation);
+    let ranks = ["viewer", "member", "admin"];
+    let rank = |role: &str| ranks.iter().position(|known| *known == role).unwrap();
+    let cell = |caller: &TestCaller| {
+        let Some(lowest) = role else {
+            return Cell::Ok;
+        };
+        let has_role = |role: &str| rank(role) >= rank(lowest);
+        let is_allowed = match caller {
+            TestCaller::Nobody => return Cell::Refused(401),
+            TestCaller::Foreign => return Cell::Refused(404),
+            TestCaller::Viewer => has_role("viewer"),
+            TestCaller::Member => has_role("member"),
+            TestCaller::Admin => has_role("admin"),
+            TestCaller::Key(scope) => scopes
+                .as_ref()
+                .is_some_and(|needed| needed.iter().all(|needed| needed == scope)),
+        };
+        if is_allowed {
+            Cell::Ok
+        } else {
+            Cell::Refused(403)
+        }
+    };
+    COLUMNS.iter().map(cell).collect()
+}
+
+/// A row of `table.txt`: a method, a path, perhaps a variant in parentheses, and a cell for each column or none.
 fn row(line: &str) -> Row {
     let (named, cells) = if let Some((named, cells)) = line.split_once(')') {
         (named.to_owned() + ")", cells)
@@ -122,7 +224,10 @@ fn row(line: &str) -> Row {
             other => panic!("table.txt: `{other}` is no cell, in {line}"),
         })
         .collect();
-    assert_eq!(cells.len(), COLUMNS.len(), "table.txt: {line}");
+    assert!(
+        cells.is_empty() || cells.len() == COLUMNS.len(),
+        "table.txt: {line}"
+    );
     Row {
         route,
         variant: variant.trim_matches(['(', ')']).to_owned(),
@@ -143,22 +248,104 @@ pub struct IdField {
     pub status: u16,
 }
 
-/// Every row of `ids.txt`: a method, a path, `query` or `body`, the field, the kind of object, and perhaps another status than
-/// 404.
+/// Every field of a query or body that names an object.
 pub fn id_fields() -> Vec<IdField> {
-    lines(include_str!("ids.txt"))
+    let mut listed: BTreeMap<(String, String, String), IdField> = lines(include_str!("ids.txt"))
         .map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [method, path, place, name, kind, rest @ ..] = words.as_slice() else {
                 panic!("ids.txt: {line}");
             };
-            IdField {
+            let field = IdField {
                 route: format!("{method} {path}"),
                 place: (*place).to_owned(),
                 name: (*name).to_owned(),
-                kind: (*kind).replace('-', " "),
+                kind: (*kind).to_owned(),
                 status: rest.first().map_or(404, |status| status.parse().unwrap()),
-            }
+            };
+            let key = (field.route.clone(), field.place.clone(), field.name.clone());
+            (key, field)
         })
-        .collect()
+        .collect();
+    let mut fields = Vec::new();
+    for (route, operation) in operations(&DOCUMENT) {
+        for (place, name, schema) in named_fields(operation) {
+            let key = (route.clone(), place.to_owned(), name.clone());
+            fields.push(listed.remove(&key).unwrap_or_else(|| IdField {
+                kind: kind_of(&schema).unwrap_or_else(|| {
+                    panic!("{route}: which kind of object does {name} in the {place} name? Give it an ID type, or a row in ids.txt")
+                }),
+                route: route.clone(),
+                place: place.to_owned(),
+                name,
+                status: 404,
+            }));
+        }
+    }
+    assert!(
+        listed.is_empty(),
+        "ids.txt has rows for unknown fields: {:?}",
+        listed.keys()
+    );
+    fields
+}
+
+/// Fields of the query and the body whose names say that they hold IDs, with their schemas.
+fn named_fields(operation: &Value) -> Vec<(&'static str, String, Value)> {
+    let is_id =
+        |name: &str| name.ends_with("_id") || name.ends_with("_ids") || name == "attachments";
+    let mut fields = Vec::new();
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let name = parameter["name"].as_str().unwrap();
+        let is_cursor = ["after", "before", "around"].contains(&name);
+        if parameter["in"] == "query" && (is_id(name) || is_cursor) {
+            fields.push(("query", name.to_owned(), parameter["schema"].clone()));
+        }
+    }
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    for (name, schema) in properties(schema) {
+        if is_id(&name) {
+            fields.push(("body", name, schema));
+        }
+    }
+    fields
+}
+
+/// Fields of a schema, including those of its variants.
+fn properties(schema: &Value) -> BTreeMap<String, Value> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let pointer = name.trim_start_matches('#');
+        return properties(DOCUMENT.pointer(pointer).unwrap());
+    }
+    let own = schema["properties"].as_object().into_iter().flatten();
+    let mut all: BTreeMap<String, Value> = own
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    for list in ["oneOf", "allOf", "anyOf"] {
+        for part in schema[list].as_array().into_iter().flatten() {
+            all.extend(properties(part));
+        }
+    }
+    all
+}
+
+/// Kind of object that an ID type names, also in a list or if it can be null.
+fn kind_of(schema: &Value) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let kind = match name.rsplit('/').next()?.strip_suffix("Id")? {
+            "ActionItem" => "item",
+            "ApiKey" => "key",
+            "AuditEntry" => "audit",
+            "SandboxPolicy" => "sandbox",
+            other => return Some(other.to_lowercase()),
+        };
+        return Some(kind.to_owned());
+    }
+    let variants = ["oneOf", "anyOf"]
+        .iter()
+        .filter_map(|list| schema[*list].as_array());
+    variants
+        .flatten()
+        .chain(schema.get("items"))
+        .find_map(kind_of)
 }

@@ -33,7 +33,9 @@ export interface paths {
         };
         /**
          * Metrics for Prometheus
-         * @description **Access:** anyone. With the token, if one is set; otherwise only from the same machine.
+         * @description With the token, if one is set; otherwise only from the same machine.
+         *
+         *     **Access:** anyone.
          */
         get: operations["metrics"];
         put?: never;
@@ -208,14 +210,18 @@ export interface paths {
         post?: never;
         /**
          * Archive an agent, or permanently delete it
-         * @description **Access:** admins; keys need `agents:delete`. To delete permanently: `agents:admin`.
+         * @description To delete permanently: `agents:admin`.
+         *
+         *     **Access:** admins; keys need `agents:delete`.
          */
         delete: operations["delete_agent"];
         options?: never;
         head?: never;
         /**
          * Change an agent; each change creates a version
-         * @description **Access:** members and admins; keys need `agents:write`. For its status, and for the default agent: an admin, `agents:admin`.
+         * @description For its status, and for the default agent: an admin, `agents:admin`.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
          */
         patch: operations["patch_agent"];
         trace?: never;
@@ -417,13 +423,17 @@ export interface paths {
         };
         /**
          * List your keys in this workspace, or everyone's
-         * @description **Access:** every role; keys need `workspace:admin`. With `all`: an admin.
+         * @description With `all`: an admin.
+         *
+         *     **Access:** every role; keys need `workspace:admin`.
          */
         get: operations["list_keys"];
         put?: never;
         /**
          * Create an API key
-         * @description **Access:** every role; keys need `workspace:admin`. A key cannot have scopes that its creator lacks.
+         * @description A key cannot have scopes that its creator lacks.
+         *
+         *     **Access:** every role; keys need `workspace:admin`.
          */
         post: operations["create_key"];
         delete?: never;
@@ -444,7 +454,9 @@ export interface paths {
         post?: never;
         /**
          * Delete an API key
-         * @description **Access:** every role; keys need `workspace:admin`. A key can always revoke itself. For another person's key: an admin.
+         * @description A key can always revoke itself. For another person's key: an admin.
+         *
+         *     **Access:** every role; keys need `workspace:admin`.
          */
         delete: operations["delete_key"];
         options?: never;
@@ -715,7 +727,9 @@ export interface paths {
         put?: never;
         /**
          * Archive a channel
-         * @description **Access:** members and admins; keys need `chat:write`. For a channel that someone else created: an admin, `workspace:admin`.
+         * @description For a channel that someone else created: an admin, `workspace:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["archive_channel"];
         delete?: never;
@@ -800,7 +814,9 @@ export interface paths {
         post?: never;
         /**
          * Remove someone from a channel
-         * @description **Access:** members and admins; keys need `chat:write`. To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
+         * @description To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["remove_channel_member"];
         options?: never;
@@ -843,7 +859,9 @@ export interface paths {
         put?: never;
         /**
          * Start a thread
-         * @description **Access:** members and admins; keys need `chat:write`. With an agent: also `agents:use`.
+         * @description With an agent: also `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["start_thread"];
         delete?: never;
@@ -863,7 +881,9 @@ export interface paths {
         put?: never;
         /**
          * Unarchive a channel
-         * @description **Access:** members and admins; keys need `chat:write`. For a channel that someone else created: an admin, `workspace:admin`.
+         * @description For a channel that someone else created: an admin, `workspace:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["unarchive_channel"];
         delete?: never;
@@ -903,7 +923,9 @@ export interface paths {
         put?: never;
         /**
          * Open the direct channel of these people and this agent; the same participants share one channel
-         * @description **Access:** members and admins; keys need `chat:write`. With an agent: also `agents:use`.
+         * @description With an agent: also `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["open_direct"];
         delete?: never;
@@ -964,14 +986,18 @@ export interface paths {
          * @description Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
          *     or bytes, and as a download.
          *
-         *     **Access:** every role; keys need `chat:read`. Before it is attached to a message: only its uploader.
+         *     Before it is attached to a message: only its uploader.
+         *
+         *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["serve"];
         put?: never;
         post?: never;
         /**
          * Delete an upload of your own that is not attached to a message
-         * @description **Access:** members and admins; keys need `chat:write`. Only its uploader, and only before it is attached to a message.
+         * @description Only its uploader, and only before it is attached to a message.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["remove"];
         options?: never;
@@ -988,7 +1014,9 @@ export interface paths {
         };
         /**
          * Get the metadata of a file
-         * @description **Access:** every role; keys need `chat:read`. Before it is attached to a message: only its uploader.
+         * @description Before it is attached to a message: only its uploader.
+         *
+         *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["metadata"];
         put?: never;
@@ -1018,7 +1046,9 @@ export interface paths {
         head?: never;
         /**
          * Change the title, description, agent, or context of an active fork
-         * @description **Access:** members and admins; keys need `chat:write`. To bind an agent: also `agents:use`.
+         * @description To bind an agent: also `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_fork"];
         trace?: never;
@@ -1271,14 +1301,18 @@ export interface paths {
         post?: never;
         /**
          * Remove a member from the workspace, or leave it
-         * @description **Access:** every role; keys need `workspace:admin`. For another person: an admin.
+         * @description For another person: an admin.
+         *
+         *     **Access:** every role; keys need `workspace:admin`.
          */
         delete: operations["remove_member"];
         options?: never;
         head?: never;
         /**
          * Change a member's role or handle
-         * @description **Access:** members and admins; keys need `chat:write`. For a role, or another person's handle: an admin, `workspace:admin`.
+         * @description For a role, or another person's handle: an admin, `workspace:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_member"];
         trace?: never;
@@ -1318,7 +1352,9 @@ export interface paths {
          *     `sessions` (only your own), `tasks`, `action_items`, `responses`, `audit_log`. An interrupted export is not valid
          *     JSON.
          *
-         *     **Access:** every role; keys need `workspace:admin`. For another person: an admin.
+         *     For another person: an admin.
+         *
+         *     **Access:** every role; keys need `workspace:admin`.
          */
         get: operations["export_member"];
         put?: never;
@@ -1345,14 +1381,18 @@ export interface paths {
         post?: never;
         /**
          * Delete a message: a tombstone stays, and its text is deleted everywhere
-         * @description **Access:** members and admins; keys need `chat:write`. For someone else's message: an admin, `workspace:admin`.
+         * @description For someone else's message: an admin, `workspace:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["delete_message"];
         options?: never;
         head?: never;
         /**
          * Edit your own message; an edit triggers no agent
-         * @description **Access:** members and admins; keys need `chat:write`. Only its author.
+         * @description Only its author.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["edit_message"];
         trace?: never;
@@ -1474,14 +1514,18 @@ export interface paths {
         };
         /**
          * Get a stored response of your own
-         * @description **Access:** members and admins; keys need `agents:use`. Only the caller's own.
+         * @description Only the caller's own.
+         *
+         *     **Access:** members and admins; keys need `agents:use`.
          */
         get: operations["get_response"];
         put?: never;
         post?: never;
         /**
          * Delete a stored response and its input
-         * @description **Access:** members and admins; keys need `agents:use`. Only the caller's own.
+         * @description Only the caller's own.
+         *
+         *     **Access:** members and admins; keys need `agents:use`.
          */
         delete: operations["delete_response"];
         options?: never;
@@ -1505,7 +1549,9 @@ export interface paths {
          *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
          *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
          *
-         *     **Access:** every role; keys need `agents:read`. Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
+         *     Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
+         *
+         *     **Access:** every role; keys need `agents:read`.
          */
         post: operations["call"];
         delete?: never;
@@ -1638,7 +1684,9 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description **Access:** every role; keys need `chat:read`. For a task of the Responses API: its requester or an admin.
+         * @description For a task of the Responses API: its requester or an admin.
+         *
+         *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_task"];
         put?: never;
@@ -1660,7 +1708,9 @@ export interface paths {
         put?: never;
         /**
          * Cancel a task; its partial reply stays
-         * @description **Access:** members and admins; keys need `chat:write`. For a task of the Responses API: its requester or an admin.
+         * @description For a task of the Responses API: its requester or an admin.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["cancel_task"];
         delete?: never;
@@ -1700,7 +1750,9 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed or canceled task
-         * @description **Access:** members and admins; keys need `chat:write` and `agents:use`. For someone else's task: an admin, `workspace:admin`.
+         * @description For someone else's task: an admin, `workspace:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
         post: operations["retry_task"];
         delete?: never;
@@ -1728,7 +1780,9 @@ export interface paths {
         head?: never;
         /**
          * Change the title, agent, or status of a thread
-         * @description **Access:** members and admins; keys need `chat:write`. To bind an agent: also `agents:use`.
+         * @description To bind an agent: also `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_thread"];
         trace?: never;
@@ -1772,7 +1826,9 @@ export interface paths {
         put?: never;
         /**
          * Fork a thread at a message; at most 7 forks of a thread can be active
-         * @description **Access:** members and admins; keys need `chat:write`. With an agent: also `agents:use`.
+         * @description With an agent: also `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["start_fork"];
         delete?: never;
@@ -1834,7 +1890,9 @@ export interface paths {
         };
         /**
          * Get the usage of agents and models by person, agent, month, or model
-         * @description **Access:** every role; keys need `chat:read`. For other people, or for everyone: an admin, `workspace:admin`.
+         * @description For other people, or for everyone: an admin, `workspace:admin`.
+         *
+         *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_usage"];
         put?: never;
