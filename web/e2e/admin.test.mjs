@@ -51,7 +51,7 @@ async function api(p, method, path, data) {
   return text ? JSON.parse(text) : null;
 }
 /** Checks accessibility and takes pictures, in both themes and at both widths. */
-async function look(p, name) {
+async function inspect(p, name) {
   for (const [width, viewport] of [
     ['wide', WIDE],
     ['390', PHONE],
@@ -102,7 +102,7 @@ test('admin pages are hidden from members, and their addresses show a notice', a
   assert.equal(await tabs(bo).getByRole('link', { name: 'Invites' }).count(), 0);
   await open(bo, 'invites');
   await main(bo).getByText('Only admins can see this').waitFor();
-  await look(bo, 'only-admins');
+  await inspect(bo, 'only-admins');
   await open(ada, 'profile');
   await tabs(ada).getByRole('link', { name: 'Invites' }).click();
   await main(ada).getByRole('heading', { name: 'Invites' }).waitFor();
@@ -111,15 +111,15 @@ test('admin pages are hidden from members, and their addresses show a notice', a
 test('a key is created with scopes, shown once, used, and revoked', async () => {
   await open(ada, 'keys');
   await main(ada).getByText('No keys yet').waitFor();
-  await look(ada, 'keys-none');
+  await inspect(ada, 'keys-none');
   await button(ada.page, 'New key').click();
   await box(ada.page, 'Name').fill('Nightly report');
   await dialog(ada).getByLabel('Write', { exact: false }).first().check();
   await dialog(ada).getByLabel('Expires after').selectOption('30');
-  await look(ada, 'key-new');
+  await inspect(ada, 'key-new');
   await button(ada.page, 'Create key').click();
   await dialog(ada).getByText('see it again').waitFor();
-  await look(ada, 'key-made');
+  await inspect(ada, 'key-made');
   const key = await dialog(ada).getByLabel('Key', { exact: true }).inputValue();
   assert.match(key, /^ov_/);
   await button(ada.page, 'Copy key').click();
@@ -132,7 +132,7 @@ test('a key is created with scopes, shown once, used, and revoked', async () => 
   const line = row(ada, 'Keys', 'Nightly report');
   await line.getByText('last used').waitFor();
   await line.getByText('Write', { exact: true }).waitFor();
-  await look(ada, 'keys');
+  await inspect(ada, 'keys');
   await button(ada.page, 'Revoke Nightly report').click();
   await dialog(ada).getByText('stop working immediately').waitFor();
   await accessible(ada.page, 'revoking a key');
@@ -157,7 +157,7 @@ test('one device is signed out, then all others', async () => {
   await open(bo, 'sessions');
   await row(bo, 'Devices', 'This device').getByText('Chrome on Linux').waitFor();
   assert.equal(await row(bo, 'Devices', '').count(), 3);
-  await look(bo, 'devices');
+  await inspect(bo, 'devices');
   await row(bo, 'Devices', 'Sign out').first().getByRole('button').click();
   await said(bo, 'That device is signed out');
   assert.equal(await row(bo, 'Devices', '').count(), 2);
@@ -193,7 +193,7 @@ test('an invite for one person is shown once, used up, and removed', async () =>
   await cy.page.getByRole('button', { name: /^Join / }).click();
   await cy.page.getByText('You are a viewer here').waitFor();
   await row(ada, 'Invites', 'Used up').waitFor();
-  await look(ada, 'invites');
+  await inspect(ada, 'invites');
   await row(ada, 'Invites', 'used 1 time').getByRole('button').click();
   await button(ada.page, 'Revoke invite').click();
   await row(ada, 'Invites', 'used 1 time').waitFor({ state: 'detached' });
@@ -204,7 +204,7 @@ test('an invite for one person is shown once, used up, and removed', async () =>
 test('members are found by words and by role; roles change live, and the last admin stays', async () => {
   await open(ada, 'members');
   await main(ada).getByRole('heading', { name: '3 members' }).waitFor();
-  await look(ada, 'members');
+  await inspect(ada, 'members');
   await ada.page.getByRole('searchbox', { name: 'Find a member' }).fill('chen @bo');
   await main(ada).getByText('1 match').waitFor();
   await ada.page.getByLabel('Role of Bo Chen').waitFor();
@@ -217,7 +217,7 @@ test('members are found by words and by role; roles change live, and the last ad
   await ada.page.getByLabel('Role', { exact: true }).selectOption('');
   await ada.page.getByLabel('Role of Ada Lindholm').selectOption('member');
   await dialog(ada).getByText('Give up your admin role?').waitFor();
-  await look(ada, 'step-down');
+  await inspect(ada, 'step-down');
   await button(ada.page, 'Become a member').click();
   await dialog(ada).getByText('make someone else an admin first').waitFor();
   await button(ada.page, 'Cancel').click();
@@ -228,7 +228,7 @@ test('a new admin sees the admin pages immediately, and loses them with the role
   await open(bo, 'members');
   await main(bo).getByText('Bo Chen (you)').waitFor();
   assert.equal(await bo.page.getByLabel('Role of Ada Lindholm').count(), 0);
-  await look(bo, 'members-seen-by-a-member');
+  await inspect(bo, 'members-seen-by-a-member');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('admin');
   await said(ada, 'Bo Chen is now an admin');
   await bo.page.getByLabel('Role of Ada Lindholm').waitFor();
@@ -244,14 +244,14 @@ test('a member’s menu changes the handle and removes the member, live for the 
   await box(ada.page, 'Handle').fill('bo-chen');
   await button(ada.page, 'Change handle').click();
   await dialog(ada).getByRole('alert').waitFor();
-  await look(ada, 'handle-taken');
+  await inspect(ada, 'handle-taken');
   await box(ada.page, 'Handle').fill('cyn');
   await button(ada.page, 'Change handle').click();
   await main(ada).getByText('@cyn · cy@example.com').waitFor();
   await open(bo, 'members');
   await main(bo).getByText('@cyn').waitFor();
   await button(ada.page, 'Actions for Cy Novak').click();
-  await look(ada, 'member-menu');
+  await inspect(ada, 'member-menu');
   await ada.page.getByRole('menuitem', { name: 'Remove…' }).click();
   await accessible(ada.page, 'removing a member');
   await button(ada.page, 'Remove Cy Novak').click();
@@ -266,7 +266,7 @@ test('a new name and address of the workspace reach everyone immediately', async
   await box(ada.page, 'Workspace name').fill('Northwind Trading');
   await box(ada.page, 'Address').fill('north');
   await main(ada).getByText('Links to /northwind/… stop working').waitFor();
-  await look(ada, 'general');
+  await inspect(ada, 'general');
   await button(ada.page, 'Save').click();
   await said(ada, 'Saved');
   await ada.page.waitForURL('**/north/settings/workspace');
@@ -293,7 +293,7 @@ test('usage by person, agent, model, and month, as a table with totals and as a 
   const line = (p, name) => main(p).getByRole('row').filter({ hasText: name });
   await line(ada, 'Bo Chen').waitFor();
   assert.deepEqual((await line(ada, 'Bo Chen').getByRole('cell').allTextContents()).slice(0, 2), ['2', '1']);
-  await look(ada, 'usage');
+  await inspect(ada, 'usage');
   const [file] = await Promise.all([
     ada.page.waitForEvent('download'),
     button(ada.page, 'Save as CSV').click(),
@@ -308,7 +308,7 @@ test('usage by person, agent, model, and month, as a table with totals and as a 
   await line(ada, 'scripted-1').waitFor();
   await button(ada.page, 'Months').click();
   await main(ada).getByRole('rowheader').nth(11).waitFor();
-  await look(ada, 'usage-by-month');
+  await inspect(ada, 'usage-by-month');
   await ada.page.reload();
   await main(ada).getByRole('rowheader').nth(11).waitFor();
   await button(ada.page, 'Agents').click();
@@ -336,7 +336,7 @@ test('the audit log is newest first, has pages, and filters by person and by act
   await open(ada, 'audit');
   const entries = main(ada).getByRole('list', { name: 'Audit log' }).locator('.entry');
   await entries.first().getByText('created the key “Build”: Read').waitFor();
-  await look(ada, 'audit');
+  await inspect(ada, 'audit');
   for (const n of [60, 110]) {
     await main(ada)
       .locator('.scroll')
@@ -361,12 +361,12 @@ test('the model page shows the current model, and the test reports its result', 
   await button(ada.page, 'Test the connection').click();
   const outcome = ada.page.getByRole('region', { name: 'Test result' });
   await outcome.getByText('It works').waitFor();
-  await look(ada, 'model');
+  await inspect(ada, 'model');
 });
 
 test('my data is downloaded as a file', async () => {
   await open(bo, 'data');
-  await look(bo, 'my-data');
+  await inspect(bo, 'my-data');
   const [file] = await Promise.all([
     bo.page.waitForEvent('download'),
     button(bo.page, 'Export my data').click(),
@@ -408,12 +408,12 @@ test('a member’s data is exported, then erased after the handle was typed', as
   assert.match(await readFile(await file.path(), 'utf8'), /what do you say\?/);
   await menu(ada, 'Bo Chen', 'Erase data…');
   assert.equal(await button(ada.page, 'Erase data').isDisabled(), true);
-  await look(ada, 'erase');
+  await inspect(ada, 'erase');
   await box(ada.page, 'Type bo-chen to confirm').fill('bo-chen');
   await button(ada.page, 'Erase data').click();
   await dialog(ada).getByText('messages and 0 files of Bo Chen were deleted').waitFor();
   await dialog(ada).getByText('Their account was deleted too').waitFor();
-  await look(ada, 'erased');
+  await inspect(ada, 'erased');
   await button(ada.page, 'Done').click();
   await main(ada).getByText('@bo-chen').waitFor({ state: 'detached' });
   await tabs(bo).waitFor({ state: 'detached' });

@@ -50,7 +50,7 @@ async function api(p, method, path, data, more = {}) {
 }
 const byName = async (name) => (await api(ada, 'GET', 'agents?limit=100')).data.find((a) => a.name === name);
 /** Checks accessibility and takes pictures, in both themes and at both widths. */
-async function look(p, name) {
+async function inspect(p, name) {
   for (const [width, viewport] of [
     ['wide', WIDE],
     ['390', PHONE],
@@ -92,7 +92,7 @@ test('the agent list filters by status and by words', async () => {
   await card(ada, 'Vibe').getByText('Default').waitFor();
   await card(ada, 'Researcher').getByText('Inactive').waitFor();
   await main(ada).getByRole('heading', { name: 'Start from a template' }).waitFor();
-  await look(ada, 'list');
+  await inspect(ada, 'list');
   await ada.page.getByRole('searchbox', { name: 'Find an agent' }).fill('@cod');
   await card(ada, 'Vibe').waitFor({ state: 'detached' });
   await card(ada, 'Coder').waitFor();
@@ -116,7 +116,7 @@ test('a new agent from a template, with its prompt beside the form', async () =>
   await main(ada).getByRole('heading', { name: 'New agent', level: 1 }).waitFor();
   assert.equal(await field(ada, 'Name').inputValue(), 'docs-writer');
   await told(ada).getByText('From this agent').waitFor();
-  await look(ada, 'new');
+  await inspect(ada, 'new');
   await field(ada, 'Display name').fill('Quill');
   await field(ada, 'Name').fill('vibe');
   await main(ada).getByText('@vibe is taken').waitFor();
@@ -131,7 +131,7 @@ test('a new agent from a template, with its prompt beside the form', async () =>
     .waitFor();
   assert.equal((await byName('quill')).version, 1);
   await main(ada).getByText('Short texts.').waitFor();
-  await look(ada, 'about');
+  await inspect(ada, 'about');
 });
 
 test('an edit previews the base and the workspace’s rules, survives a reload, and is saved as a version', async () => {
@@ -159,7 +159,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await section(ada, 'Agency').click();
   await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
   await told(ada).getByText('Asks what is missing').waitFor();
-  await look(ada, 'edit');
+  await inspect(ada, 'edit');
   await ada.page.reload();
   await main(ada).getByText('Your unsaved changes were restored').waitFor();
   await main(ada).getByText('3 unsaved changes').waitFor();
@@ -199,7 +199,7 @@ test('concurrent edits are shown side by side and resolved field by field', asyn
   await main(ada).getByText('Version 3 was saved in the meantime').waitFor();
   await button(ada.page, 'Save').click();
   await main(ada).getByRole('heading', { name: 'Bo Chen saved version 3 in the meantime' }).waitFor();
-  await look(ada, 'conflict');
+  await inspect(ada, 'conflict');
   assert.equal(await button(ada.page, 'Save choices').isDisabled(), true);
   await ada.page.getByRole('group', { name: 'Instructions' }).getByRole('radio', { name: 'Yours' }).check();
   await button(ada.page, 'Save choices').click();
@@ -216,7 +216,7 @@ test('the history shows changes by version, and rolls back', async () => {
   await tab(ada, 'History').click();
   await main(ada).getByText('From version 3 to 4').waitFor();
   await main(ada).getByText('Short texts, by Ada.').waitFor();
-  await look(ada, 'history');
+  await inspect(ada, 'history');
   await ada.page.getByRole('checkbox', { name: /^Version 2/ }).check();
   await main(ada).getByText('From version 2 to 4').waitFor();
   await button(ada.page, 'Roll back to version 2').click();
@@ -238,7 +238,7 @@ test('people without access lose the agent immediately', async () => {
   await tab(ada, 'Access').click();
   await ada.page.getByRole('radio', { name: 'Only these people and roles' }).check();
   await ada.page.getByLabel('Allowed: add', { exact: true }).selectOption({ label: 'All admins' });
-  await look(ada, 'access');
+  await inspect(ada, 'access');
   await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved as version 6').first().waitFor();
   await theirs.waitFor({ state: 'detached' });
@@ -263,7 +263,7 @@ test('files are listed with their source, edited, created, and deleted', async (
   await field(ada, 'MEMORY.md').fill('# Memory\n\n- Ada likes short texts.\n');
   await button(ada.page, 'Save file').click();
   await ada.page.getByText('MEMORY.md saved').first().waitFor();
-  await look(ada, 'files');
+  await inspect(ada, 'files');
   await button(ada.page, 'Add today’s log').click();
   const log = main(ada).getByRole('button', { name: /^memory\/\d{4}-\d\d-\d\d\.md/ });
   await log.waitFor();
@@ -304,7 +304,7 @@ test('an exported agent is imported as another agent', async () => {
   assert.match(files[0].buffer.toString(), /^You are Quill, from a file\./);
   await ada.page.goto(AGENTS);
   await button(ada.page, 'Import').click();
-  await look(ada, 'import');
+  await inspect(ada, 'import');
   await dialog(ada).getByLabel('Choose files').setInputFiles(files);
   await dialog(ada).getByText('@quill is taken').waitFor();
   await dialog(ada).getByRole('textbox', { name: 'Name' }).fill('quill-two');
@@ -332,7 +332,7 @@ test('an agent is duplicated, made default, deactivated, archived, unarchived, a
   await ada.page.getByText('Vibe is now the default').first().waitFor();
   await ada.page.getByRole('button', { name: /^Actions for/ }).click();
   assert.equal(await ada.page.getByRole('menuitem', { name: 'Archive…' }).count(), 0);
-  await look(ada, 'menu');
+  await inspect(ada, 'menu');
   await ada.page.keyboard.press('Escape');
   await ada.page.goto(`${AGENTS}/${(await byName('quill-two-copy')).id}`);
   await more(ada, 'Deactivate');
@@ -344,13 +344,13 @@ test('an agent is duplicated, made default, deactivated, archived, unarchived, a
   await accessible(ada.page, 'archiving');
   await button(ada.page, 'Archive agent').click();
   await main(ada).getByText('Archived.').waitFor();
-  await look(ada, 'archived');
+  await inspect(ada, 'archived');
   await button(ada.page, 'Unarchive').click();
   await main(ada).getByText('Archived.').waitFor({ state: 'detached' });
   await more(ada, 'Delete permanently…');
   assert.equal(await button(ada.page, 'Delete permanently').isDisabled(), true);
   await field(ada, 'Type quill-two-copy to confirm').fill('quill-two-copy');
-  await look(ada, 'delete');
+  await inspect(ada, 'delete');
   await button(ada.page, 'Delete permanently').click();
   await ada.page.waitForURL(new RegExp(`${AGENTS}$`));
   await card(ada, 'Vibe').waitFor();
@@ -362,7 +362,7 @@ test('admins change the workspace’s rules; members without the right have no b
   await field(ada, 'Required text').fill('Be kind to everyone.');
   await ada.page.getByLabel('All kinds').uncheck();
   await ada.page.getByLabel('web_fetch').uncheck();
-  await look(ada, 'rules');
+  await inspect(ada, 'rules');
   await ada.page.getByLabel('Members can create and edit agents').uncheck();
   await button(ada.page, 'Save rules').click();
   await ada.page.getByText('Saved. The next reply').first().waitFor();
@@ -402,7 +402,7 @@ test('Try it runs the unsaved draft, and Stop keeps the text so far', async () =
   await main(ada)
     .getByText(/^Stopped/)
     .waitFor();
-  await look(ada, 'try');
+  await inspect(ada, 'try');
   await button(ada.page, 'Clear').click();
   await main(ada).getByText('The conversation is private and not stored').waitFor();
   assert.equal((await byName('coder')).version, 1);
@@ -466,7 +466,7 @@ test('the workspace’s AGENTS.md applies to agents without their own', async ()
   await ada.page.reload();
   await field(ada, 'AGENTS.md').waitFor();
   assert.equal(await field(ada, 'AGENTS.md').inputValue(), 'Answer in one line.');
-  await look(ada, 'shared-files');
+  await inspect(ada, 'shared-files');
   await bo.page.goto('/northwind/settings/workspace');
   await field(bo, 'AGENTS.md').waitFor();
   assert.equal(await field(bo, 'AGENTS.md').isEditable(), false);

@@ -56,12 +56,12 @@ const counts = (p) =>
 /** A fixed wait, because time is the subject: messages on screen for one second would be marked by now. */
 const onScreenForASecond = (p) => p.page.evaluate(() => new Promise((done) => setTimeout(done, 1300)));
 /** Waits for the first truthy result. */
-const until = async (look) => {
+const until = async (check) => {
   for (const end = Date.now() + 20_000; Date.now() < end;) {
-    const found = await look();
+    const found = await check();
     if (found) return found;
   }
-  throw new Error(`not in time: ${look}`);
+  throw new Error(`not in time: ${check}`);
 };
 const channelId = (p, name) =>
   p.page.evaluate(async (n) => {

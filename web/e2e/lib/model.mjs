@@ -65,15 +65,15 @@ export class Model {
   until(fits) {
     return new Promise((done, fail) => {
       const timer = setTimeout(() => fail(new Error('the model got no matching request')), 10_000);
-      const look = () => {
+      const check = () => {
         const found = this.asked.find(fits);
         if (!found) return;
         clearTimeout(timer);
-        this.#watchers.delete(look);
+        this.#watchers.delete(check);
         done(found);
       };
-      this.#watchers.add(look);
-      look();
+      this.#watchers.add(check);
+      check();
     });
   }
   /** Completes all held responses. */
@@ -94,7 +94,7 @@ export class Model {
     }
     const body = JSON.parse(text);
     this.asked.push(body);
-    for (const look of this.#watchers) look();
+    for (const check of this.#watchers) check();
     const question = String(body.messages.at(-1).content).split('\n\n').at(-1);
     if (/refuse/.test(question))
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });

@@ -20,9 +20,9 @@ export const picked = (files: FileList | null): Promise<PickedFile[]> =>
 /** Dropped files, including those in dropped folders. */
 export async function dropped(data: DataTransfer): Promise<PickedFile[]> {
   const entries = [...data.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
-  return read((await Promise.all(entries.map((e) => walk(e)))).flat());
+  return read((await Promise.all(entries.map((e) => listFiles(e)))).flat());
 }
-async function walk(entry: FileSystemEntry): Promise<{ path: string; file: File }[]> {
+async function listFiles(entry: FileSystemEntry): Promise<{ path: string; file: File }[]> {
   const path = entry.fullPath.replace(/^\//, '');
   if (entry.isFile) {
     const file = await new Promise<File>((done, fail) => (entry as FileSystemFileEntry).file(done, fail));
@@ -35,5 +35,5 @@ async function walk(entry: FileSystemEntry): Promise<{ path: string; file: File 
     if (!some.length || inside.length > FILES_MAX) break;
     inside.push(...some);
   }
-  return (await Promise.all(inside.map((e) => walk(e)))).flat();
+  return (await Promise.all(inside.map((e) => listFiles(e)))).flat();
 }

@@ -12,7 +12,7 @@ import type {
   Usage,
   UsageBy,
 } from './admin-types';
-import type { Wire } from './api';
+import type { Transport } from './api';
 import { Unreachable } from './problem';
 import type { Invite, List, Member, Role, SignInSession, Workspace } from './types';
 
@@ -23,15 +23,15 @@ const PAGE = 100;
  * Client of the settings pages, `api.part(AdminApi)`. Loaded with them, so that it does not add to the startup bundle.
  */
 export class AdminApi {
-  #wire: Wire;
-  constructor(wire: Wire) {
-    this.#wire = wire;
+  #transport: Transport;
+  constructor(transport: Transport) {
+    this.#transport = transport;
   }
   #send<T>(method: string, path: string, body?: object, slow = false): Promise<T> {
-    return this.#wire.call<T>(method, `/v1/${path}`, { body, slow });
+    return this.#transport.call<T>(method, `/v1/${path}`, { body, slow });
   }
   #get<T>(path: string, query: Query = {}): Promise<T> {
-    return this.#wire.call<T>('GET', `/v1/${path}`, { query });
+    return this.#transport.call<T>('GET', `/v1/${path}`, { query });
   }
   /** All pages of a list, oldest first. */
   async #all<T extends { id: string }>(path: string, query: Query = {}): Promise<T[]> {
@@ -85,7 +85,7 @@ export class AdminApi {
   async exportMember(user: string): Promise<Blob> {
     const path = `/v1/members/${user}/export`;
     const init = { parseAs: 'stream', slow: true } as const;
-    const body = await this.#wire.call<ReadableStream<Uint8Array>>('GET', path, init);
+    const body = await this.#transport.call<ReadableStream<Uint8Array>>('GET', path, init);
     try {
       const file = await new Response(body, { headers: { 'Content-Type': 'application/json' } }).blob();
       const end = await file.slice(-8).text();

@@ -1,4 +1,4 @@
-import type { Wire } from './api';
+import type { Transport } from './api';
 import { ApiError, Conflict, Unreachable } from './problem';
 import { serverSent } from './sse';
 import type {
@@ -34,13 +34,13 @@ const part = (text: string) => encodeURIComponent(text);
  * Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle.
  */
 export class AgentsApi {
-  #wire: Wire;
-  constructor(wire: Wire) {
-    this.#wire = wire;
+  #transport: Transport;
+  constructor(transport: Transport) {
+    this.#transport = transport;
   }
   async #send<T>(method: string, path: string, call: Call = {}): Promise<T> {
     try {
-      return await this.#wire.call<T>(method, `/v1/${path}`, {
+      return await this.#transport.call<T>(method, `/v1/${path}`, {
         query: call.query,
         body: call.body,
         headers: call.version ? { 'If-Match': `"${call.version}"` } : {},
@@ -161,7 +161,7 @@ export class AgentsApi {
 
   /** Streams a model's response. Aborting the request stops it on the server. */
   async *respond(request: ResponseRequest, signal: AbortSignal): AsyncGenerator<ResponseEvent> {
-    const body = await this.#wire.stream('/v1/responses', { ...request, stream: true }, signal);
+    const body = await this.#transport.stream('/v1/responses', { ...request, stream: true }, signal);
     try {
       for await (const { data } of serverSent(body)) {
         if (data === '[DONE]') return;

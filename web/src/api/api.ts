@@ -44,7 +44,7 @@ export interface Tagged {
   etag: number;
 }
 /** Transport of parts of the client that are loaded later. */
-export interface Wire {
+export interface Transport {
   call<T>(
     method: string,
     path: string,
@@ -66,7 +66,7 @@ interface Answer {
   error?: unknown;
   response: Response;
 }
-export interface ApiWorld {
+export interface ApiDeps {
   fetch?: (request: Request) => Promise<Response>;
   /** Base URL of the server; empty in a browser. */
   base?: string;
@@ -78,26 +78,26 @@ const at = <P extends object>(path: P) => ({ params: { path } });
 
 /** Every request goes through here; no other code in the client calls `fetch`. */
 export class Api {
-  #world: ApiWorld;
+  #deps: ApiDeps;
   #http: Client<paths>;
   #send: (request: Request) => Promise<Response>;
 
-  constructor(world: ApiWorld = {}, workspace: string | null = null) {
-    this.#world = world;
-    const send = world.fetch ?? ((r: Request) => fetch(r));
+  constructor(deps: ApiDeps = {}, workspace: string | null = null) {
+    this.#deps = deps;
+    const send = deps.fetch ?? ((r: Request) => fetch(r));
     this.#send = send;
-    this.#http = httpClient(world.base ?? '', workspace ? { 'X-Workspace-Id': workspace } : {}, (r) =>
+    this.#http = httpClient(deps.base ?? '', workspace ? { 'X-Workspace-Id': workspace } : {}, (r) =>
       send(new Request(r, { signal: AbortSignal.timeout(TIMEOUT_MS) })),
     );
   }
 
   /** The same client bound to a workspace. */
   in(workspace: string): Api {
-    return new Api(this.#world, workspace);
+    return new Api(this.#deps, workspace);
   }
 
   /** Part of the client that is loaded on demand (such as api/agents.ts), to keep it out of the startup bundle. */
-  part<P>(Part: new (wire: Wire) => P): P {
+  part<P>(Part: new (transport: Transport) => P): P {
     const request = (method: string, path: string, init: object): Promise<Answer> =>
       this.#http.request(method as 'get', path as '/v1/agents', init as Record<string, unknown>);
     return new Part({

@@ -1,4 +1,4 @@
-import type { Wire } from './api';
+import type { Transport } from './api';
 import { ApiError, Unreachable } from './problem';
 import type { Attachment } from './types';
 
@@ -17,23 +17,23 @@ export interface Sent {
 
 /** Client of file uploads, `api.part(FilesApi)`. Loaded with the first file. */
 export class FilesApi {
-  #wire: Wire;
-  constructor(wire: Wire) {
-    this.#wire = wire;
+  #transport: Transport;
+  constructor(transport: Transport) {
+    this.#transport = transport;
   }
   metadata(id: string): Promise<Attachment> {
-    return this.#wire.call('GET', `/v1/files/${id}/metadata`, {});
+    return this.#transport.call('GET', `/v1/files/${id}/metadata`, {});
   }
   /** The first bytes of a file, at most `max` of them, whether or not what stands in between passes on the range. */
   async head(id: string, max: number): Promise<Uint8Array> {
-    const body = await this.#wire.call<ReadableStream<Uint8Array> | null>('GET', `/v1/files/${id}`, {
+    const body = await this.#transport.call<ReadableStream<Uint8Array> | null>('GET', `/v1/files/${id}`, {
       headers: { Range: `bytes=0-${max - 1}` },
       parseAs: 'stream',
     });
     return body ? firstBytes(body, max) : new Uint8Array();
   }
   remove(id: string): Promise<void> {
-    return this.#wire.call('DELETE', `/v1/files/${id}`, {});
+    return this.#transport.call('DELETE', `/v1/files/${id}`, {});
   }
 }
 

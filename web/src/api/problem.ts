@@ -52,7 +52,7 @@ const WORDS: Record<string, string> = {
 };
 
 /** Error message for the user, in one sentence. */
-export const say = (e: unknown): string => {
+export const errorMessage = (e: unknown): string => {
   if (e instanceof ApiError) return WORDS[e.code] ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
   return e instanceof Unreachable ? e.message : 'Something went wrong. Reload the page.';
 };

@@ -1,4 +1,4 @@
-import type { Wire } from './api';
+import type { Transport } from './api';
 import type { components } from './schema';
 import type { List, Message } from './types';
 
@@ -11,9 +11,9 @@ export type SearchHit = Message &
 
 /** Client of the search page: `api.part(SearchApi)`. */
 export class SearchApi {
-  #wire: Wire;
-  constructor(wire: Wire) {
-    this.#wire = wire;
+  #transport: Transport;
+  constructor(transport: Transport) {
+    this.#transport = transport;
   }
   /** Newest first. */
   find(of: {
@@ -24,6 +24,6 @@ export class SearchApi {
     limit?: number;
     cursor?: string;
   }): Promise<List<SearchHit>> {
-    return this.#wire.call('GET', '/v1/search', { query: of });
+    return this.#transport.call('GET', '/v1/search', { query: of });
   }
 }

@@ -1,9 +1,9 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import type { ServerEvent } from './events';
-import { Socket, type SocketHandlers, type Wire } from './socket';
+import { Socket, type SocketHandlers, type WebSocketLike } from './socket';
 import { message } from '../test/make';
 
-class FakeWire implements Wire {
+class FakeWebSocket implements WebSocketLike {
   onopen: (() => void) | null = null;
   onmessage: ((e: { data: unknown }) => void) | null = null;
   onclose: ((e: { code: number }) => void) | null = null;
@@ -16,7 +16,7 @@ class FakeWire implements Wire {
     this.closed = true;
   }
   /** The server's side. */
-  says(...frames: object[]) {
+  receives(...frames: object[]) {
     for (const f of frames) this.onmessage?.({ data: JSON.stringify(f) });
   }
   drops(code = 1006) {
@@ -24,7 +24,7 @@ class FakeWire implements Wire {
   }
 }
 
-let wires: FakeWire[];
+let wires: FakeWebSocket[];
 let events: ServerEvent[];
 let states: string[];
 let handlers: SocketHandlers;
@@ -46,10 +46,10 @@ const created = (seq: number) => ({
   ts: '',
   data: { message: message({ seq }) },
 });
-const wire = () => wires.at(-1)!;
+const webSocket = () => wires.at(-1)!;
 const open = () => {
-  wire().onopen?.();
-  return wire();
+  webSocket().onopen?.();
+  return webSocket();
 };
 
 beforeEach(() => {
@@ -66,7 +66,7 @@ beforeEach(() => {
   };
   socket = new Socket('ws://x', 'ws_1', handlers, {
     open: () => {
-      const w = new FakeWire();
+      const w = new FakeWebSocket();
       wires.push(w);
       return w;
     },
@@ -82,20 +82,20 @@ test('hello names the workspace, the epoch, and the cursor', () => {
 });
 
 test('the cursor follows events, live, and heartbeats, but not ready', () => {
-  open().says(ready(99));
+  open().receives(ready(99));
   expect(socket.cursor).toBe(10);
-  wire().says(created(11), created(14));
+  webSocket().receives(created(11), created(14));
   expect(socket.cursor).toBe(14);
-  wire().says({ type: 'live', seq: 20 });
+  webSocket().receives({ type: 'live', seq: 20 });
   expect(socket.cursor).toBe(20);
-  wire().says({ type: 'heartbeat', seq: 25 });
+  webSocket().receives({ type: 'heartbeat', seq: 25 });
   expect(socket.cursor).toBe(25);
-  wire().says({ type: 'heartbeat', seq: 24 });
+  webSocket().receives({ type: 'heartbeat', seq: 24 });
   expect(socket.cursor).toBe(25);
 });
 
 test('an event is applied once, even if it is replayed', () => {
-  open().says(
+  open().receives(
     ready(12),
     created(11),
     created(11),
@@ -108,14 +108,14 @@ test('an event is applied once, even if it is replayed', () => {
 });
 
 test('after a drop, it reconnects with the cursor, with increasing delays', () => {
-  open().says(ready(11), created(11), { type: 'live', seq: 11 });
-  wire().drops();
+  open().receives(ready(11), created(11), { type: 'live', seq: 11 });
+  webSocket().drops();
   expect(states.at(-1)).toBe('down');
   vi.advanceTimersByTime(499);
   expect(wires).toHaveLength(1);
   vi.advanceTimersByTime(1);
   expect(wires).toHaveLength(2);
-  wire().drops();
+  webSocket().drops();
   vi.advanceTimersByTime(999);
   expect(wires).toHaveLength(2);
   vi.advanceTimersByTime(1);
@@ -124,17 +124,17 @@ test('after a drop, it reconnects with the cursor, with increasing delays', () =
 
 test('going live resets the delay', () => {
   for (let i = 0; i < 3; i++) {
-    wire().drops();
+    webSocket().drops();
     vi.advanceTimersByTime(10_000);
   }
-  open().says(ready(10), { type: 'live', seq: 10 });
-  wire().drops();
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  webSocket().drops();
   vi.advanceTimersByTime(500);
   expect(wires).toHaveLength(5);
 });
 
 test('coming back online skips the back-off', () => {
-  wire().drops();
+  webSocket().drops();
   socket.retryNow();
   expect(wires).toHaveLength(2);
   socket.retryNow();
@@ -142,10 +142,10 @@ test('coming back online skips the back-off', () => {
 });
 
 test('a connection that died with the network is detected when the network is back', () => {
-  open().says(ready(10), { type: 'live', seq: 10 });
+  open().receives(ready(10), { type: 'live', seq: 10 });
   socket.retryNow();
-  expect(wire().sent.at(-1)).toMatchObject({ type: 'ping' });
-  wire().says({ type: 'ack', id: '1' });
+  expect(webSocket().sent.at(-1)).toMatchObject({ type: 'ping' });
+  webSocket().receives({ type: 'ack', id: '1' });
   vi.advanceTimersByTime(10_000);
   expect(states.at(-1)).toBe('live');
   socket.retryNow();
@@ -154,19 +154,19 @@ test('a connection that died with the network is detected when the network is ba
 });
 
 test('too slow (4008) reconnects immediately; signed out (4001) does not', () => {
-  open().says(ready(10), { type: 'live', seq: 10 });
-  wire().drops(4008);
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  webSocket().drops(4008);
   expect(wires).toHaveLength(2);
-  wire().drops(4001);
+  webSocket().drops(4001);
   vi.advanceTimersByTime(60_000);
   expect(wires).toHaveLength(2);
   expect(handlers.onRefused).toHaveBeenCalledWith(4001);
 });
 
 test('resync asks for a snapshot and starts again from there', () => {
-  open().says(ready(500, { resync: true, resumed: false, epoch: 'e2' }));
+  open().receives(ready(500, { resync: true, resumed: false, epoch: 'e2' }));
   expect(handlers.onResync).toHaveBeenCalledOnce();
-  expect(wire().closed).toBe(true);
+  expect(webSocket().closed).toBe(true);
   vi.advanceTimersByTime(60_000);
   expect(wires).toHaveLength(1);
   socket.start({ epoch: 'e2', seq: 500 });
@@ -174,9 +174,9 @@ test('resync asks for a snapshot and starts again from there', () => {
 });
 
 test('silence for two and a half heartbeats is a drop', () => {
-  open().says(ready(10), { type: 'live', seq: 10 });
+  open().receives(ready(10), { type: 'live', seq: 10 });
   vi.advanceTimersByTime(49_000);
-  wire().says({ type: 'heartbeat', seq: 10 });
+  webSocket().receives({ type: 'heartbeat', seq: 10 });
   vi.advanceTimersByTime(49_000);
   expect(states.at(-1)).toBe('live');
   vi.advanceTimersByTime(1001);
@@ -184,31 +184,31 @@ test('silence for two and a half heartbeats is a drop', () => {
 });
 
 test('a heartbeat gets a response, so that the server does not time out', () => {
-  open().says(ready(10), { type: 'live', seq: 10 }, { type: 'heartbeat', seq: 10 });
-  expect(wire().sent.at(-1)).toMatchObject({ type: 'ping' });
+  open().receives(ready(10), { type: 'live', seq: 10 }, { type: 'heartbeat', seq: 10 });
+  expect(webSocket().sent.at(-1)).toMatchObject({ type: 'ping' });
 });
 
 test('conversations are subscribed when live, again after a drop, and counted', () => {
   socket.subscribe('thread_1');
   socket.subscribe('thread_1');
   expect(open().sent).toHaveLength(1);
-  wire().says(ready(10), { type: 'live', seq: 10 });
-  expect(wire().sent.filter((f) => f.type === 'subscribe')).toHaveLength(1);
+  webSocket().receives(ready(10), { type: 'live', seq: 10 });
+  expect(webSocket().sent.filter((f) => f.type === 'subscribe')).toHaveLength(1);
   socket.unsubscribe('thread_1');
-  expect(wire().sent.some((f) => f.type === 'unsubscribe')).toBe(false);
-  wire().drops();
+  expect(webSocket().sent.some((f) => f.type === 'unsubscribe')).toBe(false);
+  webSocket().drops();
   vi.advanceTimersByTime(500);
-  open().says(ready(10), { type: 'live', seq: 10 });
-  expect(wire().sent.at(-1)).toMatchObject({ type: 'subscribe', thread_id: 'thread_1' });
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  expect(webSocket().sent.at(-1)).toMatchObject({ type: 'subscribe', thread_id: 'thread_1' });
   socket.unsubscribe('thread_1');
-  expect(wire().sent.at(-1)).toMatchObject({ type: 'unsubscribe' });
+  expect(webSocket().sent.at(-1)).toMatchObject({ type: 'unsubscribe' });
 });
 
 test('each request has its own ID', () => {
-  open().says(ready(10), { type: 'live', seq: 10 });
+  open().receives(ready(10), { type: 'live', seq: 10 });
   socket.subscribe('thread_1');
   socket.subscribe('thread_2');
-  const ids = wire()
+  const ids = webSocket()
     .sent.slice(1)
     .map((f) => f.id);
   expect(new Set(ids).size).toBe(2);
@@ -216,6 +216,6 @@ test('each request has its own ID', () => {
 
 test('frames that are not JSON are ignored', () => {
   open().onmessage?.({ data: '{' });
-  wire().says(ready(10), created(11));
+  webSocket().receives(ready(10), created(11));
   expect(events).toHaveLength(1);
 });

@@ -17,15 +17,15 @@ export interface SocketHandlers {
   onRefused(code: number): void;
 }
 /** The part of WebSocket that is used, so that tests can replace it. */
-export interface Wire {
+export interface WebSocketLike {
   onopen: (() => void) | null;
   onmessage: ((e: { data: unknown }) => void) | null;
   onclose: ((e: { code: number }) => void) | null;
   send(data: string): void;
   close(code?: number): void;
 }
-export interface SocketWorld {
-  open(url: string): Wire;
+export interface SocketDeps {
+  open(url: string): WebSocketLike;
   random(): number;
   setTimeout(f: () => void, ms: number): number;
   clearTimeout(id: number): void;
@@ -42,8 +42,8 @@ const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
 const GIVE_UP_OPENING_MS = 10_000;
 const PROBE_MS = 4000;
 
-const browser: SocketWorld = {
-  open: (url) => new WebSocket(url) as Wire,
+const browser: SocketDeps = {
+  open: (url) => new WebSocket(url) as WebSocketLike,
   random: Math.random,
   setTimeout: (f, ms) => window.setTimeout(f, ms),
   clearTimeout: (id) => window.clearTimeout(id),
@@ -58,9 +58,9 @@ export class Socket {
   #url: string;
   #workspace: string;
   #handlers: SocketHandlers;
-  #world: SocketWorld;
+  #deps: SocketDeps;
   #at: Position = { epoch: '', seq: 0 };
-  #wire: Wire | null = null;
+  #webSocket: WebSocketLike | null = null;
   #state: SocketState = 'down';
   #failures = 0;
   #stopped = true;
@@ -70,11 +70,11 @@ export class Socket {
   #places = new Map<string, number>();
   #requests = 0;
 
-  constructor(url: string, workspace: string, handlers: SocketHandlers, world: SocketWorld = browser) {
+  constructor(url: string, workspace: string, handlers: SocketHandlers, deps: SocketDeps = browser) {
     this.#url = url;
     this.#workspace = workspace;
     this.#handlers = handlers;
-    this.#world = world;
+    this.#deps = deps;
   }
 
   get cursor(): number {
@@ -100,7 +100,7 @@ export class Socket {
   /** Reconnects immediately, because the network may be available again. */
   retryNow(): void {
     if (this.#stopped) return;
-    if (this.#wire) return this.#probe();
+    if (this.#webSocket) return this.#probe();
     this.#failures = 0;
     this.#open();
   }
@@ -128,26 +128,26 @@ export class Socket {
   #open(): void {
     this.#cancel();
     this.#set('connecting');
-    let wire: Wire;
+    let webSocket: WebSocketLike;
     try {
-      wire = this.#world.open(this.#url);
+      webSocket = this.#deps.open(this.#url);
     } catch {
       return this.#lost();
     }
-    this.#wire = wire;
+    this.#webSocket = webSocket;
     this.#watch(GIVE_UP_OPENING_MS);
-    wire.onopen = () => {
+    webSocket.onopen = () => {
       const { epoch, seq } = this.#at;
-      wire.send(
+      webSocket.send(
         JSON.stringify({ type: 'hello', protocol: 1, workspace_id: this.#workspace, epoch, since: seq }),
       );
     };
-    wire.onmessage = (e) => {
-      if (this.#wire === wire && typeof e.data === 'string') this.#receive(e.data);
+    webSocket.onmessage = (e) => {
+      if (this.#webSocket === webSocket && typeof e.data === 'string') this.#receive(e.data);
     };
-    wire.onclose = (e) => {
-      if (this.#wire !== wire) return;
-      this.#wire = null;
+    webSocket.onclose = (e) => {
+      if (this.#webSocket !== webSocket) return;
+      this.#webSocket = null;
       this.#cancel();
       if (e.code === 4001 || e.code === 4003) {
         this.#stopped = true;
@@ -216,32 +216,32 @@ export class Socket {
     if (this.#state === 'live') this.#send({ id: String(++this.#requests), ...frame });
   }
   #send(frame: object): void {
-    if (this.#state === 'live') this.#wire?.send(JSON.stringify(frame));
+    if (this.#state === 'live') this.#webSocket?.send(JSON.stringify(frame));
   }
   #lost(): void {
     if (this.#stopped) return;
     this.#set('down');
     const base = BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length - 1)]!;
     this.#failures++;
-    this.#retry = this.#world.setTimeout(() => this.#open(), base * (0.75 + this.#world.random() * 0.5));
+    this.#retry = this.#deps.setTimeout(() => this.#open(), base * (0.75 + this.#deps.random() * 0.5));
   }
   #watch(ms: number): void {
-    if (this.#watchdog !== null) this.#world.clearTimeout(this.#watchdog);
-    this.#watchdog = this.#world.setTimeout(() => {
+    if (this.#watchdog !== null) this.#deps.clearTimeout(this.#watchdog);
+    this.#watchdog = this.#deps.setTimeout(() => {
       this.#drop();
       this.#lost();
     }, ms);
   }
   #cancel(): void {
-    if (this.#watchdog !== null) this.#world.clearTimeout(this.#watchdog);
-    if (this.#retry !== null) this.#world.clearTimeout(this.#retry);
+    if (this.#watchdog !== null) this.#deps.clearTimeout(this.#watchdog);
+    if (this.#retry !== null) this.#deps.clearTimeout(this.#retry);
     this.#watchdog = this.#retry = null;
   }
   #drop(): void {
-    const wire = this.#wire;
-    this.#wire = null;
+    const webSocket = this.#webSocket;
+    this.#webSocket = null;
     this.#cancel();
-    wire?.close(1000);
+    webSocket?.close(1000);
   }
   #set(state: SocketState): void {
     if (this.#state === state) return;

@@ -77,7 +77,7 @@ describe('the API document', () => {
     );
   });
 
-  it('says limits in words', () => {
+  it('describes limits', () => {
     expect(limits({ minimum: 1, maximum: 100, default: 20 })).toBe('1 to 100, default 20');
     expect(limits({ maxLength: 80 })).toBe('at most 80 characters');
   });

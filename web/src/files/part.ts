@@ -14,6 +14,6 @@ export function uploadsOf(ws: WorkspaceState, ui: Pick<Ui, 'show'>): Uploads {
       return ws.fileBytesMax;
     },
     upload: (sent) => upload(ws.id, sent),
-    tell: (text) => ui.show(text),
+    notify: (text) => ui.show(text),
   }));
 }

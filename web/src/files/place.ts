@@ -1,4 +1,4 @@
-import type { Spot } from '../state/standings';
+import type { Spot } from '../state/composer-context';
 
 /** Key of the draft of the composer that would post the message: `d:` dive, `t:` thread, `c:` channel. */
 export const placeKey = (channel: { id: string; kind: string }, spot: Spot | null): string =>

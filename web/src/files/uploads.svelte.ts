@@ -1,6 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { FilesApi, Sent } from '../api/files';
-import { ApiError, say, Unreachable } from '../api/problem';
+import { ApiError, errorMessage, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
 import { newId } from '../lib/secure';
 import { listed } from '../lib/text';
@@ -27,7 +27,7 @@ export interface UploadsHome {
   readonly fileBytesMax: number;
   upload(sent: Sent): Promise<Attachment>;
   /** Shows a toast. */
-  tell(text: string): void;
+  notify(text: string): void;
 }
 
 /** One file, uploading or uploaded. */
@@ -125,7 +125,7 @@ export class Uploads {
       place,
       this.in(place).filter((x) => x !== u),
     );
-    this.#home.tell(`${u.name} is no longer available for this draft. Attach it again.`);
+    this.#home.notify(`${u.name} is no longer available for this draft. Attach it again.`);
   }
 
   /** Rejects files that are too large, empty, or too many, with a toast that names each. */
@@ -145,7 +145,7 @@ export class Uploads {
       refused.push(
         `The limit is ${FILES_MAX} files per message: ${listed(over.map((f) => f.name))} left out.`,
       );
-    if (refused.length) this.#home.tell(`Not attached. ${refused.join(' ')}`);
+    if (refused.length) this.#home.notify(`Not attached. ${refused.join(' ')}`);
     const taken = fits.slice(0, Math.max(room, 0)).map((f) => new Upload(f));
     if (!taken.length) return;
     this.#put(place, [...this.in(place), ...taken]);
@@ -270,7 +270,7 @@ export class Uploads {
           this.#pump();
         }, RETRY_MS);
       } else {
-        u.problem = say(e);
+        u.problem = errorMessage(e);
         u.status = 'failed';
       }
     } finally {

@@ -13,9 +13,9 @@ export const focusComposer = (from: Element | null = document.activeElement): vo
   (own ?? document.querySelector<HTMLElement>(`main ${box}`))?.focus();
 };
 
-const LOOK_MS = 3000;
+const SEARCH_MS = 3000;
 /** Focuses a result card that is about to appear, or its row if the card does not load. */
-export function focusCard(message: string, until = performance.now() + LOOK_MS): void {
+export function focusCard(message: string, until = performance.now() + SEARCH_MS): void {
   const row = document.getElementById(`m-${message}`);
   const card = row?.querySelector<HTMLElement>('[data-result]');
   if (card) card.focus();

@@ -1,4 +1,4 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 
 /** State of a form: busy while it is sent, error afterwards, and no concurrent submissions. */
 export class Form {
@@ -13,7 +13,7 @@ export class Form {
       await work();
       return true;
     } catch (e) {
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       return false;
     } finally {
       this.busy = false;

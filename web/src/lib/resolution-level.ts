@@ -1,4 +1,4 @@
-import { readJson, type Shelf } from './storage';
+import { readJson, type KeyValueStore } from './storage';
 
 /** Expansion level of a card: 0 headline, 1 conclusion and points, 2 everything. */
 export type Level = 0 | 1 | 2;
@@ -8,11 +8,11 @@ const isLevels = (x: unknown): x is Record<string, Level> =>
 const keyOf = (user: string) => `openvibe.cards.${user}`;
 
 /** The user's choice for each card, stored on the device; null if there is none. */
-export const levelOf = (shelf: Shelf, user: string, card: string): Level | null =>
-  readJson(shelf, keyOf(user), isLevels)?.[card] ?? null;
+export const levelOf = (store: KeyValueStore, user: string, card: string): Level | null =>
+  readJson(store, keyOf(user), isLevels)?.[card] ?? null;
 
-export function keepLevel(shelf: Shelf, user: string, card: string, level: Level): void {
-  const others = Object.entries(readJson(shelf, keyOf(user), isLevels) ?? {}).filter(([id]) => id !== card);
+export function keepLevel(store: KeyValueStore, user: string, card: string, level: Level): void {
+  const others = Object.entries(readJson(store, keyOf(user), isLevels) ?? {}).filter(([id]) => id !== card);
   const all = [...others, [card, level] as const].slice(-MAX); // the latest choice goes last
-  shelf.set(keyOf(user), JSON.stringify(Object.fromEntries(all)));
+  store.set(keyOf(user), JSON.stringify(Object.fromEntries(all)));
 }

@@ -13,7 +13,7 @@ export class ScreenTime {
   }
 
   /** Call this when the rows, the offset, or the visibility of the tab has changed. */
-  look(box: HTMLElement): void {
+  update(box: HTMLElement): void {
     const visible = document.visibilityState === 'visible' ? visibleSeqs(box) : new Set<number>();
     const now = performance.now();
     for (const seq of this.#since.keys()) if (!visible.has(seq)) this.#since.delete(seq);

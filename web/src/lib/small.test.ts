@@ -66,16 +66,16 @@ test('days have familiar names', () => {
 });
 test('the chip shows the state of the task', () => {
   const now = Date.parse(AT) + 7200;
-  const say = (x: object, writing = false) =>
+  const textOf = (x: object, writing = false) =>
     chipText(task(x), { now, writing, me: 'user_me', stopped: () => 'You' });
-  expect(say({})).toBe('Queued');
-  expect(say({ status: 'running', started_at: AT })).toBe('Reading the thread');
-  expect(say({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');
-  expect(say({ retry_at: '2026-01-05T09:00:12.000Z', attempt: 2 })).toBe('Retrying in 5 s · attempt 2');
-  expect(say({ status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' })).toBe(
+  expect(textOf({})).toBe('Queued');
+  expect(textOf({ status: 'running', started_at: AT })).toBe('Reading the thread');
+  expect(textOf({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');
+  expect(textOf({ retry_at: '2026-01-05T09:00:12.000Z', attempt: 2 })).toBe('Retrying in 5 s · attempt 2');
+  expect(textOf({ status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' })).toBe(
     '6.4 s',
   );
-  expect(say({ status: 'failed' })).toBe('Failed');
+  expect(textOf({ status: 'failed' })).toBe('Failed');
   expect(waitWords(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
     'The same request will be sent again',
   );

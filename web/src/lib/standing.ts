@@ -29,8 +29,8 @@ export interface Standing {
 
 /** Known agents, and the user's access to them. */
 export interface Agents {
-  agents: ReadonlyMap<string, Agent>;
-  permits(agent: Agent): boolean;
+  agentsById: ReadonlyMap<string, Agent>;
+  hasAccess(agent: Agent): boolean;
 }
 
 /**
@@ -38,18 +38,18 @@ export interface Agents {
  * archived one.
  */
 export function standing(place: Binding, people: Agents, fallback: string | null): Standing {
-  const { agents } = people;
-  const permits = (a: Agent) => people.permits(a);
+  const { agentsById } = people;
+  const hasAccess = (a: Agent) => people.hasAccess(a);
   const { agent_id: id, agent_version: version, auto_reply: auto } = place;
   const none = { id, auto, next: null, version: null, newest: null };
   if (!id) return { ...none, state: 'nobody', name: 'Agents: when mentioned', auto: false };
-  const agent = agents.get(id);
+  const agent = agentsById.get(id);
   if (!agent) return { ...none, state: 'barred', name: 'A restricted agent' };
   const name = agentName(agent);
-  if (agent.status !== 'archived' && !permits(agent)) return { ...none, state: 'barred', name };
+  if (agent.status !== 'archived' && !hasAccess(agent)) return { ...none, state: 'barred', name };
   if (agent.status !== 'active') {
-    const other = fallback === id ? undefined : agents.get(fallback ?? '');
-    const stands = auto && other?.status === 'active' && permits(other);
+    const other = fallback === id ? undefined : agentsById.get(fallback ?? '');
+    const stands = auto && other?.status === 'active' && hasAccess(other);
     return {
       ...none,
       state: agent.status === 'inactive' ? 'off' : 'gone',

@@ -1,5 +1,5 @@
 /** Device storage. Private windows may reject writes; then values live as long as the page. */
-export interface Shelf {
+export interface KeyValueStore {
   get(key: string): string | null;
   /** Returns false if the browser rejected the write. */
   set(key: string, value: string): boolean;
@@ -10,7 +10,7 @@ export interface Shelf {
   watch(onchange: (key: string) => void): () => void;
 }
 
-export const device: Shelf = {
+export const device: KeyValueStore = {
   get(key) {
     try {
       return localStorage.getItem(key);
@@ -49,8 +49,8 @@ export const device: Shelf = {
   },
 };
 
-export function readJson<T>(shelf: Shelf, key: string, isT: (x: unknown) => x is T): T | null {
-  const text = shelf.get(key);
+export function readJson<T>(store: KeyValueStore, key: string, isT: (x: unknown) => x is T): T | null {
+  const text = store.get(key);
   if (!text) return null;
   try {
     const value: unknown = JSON.parse(text);

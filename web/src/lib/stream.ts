@@ -1,6 +1,6 @@
 import { highlightIn } from './enhance';
 import { clean, codeBlock, lex, plainBlock, renderTokens, type Names } from './markdown';
-import { mend } from './mend';
+import { completeMarkdown } from './complete-markdown';
 
 const HALF_MARKER = /^ {0,3}(\d{1,9}[.)]?|[-*+])?$/;
 const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})([^\n`]*)\n?/;
@@ -28,7 +28,7 @@ export class StreamRenderer {
   /** The open block, while it is too long to be rendered with every delta. */
   #long: Text | null = null;
   #longAt = 0;
-  #nextLook = 0;
+  #nextCheck = 0;
   #blank = false;
   #over = false;
 
@@ -81,7 +81,7 @@ export class StreamRenderer {
   #appendLong(text: string): boolean {
     const have = this.#longAt + this.#long!.length;
     this.#blank ||= /\n[ \t]*\n/.test(text.slice(have - 1));
-    if (this.#blank && text.length >= this.#nextLook) return false;
+    if (this.#blank && text.length >= this.#nextCheck) return false;
     this.#long!.appendData(text.slice(have));
     return true;
   }
@@ -91,7 +91,7 @@ export class StreamRenderer {
     this.#long = el.appendChild(document.createTextNode(raw));
     this.#longAt = this.#done;
     this.#blank = false;
-    this.#nextLook = this.#done + raw.length * GROWTH;
+    this.#nextCheck = this.#done + raw.length * GROWTH;
   }
 
   #parse(text: string, final: boolean): void {
@@ -125,7 +125,7 @@ export class StreamRenderer {
       return;
     }
     if (t.raw.length > OPEN_BLOCK_MAX) return this.#openLong(text.slice(this.#done));
-    const tail = t.type === 'code' ? t.raw : mend(t.raw);
+    const tail = t.type === 'code' ? t.raw : completeMarkdown(t.raw);
     this.#live.innerHTML = renderTokens(lex(tail, this.#names), this.#names);
   }
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Drafts } from '../state/drafts.svelte';
 import { OutboxStore } from '../state/outbox-store';
 import type { OutItem } from '../state/outbox.svelte';
-import { shelf } from '../test/make';
+import { store } from '../test/make';
 import { LAST_USER, savedWork } from './saved-work';
 
 const item = (client_id: string, order: number, x: Partial<OutItem> = {}): OutItem => ({
@@ -21,7 +21,7 @@ const item = (client_id: string, order: number, x: Partial<OutItem> = {}): OutIt
 });
 
 test('waiting messages of all workspaces in order, and drafts without their bookkeeping', () => {
-  const kept = shelf();
+  const kept = store();
   kept.set(LAST_USER, 'user_ada');
   new OutboxStore(kept, 'user_ada.ws_2').set(item('second', 2));
   new OutboxStore(kept, 'user_ada.ws_1').set(item('first', 1, { status: 'failed' }));
@@ -39,7 +39,7 @@ test('waiting messages of all workspaces in order, and drafts without their book
   expect(shown.map((d) => d.text)).toEqual(['newer', 'older']);
 });
 test('nothing of anybody else, and nothing after signing out', () => {
-  const kept = shelf();
+  const kept = store();
   new OutboxStore(kept, 'user_bo.ws_1').set(item('secret', 1));
   new Drafts(kept, 'user_bo.ws_1').set('c:chan_1', 'secret');
   expect(savedWork(kept)).toEqual({ waiting: [], drafts: [] });

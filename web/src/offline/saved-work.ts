@@ -1,4 +1,4 @@
-import { readJson, type Shelf } from '../lib/storage';
+import { readJson, type KeyValueStore } from '../lib/storage';
 import { isDraft } from '../state/drafts.svelte';
 import { isItem } from '../state/outbox-store';
 
@@ -16,12 +16,12 @@ export interface SavedWork {
 }
 
 /** What a person has written in this browser and the server does not have, in all workspaces. */
-export function savedWork(shelf: Shelf): SavedWork {
-  const user = shelf.get(LAST_USER);
+export function savedWork(store: KeyValueStore): SavedWork {
+  const user = store.get(LAST_USER);
   if (!user) return { waiting: [], drafts: [] };
-  const waiting = shelf
+  const waiting = store
     .keys(`openvibe.out.${user}.`)
-    .flatMap((key) => readJson(shelf, key, isItem) ?? [])
+    .flatMap((key) => readJson(store, key, isItem) ?? [])
     .sort((a, b) => a.order - b.order)
     .map((i) => ({
       id: i.client_id,
@@ -29,11 +29,11 @@ export function savedWork(shelf: Shelf): SavedWork {
       created_at: i.created_at,
       failed: i.status === 'failed',
     }));
-  const drafts = shelf
+  const drafts = store
     .keys(`openvibe.draft.${user}.`)
     .filter((key) => /\.[ctde]:[^.]*$/.test(key))
     .flatMap((key) => {
-      const draft = readJson(shelf, key, isDraft);
+      const draft = readJson(store, key, isDraft);
       return draft ? { id: key, ...draft } : [];
     })
     .sort((a, b) => b.at - a.at)

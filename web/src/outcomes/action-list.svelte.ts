@@ -1,6 +1,6 @@
 import { SvelteSet } from 'svelte/reactivity';
 import type { Api } from '../api/api';
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { ActionItem, ActionItemPatch } from '../api/types';
 import { DUE_GROUPS, dueGroup } from '../lib/resolution-due';
 import type { Outcomes } from '../state/outcomes.svelte';
@@ -92,7 +92,7 @@ export class ActionList {
       this.status = 'ready';
     } catch (e) {
       if (run !== this.#run) return;
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       if (this.status === 'loading') this.status = 'error';
     } finally {
       if (run === this.#run) this.busy = false;

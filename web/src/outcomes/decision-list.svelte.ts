@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Resolution } from '../api/types';
 
 export interface DecisionFilter {
@@ -51,7 +51,7 @@ export class DecisionList {
       this.status = 'ready';
     } catch (e) {
       if (run !== this.#run) return;
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       if (!this.results.length || !cursor) this.status = 'error';
     } finally {
       if (run === this.#run) this.busy = false;
@@ -62,7 +62,7 @@ export class DecisionList {
    * while
    * a request is in flight whose response may not include it yet.
    */
-  hear(e: OutcomeEvent): void {
+  onEvent(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated') return this.#tick(e.data.action_item.id, e.data.action_item.done);
     if (e.type !== 'resolution.published') return;
     const r = e.data.resolution;

@@ -12,8 +12,8 @@ test('a result published while the list is loading is not lost', async () => {
       new Promise((done) => answers.push((ids) => done({ data: ids.map(result), has_more: false } as never))),
   });
   const first = list.load({ q: '', channel: '' });
-  const heard = { type: 'resolution.published', data: { resolution: result('new') } };
-  list.hear(heard as unknown as OutcomeEvent);
+  const event = { type: 'resolution.published', data: { resolution: result('new') } };
+  list.onEvent(event as unknown as OutcomeEvent);
   answers[1]?.(['new', 'old']);
   answers[0]?.(['old']);
   await first;

@@ -1,5 +1,5 @@
 import type { ServerEvent } from '../api/events';
-import { ApiError, say, Unreachable } from '../api/problem';
+import { ApiError, errorMessage, Unreachable } from '../api/problem';
 import type { SearchApi, SearchHit } from '../api/search';
 
 /** Hits in one thread. */
@@ -77,7 +77,7 @@ export class SearchList {
       if (run !== this.#run) return;
       this.hits = [];
       this.more = false;
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       this.cause =
         e instanceof Unreachable ? 'network' : e instanceof ApiError && e.status === 400 ? 'query' : 'server';
       this.status = 'error';
@@ -111,7 +111,7 @@ export class SearchList {
       this.hits = [...this.hits, ...this.#left(page.data).filter((h) => !known.has(h.id))];
       this.#next(page.has_more, page.next_cursor);
     } catch (e) {
-      if (run === this.#run) this.stuck = say(e);
+      if (run === this.#run) this.stuck = errorMessage(e);
     } finally {
       if (run === this.#run) this.busy = false;
     }
@@ -135,7 +135,7 @@ export class SearchList {
     }
   }
 
-  hear(e: ServerEvent): void {
+  onEvent(e: ServerEvent): void {
     switch (e.type) {
       case 'message.deleted':
         return this.#lose(e.data.message.id);

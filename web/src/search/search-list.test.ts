@@ -44,9 +44,9 @@ function scene() {
     await vi.advanceTimersByTimeAsync(0);
   };
   const ids = () => list.hits.map((h) => h.seq);
-  const hear = (type: ServerEvent['type'], data: object) =>
-    list.hear({ type, seq: 1, ts: '', data } as unknown as ServerEvent);
-  return { list, asked, answer, ids, hear };
+  const receive = (type: ServerEvent['type'], data: object) =>
+    list.onEvent({ type, seq: 1, ts: '', data } as unknown as ServerEvent);
+  return { list, asked, answer, ids, onEvent: receive };
 }
 
 test('hits are grouped by thread, the thread with the newest one first', async () => {
@@ -89,25 +89,25 @@ test('a failed next page keeps the hits and shows an error', async () => {
   expect(list.stuck).not.toBe('');
 });
 test('a deleted message is removed, also from a response in flight', async () => {
-  const { list, answer, ids, hear } = scene();
+  const { list, answer, ids, onEvent: receive } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8)], 'c1'));
-  hear('message.deleted', { message: message({ seq: 9, deleted_at: 'now' }) });
+  receive('message.deleted', { message: message({ seq: 9, deleted_at: 'now' }) });
   expect(ids()).toEqual([8]);
   void list.loadMore();
-  hear('message.deleted', { message: message({ seq: 7, deleted_at: 'now' }) });
+  receive('message.deleted', { message: message({ seq: 7, deleted_at: 'now' }) });
   await answer(page([hit(7), hit(6)]));
   expect(ids()).toEqual([8, 6]);
 });
 test('an edited hit is searched again, once for all saves; hits further down stay as they were', async () => {
-  const { list, asked, answer, ids, hear } = scene();
+  const { list, asked, answer, ids, onEvent: receive } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8)], 'c1'));
   void list.loadMore();
   await answer(page([hit(7)], 'c2'));
-  hear('message.updated', { message: message({ seq: 9, content: 'lunch' }) });
-  hear('message.updated', { message: message({ seq: 9, content: 'brunch' }) });
-  hear('message.updated', { message: message({ seq: 8, content: 'launch 8' }) }); // a reaction, not new text
+  receive('message.updated', { message: message({ seq: 9, content: 'lunch' }) });
+  receive('message.updated', { message: message({ seq: 9, content: 'brunch' }) });
+  receive('message.updated', { message: message({ seq: 8, content: 'launch 8' }) }); // a reaction, not new text
   await vi.advanceTimersByTimeAsync(1000);
   expect(asked.length).toBe(3);
   await answer(page([hit(8, { highlight: 'new' })], 'c3'));
@@ -115,16 +115,22 @@ test('an edited hit is searched again, once for all saves; hits further down sta
   expect(list.hits[0]!.highlight).toBe('new');
 });
 test('hits of a private channel that I leave are removed; a renamed thread is searched again', async () => {
-  const { list, asked, answer, ids, hear } = scene();
+  const { list, asked, answer, ids, onEvent: receive } = scene();
   void list.load('launch');
   await answer(page([hit(9, { channel_id: 'chan_2' }), hit(8)]));
-  hear('thread.updated', { thread: thread({ title: 'Launch day' }) });
+  receive('thread.updated', { thread: thread({ title: 'Launch day' }) });
   await vi.advanceTimersByTimeAsync(1000);
   expect(asked.length).toBe(2);
   await answer(page([hit(9, { channel_id: 'chan_2' }), hit(8, { thread_title: 'Launch day' })]));
-  hear('channel.member_removed', { channel: channel({ id: 'chan_2', kind: 'private' }), user_id: 'user_bo' });
+  receive('channel.member_removed', {
+    channel: channel({ id: 'chan_2', kind: 'private' }),
+    user_id: 'user_bo',
+  });
   expect(ids()).toEqual([9, 8]);
-  hear('channel.member_removed', { channel: channel({ id: 'chan_2', kind: 'private' }), user_id: 'user_me' });
+  receive('channel.member_removed', {
+    channel: channel({ id: 'chan_2', kind: 'private' }),
+    user_id: 'user_me',
+  });
   expect(ids()).toEqual([8]);
 });
 test('the kind of error determines the next step', async () => {

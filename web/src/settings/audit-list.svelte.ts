@@ -1,6 +1,6 @@
 import type { AdminApi } from '../api/admin';
 import type { AuditEntry } from '../api/admin-types';
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 
 export interface AuditFilter {
   actor: string;
@@ -46,7 +46,7 @@ export class AuditList {
       this.status = 'ready';
     } catch (e) {
       if (run !== this.#run) return;
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       if (!after) this.status = 'error';
     } finally {
       if (run === this.#run) this.busy = false;

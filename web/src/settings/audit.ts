@@ -29,7 +29,7 @@ interface Action {
   /** Name in the filter. */
   name: string;
   /** Text after the person's name. */
-  says: (e: AuditEntry, names: AuditNames) => string;
+  describe: (e: AuditEntry, names: AuditNames) => string;
 }
 const STATUS: Record<string, string> = {
   active: 'turned on',
@@ -39,95 +39,95 @@ const STATUS: Record<string, string> = {
 export const ACTIONS: Record<string, Action> = {
   'member.role_changed': {
     name: 'Role changed',
-    says: (e, n) =>
+    describe: (e, n) =>
       `changed the role of ${person(e, n)}${text(e.data, 'from') ? ` from ${text(e.data, 'from')}` : ''} to ${text(e.data, 'to')}`,
   },
   'member.handle_changed': {
     name: 'Handle changed',
-    says: (e, n) =>
+    describe: (e, n) =>
       `changed the handle of ${person(e, n)} from @${text(e.data, 'from')} to @${text(e.data, 'to')}`,
   },
   'member.removed': {
     name: 'Member removed or left',
-    says: (e, n) => (e.target === e.actor_id ? 'left the workspace' : `removed ${person(e, n)}`),
+    describe: (e, n) => (e.target === e.actor_id ? 'left the workspace' : `removed ${person(e, n)}`),
   },
   'member.exported': {
     name: 'Data exported',
-    says: (e, n) =>
+    describe: (e, n) =>
       e.target === e.actor_id ? 'exported their data' : `exported the data of ${person(e, n)}`,
   },
   // The erased person's name no longer exists.
   'member.erased': {
     name: 'Data erased',
-    says: (e) =>
+    describe: (e) =>
       typeof e.data.messages === 'number' && typeof e.data.files === 'number'
         ? `erased a member’s data: ${plural(e.data.messages, 'message')} and ${plural(e.data.files, 'file')}`
         : 'erased a member’s data',
   },
   'invite.created': {
     name: 'Invite created',
-    says: (e) =>
+    describe: (e) =>
       `created an invite link for ${text(e.data, 'email') || 'anyone who has it'}, as ${text(e.data, 'role') || 'member'}`,
   },
-  'invite.withdrawn': { name: 'Invite revoked', says: () => 'revoked an invite link' },
+  'invite.withdrawn': { name: 'Invite revoked', describe: () => 'revoked an invite link' },
   'key.created': {
     name: 'Key created',
-    says: (e) =>
+    describe: (e) =>
       `created the key${quoted(e.data, 'name')}${list(e.data, 'scopes').length ? `: ${listed(list(e.data, 'scopes').map(scopeName))}` : ''}`,
   },
   'key.deleted': {
     name: 'Key revoked',
-    says: (e, n) =>
+    describe: (e, n) =>
       text(e.data, 'user_id') && text(e.data, 'user_id') !== e.actor_id
         ? `revoked a key of ${other(e, 'user_id', n)}`
         : 'revoked a key',
   },
   'workspace.updated': {
     name: 'Workspace changed',
-    says: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
+    describe: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
   },
-  'policy.changed': { name: 'Rules for agents changed', says: () => 'changed the rules for agents' },
-  'agent.created': { name: 'Agent created', says: (e, n) => `created ${agent(e, n)}` },
+  'policy.changed': { name: 'Rules for agents changed', describe: () => 'changed the rules for agents' },
+  'agent.created': { name: 'Agent created', describe: (e, n) => `created ${agent(e, n)}` },
   'agent.updated': {
     name: 'Agent changed',
-    says: (e, n) =>
+    describe: (e, n) =>
       `changed ${agent(e, n)}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
   },
   'agent.status_changed': {
     name: 'Agent turned on or off',
-    says: (e, n) => `${STATUS[text(e.data, 'status')] ?? 'changed the status of'} ${agent(e, n)}`,
+    describe: (e, n) => `${STATUS[text(e.data, 'status')] ?? 'changed the status of'} ${agent(e, n)}`,
   },
   'agent.made_default': {
     name: 'Default agent changed',
-    says: (e, n) => `made ${agent(e, n)} the default agent`,
+    describe: (e, n) => `made ${agent(e, n)} the default agent`,
   },
-  'agent.deleted': { name: 'Agent deleted', says: (e, n) => `deleted ${agent(e, n)} permanently` },
-  'file.changed': { name: 'Shared file changed', says: (e) => `changed ${e.target ?? 'a shared file'}` },
-  'file.deleted': { name: 'Shared file deleted', says: (e) => `deleted ${e.target ?? 'a shared file'}` },
+  'agent.deleted': { name: 'Agent deleted', describe: (e, n) => `deleted ${agent(e, n)} permanently` },
+  'file.changed': { name: 'Shared file changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
+  'file.deleted': { name: 'Shared file deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },
   'sandbox_policy.created': {
     name: 'Sandbox created',
-    says: (e) => `created the sandbox limits${quoted(e.data, 'name')}`,
+    describe: (e) => `created the sandbox limits${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.changed': {
     name: 'Sandbox changed',
-    says: (e) => `changed the sandbox limits${quoted(e.data, 'name')}`,
+    describe: (e) => `changed the sandbox limits${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.deleted': {
     name: 'Sandbox deleted',
-    says: (e) => `deleted the sandbox limits${quoted(e.data, 'name')}`,
+    describe: (e) => `deleted the sandbox limits${quoted(e.data, 'name')}`,
   },
-  'channel.archived': { name: 'Channel archived', says: (e, n) => `archived ${channel(e, n)}` },
-  'channel.unarchived': { name: 'Channel unarchived', says: (e, n) => `unarchived ${channel(e, n)}` },
+  'channel.archived': { name: 'Channel archived', describe: (e, n) => `archived ${channel(e, n)}` },
+  'channel.unarchived': { name: 'Channel unarchived', describe: (e, n) => `unarchived ${channel(e, n)}` },
   'channel.member_removed': {
     name: 'Member removed from a channel',
-    says: (e, n) => `removed ${other(e, 'user_id', n)} from ${channel(e, n)}`,
+    describe: (e, n) => `removed ${other(e, 'user_id', n)} from ${channel(e, n)}`,
   },
   'message.deleted': {
     name: 'Someone else’s message deleted',
-    says: (e, n) => `deleted a message of ${other(e, 'author_id', n)}`,
+    describe: (e, n) => `deleted a message of ${other(e, 'author_id', n)}`,
   },
 };
 export const actionName = (action: string): string => ACTIONS[action]?.name ?? action;
 /** Unknown actions are shown as they are. */
 export const auditWords = (e: AuditEntry, names: AuditNames): string =>
-  ACTIONS[e.action]?.says(e, names) ?? `${e.action}${e.target ? ` ${e.target}` : ''}`;
+  ACTIONS[e.action]?.describe(e, names) ?? `${e.action}${e.target ? ` ${e.target}` : ''}`;

@@ -1,4 +1,4 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 
 /** State of loaded content: loading, loaded, or failed. If several loads overlap, the last one counts. */
 export class Loaded<T> {
@@ -21,7 +21,7 @@ export class Loaded<T> {
       this.value = value;
       this.problem = '';
     } catch (e) {
-      if (run === this.#run) this.problem = say(e);
+      if (run === this.#run) this.problem = errorMessage(e);
     } finally {
       if (run === this.#run) this.busy = false;
     }

@@ -12,53 +12,54 @@ export const ROLES: Record<Role, { name: string; one: string; may: string }> = {
 };
 
 /** Scopes of a key, with a description. */
-export const SCOPES: { scope: Scope; name: string; says: string; roles: Role[] }[] = [
+export const SCOPES: { scope: Scope; name: string; description: string; roles: Role[] }[] = [
   {
     scope: 'chat:read',
     name: 'Read',
-    says: 'Reads and searches what you can read: channels, threads, dives, results.',
+    description: 'Reads and searches what you can read: channels, threads, dives, results.',
     roles: ['admin', 'member', 'viewer'],
   },
   {
     scope: 'chat:write',
     name: 'Write',
-    says: 'Posts, edits, and reacts on your behalf.',
+    description: 'Posts, edits, and reacts on your behalf.',
     roles: ['admin', 'member'],
   },
   {
     scope: 'agents:read',
     name: 'See agents',
-    says: 'Sees the agents that you can see, and their instructions.',
+    description: 'Sees the agents that you can see, and their instructions.',
     roles: ['admin', 'member', 'viewer'],
   },
   {
     scope: 'agents:use',
     name: 'Use agents',
-    says: 'Sends requests to agents on your behalf, by mention or directly. This causes model costs.',
+    description: 'Sends requests to agents on your behalf, by mention or directly. This causes model costs.',
     roles: ['admin', 'member'],
   },
   {
     scope: 'agents:write',
     name: 'Change agents',
-    says: 'Creates and edits agents, within your rights.',
+    description: 'Creates and edits agents, within your rights.',
     roles: ['admin', 'member'],
   },
   {
     scope: 'agents:delete',
     name: 'Archive agents',
-    says: 'Archives agents, so that they can no longer be used.',
+    description: 'Archives agents, so that they can no longer be used.',
     roles: ['admin'],
   },
   {
     scope: 'agents:admin',
     name: 'Manage all agents',
-    says: 'Sees and changes all agents, sets the default agent, and deletes agents permanently.',
+    description: 'Sees and changes all agents, sets the default agent, and deletes agents permanently.',
     roles: ['admin'],
   },
   {
     scope: 'workspace:admin',
     name: 'Administer',
-    says: 'Manages people, invites, and settings, and reads the audit log. Grant it only to programs that you fully trust.',
+    description:
+      'Manages people, invites, and settings, and reads the audit log. Grant it only to programs that you fully trust.',
     roles: ['admin'],
   },
 ];

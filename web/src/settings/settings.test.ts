@@ -181,4 +181,4 @@ test.each([
   [tested({ error: { code: 'never_seen', message: '' } }), 'bad', 'The model did not respond'],
   [tested({ error: { code: 'model_unavailable', message: '' } }), 'bad', 'Can’t reach the provider'],
   [tested({ error: { code: 'timeout', message: '' } }), 'bad', 'The model did not respond in time'],
-])('%o is told as %s', (t, tone, title) => expect(outcomeOf(t)).toMatchObject({ tone, title }));
+])('%o is shown as %s', (t, tone, title) => expect(outcomeOf(t)).toMatchObject({ tone, title }));

@@ -1,6 +1,6 @@
-import { ApiError, Conflict, say } from '../api/problem';
+import { ApiError, Conflict, errorMessage } from '../api/problem';
 import type { AgentFields, AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
-import { readJson, type Shelf } from '../lib/storage';
+import { readJson, type KeyValueStore } from '../lib/storage';
 import { changedFields, fieldsOf, HANDLE, newOf, patchOf, same, type FieldKey } from './agents-fields';
 
 /** API calls that the draft needs. */
@@ -49,18 +49,18 @@ export class AgentDraft {
   readonly dirty = $derived(this.changes.length > 0 || Object.keys(this.broken).length > 0);
 
   #api: DraftApi;
-  #shelf: Shelf;
+  #store: KeyValueStore;
   #key: string;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(api: DraftApi, shelf: Shelf, key: string, from: AgentProfile | AgentFields) {
+  constructor(api: DraftApi, store: KeyValueStore, key: string, from: AgentProfile | AgentFields) {
     const known = 'id' in from ? from : null;
     this.#api = api;
-    this.#shelf = shelf;
+    this.#store = store;
     this.#key = key;
     this.id = known?.id ?? null;
     this.#begin(from, known?.version ?? 0);
-    const kept = readJson(shelf, key, isKept);
+    const kept = readJson(store, key, isKept);
     if (!kept) return;
     this.fields = { ...this.fields, ...kept.fields };
     this.version = kept.version;
@@ -95,9 +95,9 @@ export class AgentDraft {
   keep(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
-    if (!this.changes.length) return this.#shelf.remove(this.#key);
+    if (!this.changes.length) return this.#store.remove(this.#key);
     const kept: Kept = { version: this.version, start: this.start, fields: this.fields };
-    this.#shelf.set(this.#key, JSON.stringify(kept));
+    this.#store.set(this.#key, JSON.stringify(kept));
   }
   /** Reverts to the start, or to the newer version. */
   discard(): void {
@@ -148,7 +148,7 @@ export class AgentDraft {
       if (e instanceof Conflict) {
         this.theirs = e.current as AgentProfile;
         this.comparing = true;
-      } else this.problem = say(e);
+      } else this.problem = errorMessage(e);
       // `tools[0].type` belongs to the field `tools`.
       if (e instanceof ApiError) this.param = e.param?.split(/[.[]/)[0] ?? null;
       return null;

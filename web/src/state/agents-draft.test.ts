@@ -1,14 +1,14 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import type { AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
 import { ApiError, Conflict } from '../api/problem';
-import { shelf } from '../test/make';
+import { store } from '../test/make';
 import { profile } from '../test/make-agents';
 import { AgentDraft } from './agents-draft.svelte';
 import { fieldsOf, handleFrom, newOf, patchOf } from './agents-fields';
 import { clashes, firstChoice, merge } from './agents-merge';
 
 const KEY = 'draft';
-let kept: ReturnType<typeof shelf>;
+let kept: ReturnType<typeof store>;
 let sent: { version: number; body: AgentPatch }[];
 /** Server stub that rejects changes to an outdated version. */
 let there: AgentProfile;
@@ -27,7 +27,7 @@ const api = {
 const open = (p: AgentProfile) => new AgentDraft(api, kept, KEY, p);
 beforeEach(() => {
   vi.useFakeTimers();
-  kept = shelf();
+  kept = store();
   sent = [];
   there = profile({ version: 3 });
 });

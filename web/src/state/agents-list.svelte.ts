@@ -1,4 +1,4 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Agent } from '../api/agent-types';
 import { agentName } from '../lib/text';
 import type { People } from './people.svelte';
@@ -29,7 +29,7 @@ export class AgentList {
   /** Default agent first, then by name. */
   readonly all = $derived.by(() => {
     const map = new Map(this.#read.map((a) => [a.id, a]));
-    for (const a of this.#people.agents.values())
+    for (const a of this.#people.agentsById.values())
       if ((map.get(a.id)?.version ?? 0) <= a.version) map.set(a.id, a);
     return [...map.values()]
       .filter((a) => !this.#gone.has(a.id))
@@ -59,19 +59,19 @@ export class AgentList {
       this.#gone = new Set();
       this.status = 'ready';
     } catch (e) {
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       if (this.status !== 'ready') this.status = 'error';
     }
   }
   /** Applies the response to a change, before its event arrives. */
   put(agent: Agent): void {
     this.#read = [...this.#read.filter((a) => a.id !== agent.id), agent];
-    this.#people.agents.set(agent.id, agent);
+    this.#people.agentsById.set(agent.id, agent);
   }
   /** Permanently deleted: there is no event for it. */
   forget(id: string): void {
     this.#gone = new Set([...this.#gone, id]);
-    this.#people.agents.delete(id);
+    this.#people.agentsById.delete(id);
   }
 
   get(id: string): Agent | undefined {

@@ -154,7 +154,11 @@ test('the list contains the loaded agents and later events', async () => {
   const list = new AgentList({ all: () => Promise.resolve(read) }, who);
   await list.load();
   expect(list.shown.map((a) => a.name)).toEqual(['a', 'coder', 'vibe']);
-  who.agents.set('agent_vibe', { ...agent('agent_vibe', 'vibe', 'Vibe'), status: 'inactive', version: 2 });
+  who.agentsById.set('agent_vibe', {
+    ...agent('agent_vibe', 'vibe', 'Vibe'),
+    status: 'inactive',
+    version: 2,
+  });
   list.filter = 'inactive';
   expect(list.shown.map((a) => a.name)).toEqual(['vibe']);
   expect(list.counts).toEqual({ 'in-use': 3, active: 2, inactive: 1, archived: 1 });
@@ -189,12 +193,12 @@ test('denials win, an empty list means everyone, and viewers cannot use agents',
     ...agent('agent_1', 'a', 'A'),
     access_control: { allowed_subjects, denied_subjects },
   });
-  expect(who.mayUse(agent('agent_1', 'a', 'A'))).toBe(true);
-  expect(who.mayUse(lists([], []))).toBe(true);
-  expect(who.mayUse(lists(['user_bo'], []))).toBe(false);
-  expect(who.mayUse(lists(['role:member'], []))).toBe(true);
-  expect(who.mayUse(lists(['role:member'], ['user_me']))).toBe(false);
-  expect(who.mayUse({ ...agent('agent_1', 'a', 'A'), status: 'inactive' })).toBe(false);
+  expect(who.canInvoke(agent('agent_1', 'a', 'A'))).toBe(true);
+  expect(who.canInvoke(lists([], []))).toBe(true);
+  expect(who.canInvoke(lists(['user_bo'], []))).toBe(false);
+  expect(who.canInvoke(lists(['role:member'], []))).toBe(true);
+  expect(who.canInvoke(lists(['role:member'], ['user_me']))).toBe(false);
+  expect(who.canInvoke({ ...agent('agent_1', 'a', 'A'), status: 'inactive' })).toBe(false);
   who.me = { ...who.me, role: 'viewer' };
-  expect(who.mayUse(agent('agent_1', 'a', 'A'))).toBe(false);
+  expect(who.canInvoke(agent('agent_1', 'a', 'A'))).toBe(false);
 });

@@ -1,4 +1,4 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { AgentFields, AgentPreview, NewAgent } from '../api/agent-types';
 import { HANDLE, newOf } from './agents-fields';
 
@@ -58,7 +58,7 @@ export class Preview {
       this.problem = '';
     } catch (e) {
       if (turn !== this.#turn) return;
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       this.#asked = ''; // the next change requests again, even if it returns to these fields
     }
     this.waiting = false;

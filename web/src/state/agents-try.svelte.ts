@@ -1,4 +1,4 @@
-import { ApiError, say, Unreachable } from '../api/problem';
+import { ApiError, errorMessage, Unreachable } from '../api/problem';
 import type { AgentPreview, ResponseEvent, ResponseObject, ResponseRequest } from '../api/agent-types';
 
 export interface TryApi {
@@ -25,11 +25,11 @@ export class TryIt {
   #stop: AbortController | null = null;
   #next = 0;
   /** Current settings of the agent; rejects if they are invalid. */
-  #told: () => Promise<AgentPreview>;
+  #preview: () => Promise<AgentPreview>;
 
-  constructor(api: TryApi, told: () => Promise<AgentPreview>) {
+  constructor(api: TryApi, preview: () => Promise<AgentPreview>) {
     this.#api = api;
-    this.#told = told;
+    this.#preview = preview;
   }
   get writing(): boolean {
     return this.lines.at(-1)?.state === 'writing';
@@ -43,8 +43,8 @@ export class TryIt {
     const at = this.#add({ role: 'assistant', content: '', state: 'writing' });
     const stop = (this.#stop = new AbortController());
     try {
-      const told = await this.#told();
-      if (!stop.signal.aborted) await this.#answer(at, requestOf(told, input), stop.signal);
+      const preview = await this.#preview();
+      if (!stop.signal.aborted) await this.#answer(at, requestOf(preview, input), stop.signal);
     } catch (e) {
       if (!stop.signal.aborted) this.#fail(at, e);
     }
@@ -71,7 +71,8 @@ export class TryIt {
     this.#change(at, (l) => ({ ...l, model: r.model, usage: r.usage ?? l.usage, problem }));
   }
   #fail(at: number, e: unknown): void {
-    const problem = e instanceof ApiError || e instanceof Unreachable ? say(e) : 'The reply was interrupted.';
+    const problem =
+      e instanceof ApiError || e instanceof Unreachable ? errorMessage(e) : 'The reply was interrupted.';
     this.#change(at, (l) => ({ ...l, state: 'failed', problem }));
   }
   stop(): void {
@@ -98,16 +99,16 @@ const BUILT_IN = 'builtin';
 
 /** The request contains everything and no agent ID: it tests the current text. */
 export function requestOf(
-  told: AgentPreview,
+  preview: AgentPreview,
   input: { role: 'user' | 'assistant'; content: string }[],
 ): ResponseRequest {
   return {
-    instructions: told.system,
+    instructions: preview.system,
     input: input.map(({ role, content }) => ({ role, content })),
     store: false,
-    ...(told.model ? { model: told.model } : {}),
-    ...(told.max_output_tokens ? { max_output_tokens: told.max_output_tokens } : {}),
-    ...(told.temperature !== null ? { temperature: told.temperature } : {}),
-    ...(told.top_p !== null ? { top_p: told.top_p } : {}),
+    ...(preview.model ? { model: preview.model } : {}),
+    ...(preview.max_output_tokens ? { max_output_tokens: preview.max_output_tokens } : {}),
+    ...(preview.temperature !== null ? { temperature: preview.temperature } : {}),
+    ...(preview.top_p !== null ? { top_p: preview.top_p } : {}),
   };
 }

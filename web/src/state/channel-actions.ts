@@ -1,4 +1,4 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Channel } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import type { Ui } from './ui.svelte';
@@ -33,7 +33,7 @@ export async function archiveChannel(channel: Channel, context: ChannelContext):
   const undo = () =>
     void unarchiveChannel(channel, context).then(
       () => here && router.go(to.channel(ws.slug, ws.channels.segment(channel))),
-      (e: unknown) => ui.show(say(e)),
+      (e: unknown) => ui.show(errorMessage(e)),
     );
   ui.show(`#${channel.name} archived`, { label: 'Undo', run: undo });
 }

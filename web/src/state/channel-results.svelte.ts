@@ -1,5 +1,5 @@
 import type { Api } from '../api/api';
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Thread } from '../api/types';
 
 const PAGES_MAX = 10;
@@ -7,8 +7,8 @@ const THREADS_AT_ONCE = 4;
 
 interface Home {
   readonly api: Api;
-  readonly threads: { readonly map: ReadonlyMap<string, Thread>; readonly moment: number };
-  learnThread(thread: Thread, moment: number): void;
+  readonly threads: { readonly map: ReadonlyMap<string, Thread>; readonly version: number };
+  learnThread(thread: Thread, version: number): void;
 }
 
 /** Threads of a channel with a published result, for the filter Results. */
@@ -36,7 +36,7 @@ export class ChannelResults {
       this.ids = ids; // first: the cache keeps what is shown
       await this.#learn([...ids].filter((id) => !this.#home.threads.map.has(id)));
     } catch (e) {
-      this.problem = say(e);
+      this.problem = errorMessage(e);
     }
   }
   /** A result was published in a thread of this channel. */
@@ -44,11 +44,11 @@ export class ChannelResults {
     if (!this.ids.has(thread)) this.ids = new Set([...this.ids, thread]);
   }
   async #learn(missing: string[]): Promise<void> {
-    const { moment } = this.#home.threads;
+    const { version } = this.#home.threads;
     const next = async (): Promise<void> => {
       for (let id = missing.pop(); id; id = missing.pop())
         await this.#home.api.thread(id).then(
-          (t) => this.#home.learnThread(t, moment),
+          (t) => this.#home.learnThread(t, version),
           () => undefined,
         );
     };

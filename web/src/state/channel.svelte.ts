@@ -1,13 +1,13 @@
 import type { Api } from '../api/api';
-import { isMissing, say } from '../api/problem';
+import { isMissing, errorMessage } from '../api/problem';
 import type { Task, Thread } from '../api/types';
 import { ChannelResults } from './channel-results.svelte';
 import type { Loading } from './window.svelte';
 
 export interface ChannelHome {
   readonly api: Api;
-  readonly threads: { readonly moment: number; readonly map: ReadonlyMap<string, Thread> };
-  learnThread(thread: Thread, moment: number): void;
+  readonly threads: { readonly version: number; readonly map: ReadonlyMap<string, Thread> };
+  learnThread(thread: Thread, version: number): void;
   learnTasks(tasks: Task[]): void;
 }
 
@@ -48,14 +48,14 @@ export class ChannelState {
     const load = this.#load;
     this.busy = true;
     try {
-      const { moment } = this.#home.threads;
+      const { version } = this.#home.threads;
       const page = await this.#home.api.threads(this.id, cursor);
       if (load !== this.#load) return;
       // A thread that moved up while the page was loading is already in its place.
       const ids = page.data.map((t) => t.id).filter((id) => !cursor || !this.#known.has(id));
       this.#set(cursor ? [...this.ids, ...ids] : ids);
       for (const t of page.data) {
-        this.#home.learnThread(t, moment);
+        this.#home.learnThread(t, version);
         this.#home.learnTasks(t.active_tasks ?? []);
       }
       this.#cursor = page.next_cursor ?? undefined;
@@ -66,7 +66,7 @@ export class ChannelState {
       this.status = 'ready';
     } catch (e) {
       if (this.status !== 'ready' && load === this.#load) {
-        this.problem = say(e);
+        this.problem = errorMessage(e);
         this.status = isMissing(e) ? 'missing' : 'error';
       }
     } finally {

@@ -28,8 +28,8 @@ beforeEach(() => {
   list = new ChannelState('chan_1', {
     api: new Api({ fetch, base: 'http://x' }),
     threads,
-    learnThread: (t, moment) => {
-      threads.learn(t, moment);
+    learnThread: (t, version) => {
+      threads.learn(t, version);
       list.put(threads.map.get(t.id)!);
     },
     learnTasks: () => undefined,

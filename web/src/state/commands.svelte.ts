@@ -1,7 +1,7 @@
 import { focusComposer } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
 import { to, type Router } from '../lib/router.svelte';
-import { focusAdjacentThread, focusThread } from '../lib/walk-threads';
+import { focusAdjacentThread, focusThread } from '../lib/focus-adjacent';
 import { threadTitle } from '../lib/text';
 import type { Channel } from '../api/types';
 import type { Ui } from './ui.svelte';
@@ -138,7 +138,7 @@ export class Commands {
         this.#router.go(to.thread(this.#ws.slug, this.#ws.channels.segment(c), next.id));
       return true;
     }
-    this.#ui.say('No unread threads');
+    this.#ui.announce('No unread threads');
     return true;
   }
   #step(way: 1 | -1, unread: boolean): boolean {

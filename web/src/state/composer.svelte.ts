@@ -49,7 +49,7 @@ export class Completion {
     this.#slashes = slashes;
   }
 
-  look(text: string, caret: number): void {
+  update(text: string, caret: number): void {
     const slash = this.#slashes ? slashTyping(text, caret) : null;
     this.choosing = slash?.of === 'agent';
     this.trigger = slash ? { sigil: '/', query: slash.query, start: 0 } : findTrigger(text, caret);
@@ -71,7 +71,7 @@ export class Completion {
   #list(t: Trigger): Candidate[] {
     if (!this.choosing) return complete(this.#all(t), t.query);
     const now = this.#slashes?.now();
-    const all = [...this.#ws.people.crew.map(candidate), NOBODY].map((c) =>
+    const all = [...this.#ws.people.agents.map(candidate), NOBODY].map((c) =>
       c.key === now ? { ...c, note: 'Current' } : c,
     );
     // The current one comes first: Enter right after the command changes nothing.
@@ -84,8 +84,8 @@ export class Completion {
     if (t.sigil === '/') return commands.filter((c) => c.key !== 'new' || !this.#slashes?.startsThread());
     if (t.sigil === ':') return this.#emoji;
     if (t.sigil === '#') return this.#channels();
-    const { crew, roster, me } = this.#ws.people;
-    const agents = crew.map(candidate);
+    const { roster, me } = this.#ws.people;
+    const agents = this.#ws.people.agents.map(candidate);
     const people = roster
       .filter((m) => m.user_id !== me.id)
       .map((m): Candidate => ({

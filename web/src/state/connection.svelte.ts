@@ -25,13 +25,13 @@ export class Connection {
     this.live = state === 'live';
     if (this.live) this.#since = null;
     else this.#since ??= this.#now();
-    this.look();
+    this.refresh();
     if (this.live && this.#timer) {
       clearInterval(this.#timer);
       this.#timer = null;
-    } else if (!this.live) this.#timer ??= setInterval(() => this.look(), 250);
+    } else if (!this.live) this.#timer ??= setInterval(() => this.refresh(), 250);
   }
-  look(): void {
+  refresh(): void {
     const lost = this.#since === null ? 0 : this.#now() - this.#since;
     if (!this.#browserOnline() || lost >= OFFLINE_AFTER_MS) this.net = 'offline';
     else this.net = lost >= RECONNECTING_AFTER_MS ? 'reconnecting' : 'online';

@@ -1,6 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Api } from '../api/api';
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Fork, ForkPatch, Message, NewFork } from '../api/types';
 import type { Uploads } from '../files/uploads.svelte';
 import { newId } from '../lib/secure';
@@ -82,7 +82,7 @@ export class Dives {
   #make(id: string, then: (id: string, from: string) => void): void {
     const made = this.#create(id, then);
     this.#made.set(id, made);
-    made.catch((e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: say(e) }));
+    made.catch((e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: errorMessage(e) }));
   }
   /** Request that creates a pending dive. Sending it twice creates one dive. */
   startOf(id: string | null | undefined): ForkStart | undefined {
@@ -102,9 +102,9 @@ export class Dives {
     const { api, forks, drafts, outbox } = this.#home;
     const { origin } = this.#starts.get(id)!;
     const { thread_id, body } = this.startOf(id)!;
-    const { moment } = forks;
+    const { version } = forks;
     const { fork } = await api.createFork(thread_id, body);
-    forks.learn(fork, moment);
+    forks.learn(fork, version);
     const state = this.#home.fork(fork.id);
     state.begin(origin);
     void state.load(); // someone else may have posted before this response
@@ -147,9 +147,9 @@ export class Dives {
     const made = this.#made.get(id);
     if (made || !start) return made ?? id;
     const { api, forks, outbox } = this.#home;
-    const { moment } = forks;
+    const { version } = forks;
     const { fork } = await api.createFork(start.thread_id, start.body);
-    forks.learn(fork, moment);
+    forks.learn(fork, version);
     outbox.move(id, fork.id);
     return fork.id;
   }
@@ -158,9 +158,9 @@ export class Dives {
   async list(thread: string): Promise<void> {
     const { api, forks } = this.#home;
     for (let after: string | undefined, more = true; more;) {
-      const { moment } = forks;
+      const { version } = forks;
       const page: Awaited<ReturnType<Api['forks']>> = await api.forks(thread, { after });
-      for (const f of page.data) forks.learn(f, moment);
+      for (const f of page.data) forks.learn(f, version);
       after = page.data.at(-1)?.id;
       more = page.has_more && after !== undefined;
     }
@@ -170,15 +170,15 @@ export class Dives {
     if (start) this.#starts.set(id, { ...start, fork: { ...start.fork, ...change } });
     if (start?.problem) return; // the next attempt to start it sends the change
     const real = await this.settled(id);
-    const { moment } = this.#home.forks;
-    this.#home.forks.learn(await this.#home.api.patchFork(real, change), moment);
+    const { version } = this.#home.forks;
+    this.#home.forks.learn(await this.#home.api.patchFork(real, change), version);
   }
   async abandon(id: string): Promise<void> {
-    const { moment } = this.#home.forks;
-    this.#home.forks.learn((await this.#home.api.abandon(id)).fork, moment);
+    const { version } = this.#home.forks;
+    this.#home.forks.learn((await this.#home.api.abandon(id)).fork, version);
   }
   async reopen(id: string): Promise<void> {
-    const { moment } = this.#home.forks;
-    this.#home.forks.learn((await this.#home.api.reopen(id)).fork, moment);
+    const { version } = this.#home.forks;
+    this.#home.forks.learn((await this.#home.api.reopen(id)).fork, version);
   }
 }

@@ -103,7 +103,7 @@ test('a reply streams into the watched dive, and a missing delta subscribes agai
     { fork_id: 'fork_1' },
   );
   const delta = (offset: number, text: string) =>
-    ws.hear({ type: 'task.delta', task_id: 'task_1', message_id: 'msg_r', attempt: 1, offset, text });
+    ws.onFrame({ type: 'task.delta', task_id: 'task_1', message_id: 'msg_r', attempt: 1, offset, text });
   delta(0, 'Hel');
   delta(9, 'later');
   const places = scene.sent.filter((f) => f.type === 'subscribe').map((f) => f.fork_id ?? f.thread_id);
@@ -121,10 +121,10 @@ test('tasks belong to the dive or to the main line', () => {
 });
 test('typing indicators belong to the dive', () => {
   const { ws } = scene;
-  ws.hear({ type: 'typing', thread_id: null, fork_id: 'fork_1', user_id: 'user_bo' });
+  ws.onFrame({ type: 'typing', thread_id: null, fork_id: 'fork_1', user_id: 'user_bo' });
   expect(ws.typing.in('fork_1')).toEqual(['user_bo']);
   expect(ws.typing.in('thread_1')).toEqual([]);
-  ws.typing.say('fork_1');
+  ws.typing.report('fork_1');
   expect(scene.sent.at(-1)).toEqual({ type: 'typing', fork_id: 'fork_1' });
 });
 test('after a gap in the log, the open dive is loaded again', async () => {
@@ -269,13 +269,13 @@ test('notifications: an action item assigned to me, once', () => {
   expect(news).toMatchObject([{ kind: 'item', title: 'Monday it is', text: 'Book the hall' }]);
 });
 test('a result editor gets events until it unsubscribes', () => {
-  const heard = vi.fn();
-  const stop = scene.ws.onOutcome(heard);
+  const onOutcome = vi.fn();
+  const stop = scene.ws.onOutcome(onOutcome);
   const resolution = { status: 'draft' } as Resolution;
   scene.event('resolution.drafted', { resolution });
   stop();
   scene.event('resolution.updated', { resolution });
-  expect(heard).toHaveBeenCalledTimes(1);
+  expect(onOutcome).toHaveBeenCalledTimes(1);
 });
 test('a reply to my message in a dive is a notification', () => {
   const { news } = scene;

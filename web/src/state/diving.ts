@@ -6,7 +6,7 @@ import { ACTIVE_MAX, isOpen } from './forks.svelte';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-interface Context {
+interface DiveDeps {
   ws: WorkspaceState;
   ui: Ui;
   router: Router;
@@ -21,7 +21,7 @@ export const canDive = (m: Message, ws: WorkspaceState): boolean =>
   ws.threads.map.get(m.thread_id)?.status !== 'archived';
 
 /** The panel opens immediately, while the server creates the dive. */
-export function startDive(m: Message, { ws, ui, router }: Context): void {
+export function startDive(m: Message, { ws, ui, router }: DiveDeps): void {
   if (ws.connection.net === 'offline')
     return ui.show("You are offline. You can start a dive when you're back online.");
   if (ws.forks.openIn(m.thread_id).length >= ACTIVE_MAX)
@@ -36,12 +36,12 @@ export const settle = (real: string, from: string, router: Router): void => {
 const panelDive = (ws: WorkspaceState, router: Router): Fork | undefined =>
   router.panel?.kind === 'dive' && !router.panel.resolve ? ws.dives.get(router.panel.id) : undefined;
 
-export function canBringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): boolean {
+export function canBringIn(m: Message, { ws, router }: Omit<DiveDeps, 'ui'>): boolean {
   const dive = panelDive(ws, router);
   return dive !== undefined && isOpen(dive) && m.fork_id === null && ws.people.canWrite;
 }
 /** Quotes the message into the composer of the open dive, so that the agent knows it, visibly for people. */
-export function bringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): void {
+export function bringIn(m: Message, { ws, router }: Omit<DiveDeps, 'ui'>): void {
   const dive = panelDive(ws, router);
   if (!dive) return;
   const key = `d:${dive.id}`;

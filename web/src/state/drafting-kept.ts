@@ -1,5 +1,5 @@
 import type { FullEdit } from '../lib/resolution';
-import { readJson, type Shelf } from '../lib/storage';
+import { readJson, type KeyValueStore } from '../lib/storage';
 
 /** Unsaved edits, stored on the device. */
 export interface KeptText {
@@ -17,24 +17,24 @@ export interface Kept {
 const isKept = (x: unknown): x is KeptText =>
   typeof x === 'object' && x !== null && 'base' in x && 'mine' in x && typeof x.mine === 'object';
 
-export function keptOn(shelf: Shelf, key: string): Kept {
+export function keptOn(store: KeyValueStore, key: string): Kept {
   let known: string | null = null;
   const get = () => {
-    known = shelf.get(key);
-    return readJson(shelf, key, isKept);
+    known = store.get(key);
+    return readJson(store, key, isKept);
   };
   return {
     get,
     set: (text) => {
       known = JSON.stringify(text);
-      shelf.set(key, known);
+      store.set(key, known);
     },
     clear: () => {
-      if (shelf.get(key) === known) shelf.remove(key);
+      if (store.get(key) === known) store.remove(key);
     },
     watch: (onchange) =>
-      shelf.watch((changed) => {
-        const text = changed === key ? readJson(shelf, key, isKept) : null;
+      store.watch((changed) => {
+        const text = changed === key ? readJson(store, key, isKept) : null;
         if (text) onchange(text);
       }),
   };

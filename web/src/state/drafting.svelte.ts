@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
-import { ApiError, Conflict, isMissing, say, Unreachable } from '../api/problem';
+import { ApiError, Conflict, isMissing, errorMessage, Unreachable } from '../api/problem';
 import type { Fork, Message, Publisher, Resolution, Task } from '../api/types';
 import {
   changedFields,
@@ -126,7 +126,7 @@ export class Drafting extends DraftText {
         await this.#load(); // their version
         this.asking = guidance;
       } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
-      else await this.#noDraft(say(e));
+      else await this.#noDraft(errorMessage(e));
     }
   }
   /** Asks for confirmation if people have edited the draft. */
@@ -188,7 +188,7 @@ export class Drafting extends DraftText {
         this.#posted = false;
         return this.#noDraft(`${this.#home.drafter()} couldn't draft this.`);
       }
-      this.failed = say(e);
+      this.failed = errorMessage(e);
       this.phase = this.empty ? 'error' : 'editing';
     }
   }
@@ -281,7 +281,7 @@ export class Drafting extends DraftText {
       if (!this.#stopped) this.#schedule(RETRY_MS);
     } else {
       this.saving = 'refused';
-      this.saveProblem = say(e);
+      this.saveProblem = errorMessage(e);
     }
     return false;
   }
@@ -322,7 +322,7 @@ export class Drafting extends DraftText {
   // --- other people ---
 
   /** Events of results; those of other dives are ignored. */
-  hear(e: OutcomeEvent): void {
+  onEvent(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated' || e.data.resolution.fork_id !== this.fork) return;
     const r = e.data.resolution;
     if (e.type === 'resolution.published') {
@@ -452,7 +452,7 @@ export class Drafting extends DraftText {
     if (this.clash || this.other)
       this.postProblem = 'Not posted: it was changed in the meantime. Review it, then post again.';
     else
-      this.postProblem = `Not posted. ${e ? say(e) : this.saveProblem || 'The server cannot be reached.'} Your text is kept.`;
+      this.postProblem = `Not posted. ${e ? errorMessage(e) : this.saveProblem || 'The server cannot be reached.'} Your text is kept.`;
     return null;
   }
 

@@ -3,7 +3,7 @@ import { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
 import type { Resolution, ResolutionAction, ResolutionEdit, Task } from '../api/types';
 import { NOTHING } from '../lib/resolution';
-import { AT, Browser, message, shelf, task } from '../test/make';
+import { AT, Browser, message, store, task } from '../test/make';
 import { fork, result } from '../test/make-results';
 import { Drafting } from './drafting.svelte';
 import { keptOn } from './drafting-kept';
@@ -92,7 +92,7 @@ const refusal = (status: number, code: string) =>
   Response.json({ error: { code, message: `No: ${code}.` } }, { status });
 
 let backend: Backend;
-let device: ReturnType<typeof shelf>;
+let device: ReturnType<typeof store>;
 let d: Drafting;
 const make = () =>
   new Drafting('fork_1', {
@@ -102,8 +102,8 @@ const make = () =>
     learnTasks: (tasks: Task[]) => void tasks,
     drafter: () => 'Vibe',
   });
-const heard = (type: OutcomeEvent['type'], resolution: Resolution) =>
-  d.hear({ type, seq: 1, ts: AT, data: { resolution } } as OutcomeEvent);
+const receive = (type: OutcomeEvent['type'], resolution: Resolution) =>
+  d.onEvent({ type, seq: 1, ts: AT, data: { resolution } } as OutcomeEvent);
 /** Types into a field as the form does. */
 const type = (text: string) => {
   d.fields.headline = text;
@@ -118,7 +118,7 @@ const patches = () => backend.calls.filter((c) => c === 'PATCH resolution').leng
 beforeEach(() => {
   vi.useFakeTimers();
   backend = new Backend();
-  device = shelf();
+  device = store();
   d = make();
 });
 afterEach(() => {
@@ -297,7 +297,7 @@ test('conflicting edits of a field are both shown, and nothing is sent until one
 test('using theirs keeps my text available', async () => {
   await opened();
   type('Mine');
-  heard('resolution.updated', backend.change('user_bo', { headline: 'Bo’s' }));
+  receive('resolution.updated', backend.change('user_bo', { headline: 'Bo’s' }));
   expect(d.clash).not.toBeNull();
   d.useTheirs();
   expect([d.fields.headline, d.saving]).toEqual(['Bo’s', 'saved']);
@@ -308,12 +308,12 @@ test('using theirs keeps my text available', async () => {
 test('without my own edits, their text appears and the fields are locked until they pause or I take over', async () => {
   await opened();
   const key = d.fields.key_points[0]!.key;
-  heard('resolution.updated', backend.change('user_bo', { headline: 'Bo’s' }));
+  receive('resolution.updated', backend.change('user_bo', { headline: 'Bo’s' }));
   expect([d.fields.headline, d.other?.who]).toEqual(['Bo’s', 'user_bo']);
   expect(d.fields.key_points[0]!.key).toBe(key);
   await vi.advanceTimersByTimeAsync(15_000);
   expect(d.other).toBeNull();
-  heard('resolution.updated', backend.change('user_bo', { headline: 'Bo’s 2' }));
+  receive('resolution.updated', backend.change('user_bo', { headline: 'Bo’s 2' }));
   await d.takeOver();
   expect(d.other).toBeNull();
 });
@@ -322,9 +322,9 @@ test('the echo of my own save is not another editor', async () => {
   type('Mine');
   const saving = d.save();
   const echo = result({ headline: 'Mine', revision: 2, edited_by: ['user_me'] });
-  heard('resolution.updated', echo);
+  receive('resolution.updated', echo);
   await saving;
-  heard('resolution.updated', echo);
+  receive('resolution.updated', echo);
   expect([d.other, d.clash]).toEqual([null, null]);
 });
 
@@ -391,7 +391,7 @@ test('if someone else posts, the editor closes with a link to the card, and my t
   await opened();
   type('Mine');
   const by = { type: 'human' as const, id: 'user_bo', name: 'Bo' };
-  heard('resolution.published', result({ status: 'published', published_by: by, message_id: 'msg_card' }));
+  receive('resolution.published', result({ status: 'published', published_by: by, message_id: 'msg_card' }));
   expect([d.phase, d.closed, d.fields.headline]).toEqual(['closed', { by, card: 'msg_card' }, 'Mine']);
 });
 
@@ -402,7 +402,7 @@ const twoWindows = async () => {
     new Drafting('fork_1', {
       api: new Api({ fetch: backend.fetch, base: 'http://x' }),
       myId: 'user_me',
-      kept: keptOn(browser.open().shelf, 'k'),
+      kept: keptOn(browser.open().store, 'k'),
       learnTasks: (tasks: Task[]) => void tasks,
       drafter: () => 'Vibe',
     });
@@ -443,7 +443,7 @@ test('text typed on in one window replaces what the other mirrors, and only the 
 });
 test('a window removes only the unsaved text that it has read', () => {
   const browser = new Browser();
-  const [a, b] = [keptOn(browser.open().shelf, 'k'), keptOn(browser.open().shelf, 'k')];
+  const [a, b] = [keptOn(browser.open().store, 'k'), keptOn(browser.open().store, 'k')];
   a.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from a' } });
   b.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from b' } });
   a.clear();

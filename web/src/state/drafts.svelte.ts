@@ -1,5 +1,5 @@
 import { SvelteMap } from 'svelte/reactivity';
-import { readJson, type Shelf } from '../lib/storage';
+import { readJson, type KeyValueStore } from '../lib/storage';
 
 const KEEP_MS = 90 * 86_400_000;
 
@@ -26,27 +26,27 @@ const isLegacy = (x: unknown): x is Record<string, string> =>
  */
 export class Drafts {
   readonly #map = new SvelteMap<string, string>();
-  #shelf: Shelf;
+  #store: KeyValueStore;
   #prefix: string;
   /** Writes that the browser rejected; retried with the next change. */
-  #unstored = new Set<string>();
+  #unsaved = new Set<string>();
   #unwatch: () => void;
   #now: () => number;
   /** From a composer's former key to the one that it has now. */
   #moved = new Map<string, string>();
 
   /** `scope`: user and workspace, as `USER.WS`. */
-  constructor(shelf: Shelf, scope: string, now: () => number = Date.now) {
-    this.#shelf = shelf;
+  constructor(store: KeyValueStore, scope: string, now: () => number = Date.now) {
+    this.#store = store;
     this.#prefix = `openvibe.draft.${scope}.`;
     this.#now = now;
     this.#migrate(`openvibe.drafts.${scope}`);
-    for (const stored of shelf.keys(this.#prefix)) {
-      const draft = readJson(shelf, stored, isDraft);
+    for (const stored of store.keys(this.#prefix)) {
+      const draft = readJson(store, stored, isDraft);
       if (draft && draft.at > now() - KEEP_MS) this.#map.set(stored.slice(this.#prefix.length), draft.text);
-      else shelf.remove(stored);
+      else store.remove(stored);
     }
-    this.#unwatch = shelf.watch((stored) => this.#changedElsewhere(stored));
+    this.#unwatch = store.watch((stored) => this.#changedElsewhere(stored));
   }
 
   get(key: string): string {
@@ -58,7 +58,7 @@ export class Drafts {
   set(key: string, text: string): void {
     if (text.trim()) this.#map.set(key, text);
     else this.#map.delete(key);
-    this.#unstored.add(key);
+    this.#unsaved.add(key);
     this.flush();
   }
   clear(key: string): void {
@@ -82,17 +82,17 @@ export class Drafts {
   }
   /** Stores pending writes. */
   flush(): void {
-    for (const key of this.#unstored) if (this.#store(key)) this.#unstored.delete(key);
+    for (const key of this.#unsaved) if (this.#persist(key)) this.#unsaved.delete(key);
   }
   dispose(): void {
     this.flush();
     this.#unwatch();
   }
 
-  #store(key: string): boolean {
+  #persist(key: string): boolean {
     const text = this.#map.get(key);
-    if (text !== undefined) return this.#shelf.set(this.#prefix + key, this.#entry(text));
-    this.#shelf.remove(this.#prefix + key);
+    if (text !== undefined) return this.#store.set(this.#prefix + key, this.#entry(text));
+    this.#store.remove(this.#prefix + key);
     return true;
   }
   #entry(text: string): string {
@@ -102,20 +102,20 @@ export class Drafts {
   #changedElsewhere(stored: string): void {
     if (!stored.startsWith(this.#prefix)) return;
     const key = stored.slice(this.#prefix.length);
-    if (this.#unstored.has(key)) return; // the value here was never stored
-    const draft = readJson(this.#shelf, stored, isDraft);
+    if (this.#unsaved.has(key)) return; // the value here was never stored
+    const draft = readJson(this.#store, stored, isDraft);
     if (draft) this.#map.set(key, draft.text);
     else this.#map.delete(key);
   }
   /** Until 0.1, all drafts were one entry. It is removed once each of them is stored. */
   #migrate(legacy: string): void {
-    const old = readJson(this.#shelf, legacy, isLegacy);
+    const old = readJson(this.#store, legacy, isLegacy);
     if (!old) return;
     const stored = Object.entries(old).map(
       ([key, text]) =>
-        this.#shelf.get(this.#prefix + key) !== null ||
-        this.#shelf.set(this.#prefix + key, this.#entry(text)),
+        this.#store.get(this.#prefix + key) !== null ||
+        this.#store.set(this.#prefix + key, this.#entry(text)),
     );
-    if (stored.every(Boolean)) this.#shelf.remove(legacy);
+    if (stored.every(Boolean)) this.#store.remove(legacy);
   }
 }

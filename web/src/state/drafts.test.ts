@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Browser, shelf } from '../test/make';
+import { Browser, store } from '../test/make';
 import { Drafts } from './drafts.svelte';
 import { SafeStore } from './safe-store.svelte';
 
@@ -7,12 +7,12 @@ const DAY_MS = 86_400_000;
 const tick = () => new Promise<void>((done) => setTimeout(done));
 
 test('a draft survives a reload', () => {
-  const kept = shelf();
+  const kept = store();
   new Drafts(kept, 'u.w').set('t:1', 'half a th');
   expect(new Drafts(kept, 'u.w').get('t:1')).toBe('half a th');
 });
 test('sending clears the draft, also on the device', () => {
-  const kept = shelf();
+  const kept = store();
   const d = new Drafts(kept, 'u.w');
   d.set('t:1', 'x');
   d.clear('t:1');
@@ -20,49 +20,49 @@ test('sending clears the draft, also on the device', () => {
   expect(kept.kept.size).toBe(0);
 });
 test('blank text is not a draft', () => {
-  const d = new Drafts(shelf(), 'u.w');
+  const d = new Drafts(store(), 'u.w');
   d.set('t:1', '  \n');
   expect(d.has('t:1')).toBe(false);
 });
 test('each draft is one entry, keyed by person, workspace, and composer', () => {
-  const kept = shelf();
+  const kept = store();
   new Drafts(kept, 'user_a.ws_1').set('t:thread_1', 'x');
   expect([...kept.kept.keys()]).toEqual(['openvibe.draft.user_a.ws_1.t:thread_1']);
 });
 test('two windows keep both drafts, and each shows the other’s text', async () => {
   const browser = new Browser();
-  const [a, b] = [new Drafts(browser.open().shelf, 'u.w'), new Drafts(browser.open().shelf, 'u.w')];
+  const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];
   a.set('t:1', 'from a');
   b.set('t:2', 'from b');
   await tick();
   expect([a.get('t:2'), b.get('t:1')]).toEqual(['from b', 'from a']);
-  const reopened = new Drafts(browser.open().shelf, 'u.w');
+  const reopened = new Drafts(browser.open().store, 'u.w');
   expect([reopened.get('t:1'), reopened.get('t:2')]).toEqual(['from a', 'from b']);
 });
 test('events that cross leave both windows with the stored value', async () => {
   const browser = new Browser();
-  const [a, b] = [new Drafts(browser.open().shelf, 'u.w'), new Drafts(browser.open().shelf, 'u.w')];
+  const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];
   a.set('t:1', 'from a');
   b.set('t:1', 'from b');
   await tick();
   expect([a.get('t:1'), b.get('t:1')]).toEqual(['from b', 'from b']);
 });
 test('the number of drafts is not limited', () => {
-  const kept = shelf();
+  const kept = store();
   const d = new Drafts(kept, 'u.w');
   for (let i = 0; i < 500; i++) d.set(`t:${i}`, `text ${i}`);
   const reopened = new Drafts(kept, 'u.w');
   expect([reopened.get('t:0'), reopened.get('t:499')]).toEqual(['text 0', 'text 499']);
 });
 test('a draft is deleted after 90 days without a change, not before', () => {
-  const kept = shelf();
+  const kept = store();
   new Drafts(kept, 'u.w', () => 0).set('t:1', 'x');
   expect(new Drafts(kept, 'u.w', () => 89 * DAY_MS).has('t:1')).toBe(true);
   expect(new Drafts(kept, 'u.w', () => 91 * DAY_MS).has('t:1')).toBe(false);
   expect(kept.kept.size).toBe(0);
 });
 test('drafts of earlier versions are migrated once, without replacing newer ones', () => {
-  const kept = shelf();
+  const kept = store();
   new Drafts(kept, 'u.w').set('t:2', 'newer');
   kept.set('openvibe.drafts.u.w', JSON.stringify({ 't:1': 'one', 't:2': 'two' }));
   const d = new Drafts(kept, 'u.w');
@@ -70,7 +70,7 @@ test('drafts of earlier versions are migrated once, without replacing newer ones
   expect(kept.get('openvibe.drafts.u.w')).toBeNull();
 });
 test('invalid entries on the device are ignored', () => {
-  const kept = shelf();
+  const kept = store();
   kept.set('openvibe.drafts.u.w', '[1]');
   kept.set('openvibe.draft.u.w.t:1', '"x"');
   const d = new Drafts(kept, 'u.w');
@@ -78,12 +78,12 @@ test('invalid entries on the device are ignored', () => {
 });
 test('a draft that the browser rejects stays in the window, is reported, and is stored when there is room', () => {
   const browser = new Browser();
-  const store = new SafeStore(browser.open().shelf);
+  const store = new SafeStore(browser.open().store);
   const d = new Drafts(store, 'u.w');
   browser.full = true;
   d.set('t:1', 'x');
   expect([d.get('t:1'), store.failing]).toEqual(['x', true]);
   browser.full = false;
   d.set('t:2', 'y');
-  expect([new Drafts(browser.open().shelf, 'u.w').get('t:1'), store.failing]).toEqual(['x', false]);
+  expect([new Drafts(browser.open().store, 'u.w').get('t:1'), store.failing]).toEqual(['x', false]);
 });

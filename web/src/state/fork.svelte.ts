@@ -31,9 +31,9 @@ export class ForkState extends MessageWindow {
   protected override async open(at: OpenAt): Promise<Opened> {
     const around = typeof at === 'object' ? at.around : null;
     const { api, forks } = this.#home;
-    const { moment } = forks;
+    const { version } = forks;
     const [fork, page] = await Promise.all([api.fork(this.id), this.firstPage(around)]);
-    forks.learn(fork, moment);
+    forks.learn(fork, version);
     this.#findOrigin(fork);
     const part = around !== null && page.data.length < fork.message_count;
     return {

@@ -10,8 +10,8 @@ const older = (a: Fork, b: Fork) =>
 export class Forks {
   readonly map = new SvelteMap<string, Fork>();
   /** Counts events, to tell a response requested before an event from one requested after. */
-  #clock = 0;
-  #heard = new Map<string, number>();
+  #version = 0;
+  #seenVersions = new Map<string, number>();
 
   readonly #byThread = $derived(grouped(this.map.values(), (f) => f.thread_id));
   readonly #openByMessage = $derived(grouped([...this.map.values()].filter(isOpen), (f) => f.message_id));
@@ -19,28 +19,28 @@ export class Forks {
   /** From a snapshot: dives known before may have missed events. */
   load(open: readonly Fork[]): void {
     this.map.clear();
-    this.#heard.clear();
+    this.#seenVersions.clear();
     for (const f of open) this.map.set(f.id, f);
   }
   get(id: string): Fork | undefined {
     return this.map.get(id);
   }
   /** Take it before the request, and pass it with the response. */
-  get moment(): number {
-    return this.#clock;
+  get version(): number {
+    return this.#version;
   }
   /**
    * From a response. Events since the request are newer; counts are kept, because a response does not show which
    * events it includes.
    */
-  learn(fork: Fork, moment: number): void {
-    if ((this.#heard.get(fork.id) ?? 0) > moment) return;
+  learn(fork: Fork, version: number): void {
+    if ((this.#seenVersions.get(fork.id) ?? 0) > version) return;
     const old = this.map.get(fork.id);
     this.map.set(fork.id, old ? { ...fork, message_count: old.message_count } : fork);
   }
   /** From an event: the state at that event. */
   put(fork: Fork): void {
-    this.#heard.set(fork.id, ++this.#clock);
+    this.#seenVersions.set(fork.id, ++this.#version);
     this.map.set(fork.id, fork);
   }
   /** `message.created` implies the dive's count. */

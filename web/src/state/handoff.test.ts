@@ -7,7 +7,7 @@ import { agent, channel, thread } from '../test/make';
 import { Completion, NOBODY } from './composer.svelte';
 import { handTo, moveOn } from './handoff';
 import { choose, runSlash } from './slashes';
-import { presetOf, setPreset, standingIn, type Desk } from './standings';
+import { presetOf, setPreset, standingIn, type ComposerContext } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -16,10 +16,10 @@ let backend: Backend;
 let ws: WorkspaceState;
 let shown: string[];
 let went: string[];
-let context: { ws: WorkspaceState; ui: Ui; router: Router; focus: () => void };
+let deps: { ws: WorkspaceState; ui: Ui; router: Router; focus: () => void };
 const spot = { thread: 'thread_1', fork: null };
-const vibe = () => ws.people.agents.get('agent_vibe')!;
-const coder = () => ws.people.agents.get('agent_coder')!;
+const vibe = () => ws.people.agentsById.get('agent_vibe')!;
+const coder = () => ws.people.agentsById.get('agent_coder')!;
 /** Recorded change requests. */
 const changes = () =>
   backend.calls.map((c, i) => [c, backend.bodies[i]] as const).filter(([c]) => !c.startsWith('GET'));
@@ -39,25 +39,29 @@ beforeEach(async () => {
   shown = [];
   went = [];
   const place = { path: '/northwind/c/general/t/thread_1' };
-  context = {
+  deps = {
     ws,
-    ui: { say: (s: string) => shown.push(s), show: (s: string) => shown.push(s) } as unknown as Ui,
+    ui: { announce: (s: string) => shown.push(s), show: (s: string) => shown.push(s) } as unknown as Ui,
     focus: () => void went.push('focus'),
     router: { place, go: (path: string) => void went.push(path) } as unknown as Router,
   };
 });
 afterEach(() => ws.stop());
 
-const inThread = (): Desk => ({
+const inThread = (): ComposerContext => ({
   channel: channel(),
   spot,
   standing: standingIn(ws.threads.map.get('thread_1')!, ws),
 });
-const inChannel = (): Desk => ({ channel: channel(), spot: null, standing: standingIn(UNBOUND, ws) });
-const type = (text: string, desk: Desk) => runSlash(parseSlash(text)!, desk, context);
+const inChannel = (): ComposerContext => ({
+  channel: channel(),
+  spot: null,
+  standing: standingIn(UNBOUND, ws),
+});
+const type = (text: string, context: ComposerContext) => runSlash(parseSlash(text)!, context, deps);
 
 test('a handoff shows the new responder immediately', async () => {
-  expect(await handTo(vibe(), spot, context)).toBe(true);
+  expect(await handTo(vibe(), spot, deps)).toBe(true);
   expect(changes()).toEqual([['PATCH /v1/threads/thread_1', { agent_id: 'agent_vibe' }]]);
   expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_vibe');
 });
@@ -69,15 +73,15 @@ test('a handoff by others arrives with its notice and is shown', () => {
 });
 test('a rejection is reported and nothing changes', async () => {
   backend.fail = 404;
-  expect(await handTo(vibe(), spot, context)).toBe(false);
+  expect(await handTo(vibe(), spot, deps)).toBe(false);
   expect(shown).toEqual(['No.']);
   expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_coder');
 });
 test('switching to the newest version leaves auto-reply unchanged', async () => {
-  ws.people.agents.set('agent_coder', { ...coder(), version: 3 });
-  await moveOn(inThread().standing, spot, context);
+  ws.people.agentsById.set('agent_coder', { ...coder(), version: 3 });
+  await moveOn(inThread().standing, spot, deps);
   ws.learnThread(thread({ agent_id: 'agent_coder', agent_version: 1, auto_reply: false }));
-  await moveOn(inThread().standing, spot, context);
+  await moveOn(inThread().standing, spot, deps);
   expect(bodies()).toEqual([{ agent_id: 'agent_coder' }, { agent_id: 'agent_coder', auto_reply: false }]);
 });
 
@@ -98,7 +102,7 @@ test.each(['/agent', '/agent vi', '/agent vibe, please look', '/'])(
   },
 );
 test('binding the same agent again sends no request', async () => {
-  expect(await choose(coder(), inThread(), context)).toBe(true);
+  expect(await choose(coder(), inThread(), deps)).toBe(true);
   expect(changes()).toEqual([]);
   expect(shown).toEqual(['Coder already replies here']);
 });
@@ -113,7 +117,7 @@ test('/new with text starts a thread with the agent of this one', async () => {
   });
 });
 test('/new in a thread whose agent is archived takes the fallback agent', async () => {
-  ws.people.agents.set('agent_coder', { ...coder(), status: 'archived' });
+  ws.people.agentsById.set('agent_coder', { ...coder(), status: 'archived' });
   await type('/new The chairs', inThread());
   await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
 });
@@ -137,15 +141,15 @@ test('/agent in a channel applies to the next thread; an agent that is then arch
 });
 test('an agent archived without a new version was hidden from the user', () => {
   scene.event('agent.archived', { agent: { ...coder(), status: 'archived' } });
-  expect(ws.people.agents.has('agent_coder')).toBe(false);
+  expect(ws.people.agentsById.has('agent_coder')).toBe(false);
   expect(inThread().standing).toMatchObject({ state: 'barred', name: 'A restricted agent' });
 });
 test('/agent none undoes the choice; in an agent’s own channel it binds none', async () => {
   setPreset('chan_1', { agent: coder() }, ws);
-  await choose(null, inChannel(), context);
+  await choose(null, inChannel(), deps);
   expect(presetOf('chan_1', ws)).toBeUndefined();
   const own = channel({ id: 'chan_2', kind: 'direct', agent_id: 'agent_coder' });
-  await choose(null, { ...inChannel(), channel: own }, context);
+  await choose(null, { ...inChannel(), channel: own }, deps);
   expect(presetOf('chan_2', ws)).toEqual({ agent: null });
 });
 
@@ -153,37 +157,37 @@ const inPlace = (now: string, starts = false) => ({ now: () => now, startsThread
 const titles = (c: Completion) => c.hits.map((h) => h.title);
 test('a slash lists commands, then agents: the current one first, and No agent last', () => {
   const menu = new Completion(ws, inPlace('agent_coder'));
-  menu.look('/', 1);
+  menu.update('/', 1);
   expect(titles(menu)).toEqual(['/agent', '/new']);
-  menu.look('/agent', 6);
+  menu.update('/agent', 6);
   expect(titles(menu)).toEqual(['Coder', 'Vibe', 'No agent']);
   expect(menu.picked?.note).toBe('Current');
-  menu.look('/agent vi', 9);
+  menu.update('/agent vi', 9);
   expect(titles(menu)).toEqual(['Vibe']);
-  menu.look('/agent no', 9);
+  menu.update('/agent no', 9);
   expect(titles(menu)).toEqual(['No agent']);
-  menu.look('@', 1);
+  menu.update('@', 1);
   expect(menu.choosing).toBe(false);
   expect(titles(menu)).toContain('Bo');
 });
 test('among many agents, No agent stays in sight', () => {
-  for (let i = 0; i < 9; i++) ws.people.agents.set(`a${i}`, agent(`a${i}`, `h${i}`, `Helper ${i}`));
+  for (let i = 0; i < 9; i++) ws.people.agentsById.set(`a${i}`, agent(`a${i}`, `h${i}`, `Helper ${i}`));
   const menu = new Completion(ws, inPlace(NOBODY.key));
-  menu.look('/agent ', 7);
+  menu.update('/agent ', 7);
   expect(menu.hits).toHaveLength(6);
   expect(menu.picked).toMatchObject({ title: 'No agent', note: 'Current' });
   const bound = new Completion(ws, inPlace('agent_coder'));
-  bound.look('/agent ', 7);
+  bound.update('/agent ', 7);
   expect(titles(bound)[0]).toBe('Coder');
   expect(titles(bound).at(-1)).toBe('No agent');
 });
 test('in a composer that starts threads, /new is not offered', () => {
   const menu = new Completion(ws, inPlace(NOBODY.key, true));
-  menu.look('/', 1);
+  menu.update('/', 1);
   expect(titles(menu)).toEqual(['/agent']);
 });
 test('in a composer without commands, a slash is text', () => {
   const menu = new Completion(ws);
-  menu.look('/agent', 6);
+  menu.update('/agent', 6);
   expect(menu.open).toBe(false);
 });

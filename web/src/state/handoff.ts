@@ -1,12 +1,12 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Agent } from '../api/types';
 import type { Standing } from '../lib/standing';
 import { agentName } from '../lib/text';
-import type { Spot } from './standings';
+import type { Spot } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-interface Context {
+interface BindingDeps {
   ws: WorkspaceState;
   ui: Ui;
 }
@@ -16,33 +16,32 @@ export interface BindingPatch {
 }
 
 /** Changes the responder of a conversation. False if it failed; a toast gives the reason. */
-export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: Context): Promise<boolean> {
+export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: BindingDeps): Promise<boolean> {
   if (ws.connection.net === 'offline') {
     ui.show("You are offline. You can change the agent when you're back online.");
     return false;
   }
-  const { moment } = ws.threads;
+  const { version } = ws.threads;
   try {
     if (spot.fork) await ws.dives.patch(spot.fork, change);
-    else ws.threads.learn(await ws.api.patchThread(spot.thread, change), moment);
+    else ws.threads.learn(await ws.api.patchThread(spot.thread, change), version);
     return true;
   } catch (e) {
-    ui.show(say(e));
+    ui.show(errorMessage(e));
     return false;
   }
 }
 /** Binds a conversation to an agent, or to none. */
-export async function handTo(agent: Agent | null, spot: Spot, context: Context): Promise<boolean> {
-  const done = await rebind(spot, { agent_id: agent?.id ?? null }, context);
+export async function handTo(agent: Agent | null, spot: Spot, deps: BindingDeps): Promise<boolean> {
+  const done = await rebind(spot, { agent_id: agent?.id ?? null }, deps);
   if (done)
-    context.ui.say(
+    deps.ui.announce(
       agent ? `${agentName(agent)} now replies here` : 'Agents now reply here only when mentioned',
     );
   return done;
 }
 /** Switches to the newest version of the bound agent; auto-reply stays as it is. */
-export async function moveOn(s: Standing, spot: Spot, context: Context): Promise<void> {
+export async function moveOn(s: Standing, spot: Spot, deps: BindingDeps): Promise<void> {
   const change = s.auto ? { agent_id: s.id } : { agent_id: s.id, auto_reply: false };
-  if (await rebind(spot, change, context))
-    context.ui.say(`${s.name} now replies here in version ${s.newest}`);
+  if (await rebind(spot, change, deps)) deps.ui.announce(`${s.name} now replies here in version ${s.newest}`);
 }

@@ -25,7 +25,7 @@ export class Notices {
     this.#go = go;
   }
 
-  tell(news: News, ws: WorkspaceState): void {
+  notify(news: News, ws: WorkspaceState): void {
     if (!('Notification' in window)) return;
     if (Notification.permission === 'default' && device.get(DECLINED) !== 'no') {
       this.asking = `${WHAT[news.kind](news.title)} Turn on notifications for when OpenVibe is in the background?`;

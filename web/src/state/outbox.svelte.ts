@@ -1,8 +1,8 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Attachment } from '../api/types';
 import type { Unsent } from '../lib/rows';
 import { newId } from '../lib/secure';
-import type { Shelf } from '../lib/storage';
+import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import type { ForkStart } from './dives.svelte';
 import { cutOff, isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
@@ -91,8 +91,8 @@ export class Outbox {
   #stopped = false;
 
   /** `scope`: user and workspace, as `USER.WS`. */
-  constructor(shelf: Shelf, scope: string, work: OutboxWork, locks: WindowLocks) {
-    this.#store = new OutboxStore(shelf, scope);
+  constructor(store: KeyValueStore, scope: string, work: OutboxWork, locks: WindowLocks) {
+    this.#store = new OutboxStore(store, scope);
     this.#work = work;
     this.#locks = locks;
     this.#lock = `openvibe.outbox.${scope}`;
@@ -216,7 +216,7 @@ export class Outbox {
       if (isSignedOut(e)) return this.#suspend();
       const wait = waitOf(e);
       if (wait !== null) return this.#wait(wait);
-      this.#patch(id, { status: 'failed', error: say(e) });
+      this.#patch(id, { status: 'failed', error: errorMessage(e) });
       this.#work.refused?.(ready);
     }
   }

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiError, Unreachable } from '../api/problem';
-import { Browser, shelf } from '../test/make';
+import { Browser, store } from '../test/make';
 import { Outbox, WAITING_MAX, type OutboxWork, type OutItem } from './outbox.svelte';
 
 const inThread = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
 let post: ReturnType<typeof vi.fn<(item: OutItem) => Promise<string>>>;
 let newest: string | null;
 const work = () => ({ post, newestThread: () => Promise.resolve(newest) });
-const make = (kept = shelf()) => new Outbox(kept, 'u.w', work(), new Browser().open().locks);
+const make = (kept = store()) => new Outbox(kept, 'u.w', work(), new Browser().open().locks);
 /** A window of a browser, with the workspace open. */
 const open = (browser: Browser, more: Partial<OutboxWork> = {}, shared = true) => {
   const window = browser.open({ shared });
-  const box = new Outbox(window.shelf, 'u.w', { ...work(), ...more }, window.locks);
+  const box = new Outbox(window.store, 'u.w', { ...work(), ...more }, window.locks);
   box.flush();
   return { box, close: () => (box.dispose(), window.close()) };
 };
@@ -76,7 +76,7 @@ test('waiting messages are sent in order, and one rejection does not block the r
   expect(box.items.map((i) => i.content)).toEqual(['two']);
 });
 test('the outbox survives a reload, with waiting messages', () => {
-  const kept = shelf();
+  const kept = store();
   make(kept).add(inThread, 'hi', false);
   expect(make(kept).items).toMatchObject([{ content: 'hi', status: 'waiting' }]);
 });
@@ -114,7 +114,7 @@ test('a retry goes to the first attempt’s destination, although a thread is kn
 // --- one entry per message, shared by windows ---
 
 test('each message is one entry, keyed by person, workspace, and client ID', () => {
-  const kept = shelf();
+  const kept = store();
   const id = make(kept).add(inThread, 'hi', false);
   expect([...kept.kept.keys()]).toEqual([`openvibe.out.u.w.${id}`]);
 });
@@ -244,7 +244,7 @@ test('without locks, a window that opens leaves another window’s upload alone 
   });
 });
 test('the outbox of earlier versions is migrated once, in order', () => {
-  const kept = shelf();
+  const kept = store();
   const old = ['one', 'two'].map((content, i) => ({
     ...inThread,
     client_id: `id${i}`,
@@ -263,7 +263,7 @@ test('the outbox of earlier versions is migrated once, in order', () => {
 // --- messages leave only by confirmation or Delete ---
 
 test('200 messages wait and all are sent; at 200 the outbox is full', async () => {
-  const kept = shelf();
+  const kept = store();
   const box = make(kept);
   for (let i = 0; i < WAITING_MAX; i++) box.add(inThread, `${i}`, false);
   expect([box.items.length, box.full]).toEqual([200, true]);
@@ -339,7 +339,7 @@ test('a message written into a new dive waits for the one in flight when the div
 // --- the session ---
 
 test('when the session ends, messages wait for the next sign-in', async () => {
-  const kept = shelf();
+  const kept = store();
   const signedOut = vi.fn();
   const box = new Outbox(kept, 'u.w', { ...work(), signedOut }, new Browser().open().locks);
   post.mockRejectedValueOnce(new ApiError(401, {}, 'Sign in.'));

@@ -27,7 +27,7 @@ const fetch = async (request: Request): Promise<Response> => {
   const data = pathname.endsWith('/resolutions') ? versions : search.includes('owner=me') ? mine : [];
   return Response.json({ data, has_more: false });
 };
-const heard = (type: OutcomeEvent['type'], data: object) =>
+const receive = (type: OutcomeEvent['type'], data: object) =>
   o.apply({ type, seq: 1, ts: AT, data } as OutcomeEvent);
 
 beforeEach(() => {
@@ -53,14 +53,14 @@ beforeEach(() => {
 test('my open items are counted at the start, then updated by events', async () => {
   await o.start();
   expect(o.mineOpen).toBe(1);
-  heard('action_item.updated', { action_item: { ...mine[0]!, done: true } });
+  receive('action_item.updated', { action_item: { ...mine[0]!, done: true } });
   expect(o.mineOpen).toBe(0);
   const r = posted({
     id: 'res_2',
     fork_id: 'fork_2',
     action_items: [action({ id: 'item_2', owner_id: 'user_me' })],
   });
-  heard('resolution.published', { resolution: r });
+  receive('resolution.published', { resolution: r });
   expect(o.mineOpen).toBe(1);
 });
 test('a completed item is shown immediately and reverted if rejected', async () => {
@@ -75,10 +75,10 @@ test('a completed item is shown immediately and reverted if rejected', async () 
 });
 test('a new version drops items, keeps the remaining ones, and leaves the old card unchanged', () => {
   const v1 = posted({ action_items: [action(), action({ id: 'item_2', text: 'Old' })] });
-  heard('resolution.published', { resolution: v1 });
-  heard('resolution.updated', { resolution: { ...v1, status: 'superseded' } });
+  receive('resolution.published', { resolution: v1 });
+  receive('resolution.updated', { resolution: { ...v1, status: 'superseded' } });
   const v2 = posted({ id: 'res_2', version: 2, action_items: [action({ done: true })] });
-  heard('resolution.published', { resolution: v2 });
+  receive('resolution.published', { resolution: v2 });
   expect([...o.items.keys()]).toEqual(['item_1']);
   expect(o.now(o.results.get('res_2')!, v2.action_items[0]!).done).toBe(true);
   expect(o.now(o.results.get('res_1')!, v1.action_items[0]!).done).toBe(false);
@@ -99,14 +99,14 @@ test('a card loads its result and its dive, and retries after a failure', async 
   expect(calls).toEqual(['list', asked, asked]);
 });
 test('a slow response does not revert an event', () => {
-  heard('resolution.updated', { resolution: posted({ status: 'superseded' }) });
+  receive('resolution.updated', { resolution: posted({ status: 'superseded' }) });
   o.learn(posted());
   expect(o.results.get('res_1')?.status).toBe('superseded');
-  heard('action_item.updated', { action_item: { ...mine[0]!, done: true } });
+  receive('action_item.updated', { action_item: { ...mine[0]!, done: true } });
   o.learnItems(mine);
   expect(o.items.get('item_1')?.done).toBe(true);
 });
 test('drafts are not published results', () => {
-  heard('resolution.drafted', { resolution: result() });
+  receive('resolution.drafted', { resolution: result() });
   expect(o.results.size).toBe(0);
 });

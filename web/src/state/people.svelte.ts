@@ -7,21 +7,21 @@ import { agentName } from '../lib/text';
 export class People {
   me = $state.raw<Me>({ id: '', email: '', name: '', handle: '', role: 'member', avatar_url: null });
   readonly members = new SvelteMap<string, Member>();
-  readonly agents = new SvelteMap<string, Agent>();
+  readonly agentsById = new SvelteMap<string, Agent>();
   readonly online = new SvelteSet<string>();
 
   readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));
   /** Agents that people can talk to. System agents and bases are not listed. */
-  readonly crew = $derived(
-    [...this.agents.values()].filter(
-      (a) => a.status === 'active' && a.mentionable && !a.is_system && this.permits(a),
+  readonly agents = $derived(
+    [...this.agentsById.values()].filter(
+      (a) => a.status === 'active' && a.mentionable && !a.is_system && this.hasAccess(a),
     ),
   );
   readonly isAdmin = $derived(this.me.role === 'admin');
   readonly canWrite = $derived(this.me.role !== 'viewer');
 
   /** Whether the agent's access lists allow this user. Denials take precedence; no allowed subjects means everyone. */
-  permits(agent: Pick<Agent, 'access_control'>): boolean {
+  hasAccess(agent: Pick<Agent, 'access_control'>): boolean {
     const lists = agent.access_control;
     const meant = (s: string) => s === this.me.id || s === `role:${this.me.role}`;
     if (!lists) return true;
@@ -31,17 +31,17 @@ export class People {
     );
   }
   /** Whether the user can invoke the agent: by a mention, in a dive, or as a thread's responder. */
-  mayUse(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
-    return this.canWrite && agent.status === 'active' && this.permits(agent);
+  canInvoke(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
+    return this.canWrite && agent.status === 'active' && this.hasAccess(agent);
   }
 
   load(s: Pick<Snapshot, 'me' | 'members' | 'agents' | 'presence'>): void {
     this.me = s.me;
     this.members.clear();
-    this.agents.clear();
+    this.agentsById.clear();
     this.online.clear();
     for (const m of s.members) this.members.set(m.user_id, m);
-    for (const a of s.agents) this.agents.set(a.id, a);
+    for (const a of s.agents) this.agentsById.set(a.id, a);
     for (const p of s.presence) this.seen(p);
   }
   seen(p: Presence): void {
@@ -65,15 +65,15 @@ export class People {
       case 'agent.updated':
       case 'agent.archived': {
         const { agent } = e.data;
-        const old = this.agents.get(agent.id);
+        const old = this.agentsById.get(agent.id);
         // Archiving is a change and creates a version. Without one, the agent was deleted, or hidden from the user.
         const lost =
           e.type === 'agent.archived' && old?.status !== 'archived' && old?.version === agent.version;
-        if (lost) this.agents.delete(agent.id);
+        if (lost) this.agentsById.delete(agent.id);
         else {
           // Events omit it: it depends on the server's settings and on the model in the profile.
           const { effective_model = old?.model === agent.model ? old?.effective_model : undefined } = agent;
-          this.agents.set(agent.id, { ...agent, effective_model });
+          this.agentsById.set(agent.id, { ...agent, effective_model });
         }
       }
     }
@@ -83,7 +83,7 @@ export class People {
   nameOf(author: Pick<Message['author'], 'type' | 'id' | 'name'>): string {
     if (author.id && author.type === 'human') return this.members.get(author.id)?.name ?? author.name;
     if (author.id && author.type === 'agent') {
-      const agent = this.agents.get(author.id);
+      const agent = this.agentsById.get(author.id);
       return agent ? agentName(agent) : author.name;
     }
     return author.name || 'OpenVibe';
@@ -93,16 +93,16 @@ export class People {
     return id === this.me.id ? 'You' : (this.members.get(id)?.name ?? 'Former member');
   }
   agentName(id: string | null): string {
-    const agent = id ? this.agents.get(id) : undefined;
+    const agent = id ? this.agentsById.get(id) : undefined;
     return agent ? agentName(agent) : 'The agent';
   }
   agentByHandle(handle: string): Agent | undefined {
-    return this.crew.find((a) => a.name === handle);
+    return this.agents.find((a) => a.name === handle);
   }
   readonly handles = $derived(
     new Set([
       ...this.roster.map((m) => m.handle),
-      ...this.crew.map((a) => a.name),
+      ...this.agents.map((a) => a.name),
       ...['everyone', 'here', 'channel'],
     ]),
   );

@@ -127,7 +127,7 @@ export class Reading {
     this.since = { unread_count: unread_count + 1, mention_count: mention_count + mention };
   }
   /** Messages that are on screen now. */
-  look(visible: ReadonlySet<number>): void {
+  setVisible(visible: ReadonlySet<number>): void {
     const same = visible.size === this.#visible.size && [...visible].every((seq) => this.#visible.has(seq));
     if (!same) this.#visible = visible;
   }

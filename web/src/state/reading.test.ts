@@ -61,7 +61,7 @@ test('jumping to the end moves nothing; skipped messages are counted, without th
   );
   await r.seen(Array.from({ length: 30 }, (_, i) => i + 1));
   r.skip();
-  r.look(new Set(Array.from({ length: 19 }, (_, i) => i + 102)));
+  r.setVisible(new Set(Array.from({ length: 19 }, (_, i) => i + 102)));
   expect([r.skipping, r.unseen, marks()]).toEqual([true, 71, [30]]);
   await r.seen(Array.from({ length: 19 }, (_, i) => i + 102));
   expect([r.unseen, marks()]).toEqual([71, [30]]);
@@ -69,7 +69,7 @@ test('jumping to the end moves nothing; skipped messages are counted, without th
 });
 test('after marking as read, nothing is behind', async () => {
   open([1, 2, 3, 4, 5], 0, 1);
-  r.look(new Set([5]));
+  r.setVisible(new Set([5]));
   expect([r.behind, r.unseen]).toEqual([true, 4]);
   await r.markAll(5);
   expect([r.behind, r.unseen, marks()]).toEqual([false, 0, [5]]);
@@ -86,7 +86,7 @@ test('once everything is read, new messages at the end do not bring the bar back
   await r.seen([2, 3]);
   loaded.messages = [...loaded.messages, message({ seq: 4 })];
   r.arrived(loaded.messages.at(-1)!);
-  r.look(new Set([3]));
+  r.setVisible(new Set([3]));
   expect(r.behind).toBe(false);
 });
 test('a marker that did not reach the server is sent again', async () => {
@@ -142,7 +142,7 @@ test('an older mark that fails late does not move the marker back behind a newer
 });
 test('going to the end skips nothing when all messages were on screen', async () => {
   open([1, 2, 3], 0, 1);
-  r.look(new Set([1, 2, 3]));
+  r.setVisible(new Set([1, 2, 3]));
   r.skip();
   expect(r.skipping).toBe(false);
 });

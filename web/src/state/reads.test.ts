@@ -27,7 +27,7 @@ const general = () => ws.channels.map.get('chan_1')!;
 const count = (call: string) => backend.calls.filter((c) => c === call).length;
 const marks = () =>
   backend.bodies.filter((_, i) => backend.calls[i]!.startsWith('PUT')).map((b) => (b as { seq: number }).seq);
-const hear = (seq: number) => ws.hear({ type: 'read.updated', thread_id: 'thread_1', seq });
+const receive = (seq: number) => ws.onFrame({ type: 'read.updated', thread_id: 'thread_1', seq });
 /** Holds back answers until called. */
 const hold = () => {
   let release = () => {};
@@ -55,23 +55,23 @@ test('frames of own marks load nothing, though a newer mark is on its way', asyn
   release();
   await Promise.all(all);
   backend.calls = [];
-  hear(10);
-  hear(12);
+  receive(10);
+  receive(12);
   await vi.advanceTimersByTimeAsync(1000);
   expect(backend.calls).toEqual([]);
 });
 test('marks of another window load one snapshot each half second at most', async () => {
-  for (let seq = 10; seq < 30; seq++) hear(seq);
+  for (let seq = 10; seq < 30; seq++) receive(seq);
   await vi.advanceTimersByTimeAsync(1000);
   expect([count('GET /v1/snapshot'), count('GET /v1/threads/thread_1')]).toEqual([1, 1]);
 });
 test('another window marks a message as unread at the position of an own older mark', async () => {
   await ws.readTo('thread_1', 5);
-  hear(5);
+  receive(5);
   await ws.readTo('thread_1', 6);
-  hear(6);
+  receive(6);
   backend.calls = [];
-  hear(5);
+  receive(5);
   await vi.advanceTimersByTimeAsync(1000);
   expect(count('GET /v1/threads/thread_1')).toBe(1);
 });
@@ -100,7 +100,7 @@ test('a channel marked as read in another window is read here, and no thread mar
   scene.seq = 7;
   const m = scene.created();
   expect(general().unread_count).toBe(1);
-  ws.hear({ type: 'read.updated', channel_id: 'chan_1', thread_id: null, seq: m.seq });
+  ws.onFrame({ type: 'read.updated', channel_id: 'chan_1', thread_id: null, seq: m.seq });
   expect([general().unread_count, ws.threads.map.get('thread_1')!.unread_count]).toEqual([0, 0]);
   backend.calls = [];
   await t.reading.seen([6]);

@@ -136,10 +136,10 @@ export class Reads {
     const stale = [...this.#stale].filter((id) => this.#threads.map.has(id));
     this.#stale.clear();
     this.#home.recount();
-    const { moment } = this.#threads;
+    const { version } = this.#threads;
     for (const id of stale)
       this.#api.thread(id).then(
-        (t) => this.#threads.learn(t, moment),
+        (t) => this.#threads.learn(t, version),
         () => undefined, // the list includes it when it is loaded again
       );
   }

@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
-import { ApiError, say, Unreachable } from '../api/problem';
-import { device, type Shelf } from '../lib/storage';
+import { ApiError, errorMessage, Unreachable } from '../api/problem';
+import { device, type KeyValueStore } from '../lib/storage';
 import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
 import { outboxPrefix } from './outbox-store';
@@ -15,29 +15,29 @@ export class Session {
   workspaces = $state.raw<WorkspaceRef[]>([]);
   setup = $state.raw<Setup | null>(null);
   readonly api: Api;
-  #shelf: Shelf;
+  #store: KeyValueStore;
 
-  constructor(api: Api, shelf: Shelf = device) {
+  constructor(api: Api, store: KeyValueStore = device) {
     this.api = api;
-    this.#shelf = shelf;
+    this.#store = store;
   }
 
   /** Follows a sign-in or sign-out in another window: the windows of a browser share the session cookie. Returns how to stop. */
   listen(): () => void {
-    return this.#shelf.watch((key) => {
+    return this.#store.watch((key) => {
       if (key === LAST_USER && !this.isCurrent(this.user?.id ?? '')) void this.check();
     });
   }
   /** False once another window signed this user out or someone else in. Without storage, windows cannot know. */
   isCurrent(user: string): boolean {
-    return (this.#shelf.get(LAST_USER) ?? user) === user;
+    return (this.#store.get(LAST_USER) ?? user) === user;
   }
   #setCurrent(user: string): void {
-    if (this.#shelf.get(LAST_USER) !== user) this.#shelf.set(LAST_USER, user);
+    if (this.#store.get(LAST_USER) !== user) this.#store.set(LAST_USER, user);
   }
   /** Messages that this user wrote on this device and that the server does not have yet, in all workspaces. */
   get unsent(): number {
-    return this.user ? this.#shelf.keys(outboxPrefix(this.user.id)).length : 0;
+    return this.user ? this.#store.keys(outboxPrefix(this.user.id)).length : 0;
   }
 
   async start(): Promise<void> {
@@ -136,4 +136,5 @@ export class Session {
   }
 }
 
-const problem = (e: unknown) => (e instanceof Unreachable ? `You are offline. ${say(e)}` : say(e));
+const problem = (e: unknown) =>
+  e instanceof Unreachable ? `You are offline. ${errorMessage(e)}` : errorMessage(e);

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import { Api } from '../api/api';
-import { AT, Browser, shelf } from '../test/make';
+import { AT, Browser, store } from '../test/make';
 import { Session } from './session.svelte';
 
 /** The cookie of the browser: the user whom the server takes its requests for. */
@@ -25,7 +25,7 @@ const fetch = async (request: Request): Promise<Response> => {
   return Response.json({ user: { id: cookie, name: cookie, email, created_at: AT }, workspaces: [] });
 };
 const open = async (suspended = false) => {
-  const session = new Session(new Api({ fetch, base: 'http://x' }), browser.open().shelf);
+  const session = new Session(new Api({ fetch, base: 'http://x' }), browser.open().store);
   if (!suspended) session.listen();
   await session.start();
   return session;
@@ -58,11 +58,11 @@ test('a suspended window knows that its user is signed out before the server doe
 });
 test('unsent messages are counted over all workspaces, those of other users are not', async () => {
   const session = await open();
-  const kept = browser.open().shelf;
+  const kept = browser.open().store;
   for (const key of ['ada.w1.x', 'ada.w2.y', 'bo.w1.z']) kept.set(`openvibe.out.${key}`, '{}');
   expect(session.unsent).toBe(2);
 });
 test('without storage, a window takes the user for the current one', () => {
-  const session = new Session(new Api({ fetch, base: 'http://x' }), { ...shelf(), get: () => null });
+  const session = new Session(new Api({ fetch, base: 'http://x' }), { ...store(), get: () => null });
   expect(session.isCurrent('ada')).toBe(true);
 });

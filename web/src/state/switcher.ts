@@ -1,4 +1,4 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { SearchHit } from '../api/search';
 import type { Channel } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
@@ -63,8 +63,8 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     go: open(to.channel(ws.slug, channels.segment(c))),
   }));
   const direct = (who: DirectWith) =>
-    openDirect(who, { ws, router, ui }).catch((e: unknown) => ui.show(say(e)));
-  const agents = people.crew.map((a): SwitcherItem => ({
+    openDirect(who, { ws, router, ui }).catch((e: unknown) => ui.show(errorMessage(e)));
+  const agents = people.agents.map((a): SwitcherItem => ({
     key: a.id,
     kind: 'agent',
     id: a.id,

@@ -1,15 +1,15 @@
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import type { Thread } from '../api/types';
 import { threadTitle } from '../lib/text';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-interface Context {
+interface ThreadActionDeps {
   ws: WorkspaceState;
   ui: Ui;
 }
 
-export async function renameThread(thread: Thread, title: string, { ws }: Context): Promise<void> {
+export async function renameThread(thread: Thread, title: string, { ws }: ThreadActionDeps): Promise<void> {
   ws.learnThread(await ws.api.patchThread(thread.id, { title: title.trim() || null }));
 }
 
@@ -17,11 +17,11 @@ export async function renameThread(thread: Thread, title: string, { ws }: Contex
 export async function setFollow(
   thread: Thread,
   level: 'all' | 'none' | null,
-  { ws, ui }: Context,
+  { ws, ui }: ThreadActionDeps,
 ): Promise<void> {
   try {
     ws.threads.setFollow(thread.id, await ws.api.follow(thread.id, level));
-    ui.say(
+    ui.announce(
       level === 'all'
         ? 'Following this thread'
         : level
@@ -29,19 +29,19 @@ export async function setFollow(
           : 'Notifying only about mentions in this thread',
     );
   } catch (e) {
-    ui.show(say(e));
+    ui.show(errorMessage(e));
   }
 }
 
 /** Archives or unarchives a thread; archiving can be undone from the toast. */
-export async function setArchived(thread: Thread, archived: boolean, context: Context): Promise<void> {
-  const { ws, ui } = context;
+export async function setArchived(thread: Thread, archived: boolean, deps: ThreadActionDeps): Promise<void> {
+  const { ws, ui } = deps;
   try {
     ws.learnThread(await ws.api.patchThread(thread.id, { status: archived ? 'archived' : 'open' }));
-    const undo = { label: 'Undo', run: () => void setArchived(thread, false, context) };
+    const undo = { label: 'Undo', run: () => void setArchived(thread, false, deps) };
     const words = `“${threadTitle(thread)}” is ${archived ? 'archived' : 'unarchived'}`;
     ui.show(words, archived ? undo : null);
   } catch (e) {
-    ui.show(say(e));
+    ui.show(errorMessage(e));
   }
 }

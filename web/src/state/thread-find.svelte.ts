@@ -1,5 +1,5 @@
 import type { Api } from '../api/api';
-import { say } from '../api/problem';
+import { errorMessage } from '../api/problem';
 import { SearchApi, type SearchHit } from '../api/search';
 
 const WAIT_MS = 150;
@@ -54,7 +54,7 @@ export class ThreadFind {
       this.#cursor = page.next_cursor ?? undefined;
       this.more = page.has_more && this.#cursor !== undefined;
     } catch (e) {
-      if (run === this.#run) this.problem = say(e);
+      if (run === this.#run) this.problem = errorMessage(e);
     } finally {
       if (run === this.#run) this.busy = false;
     }

@@ -5,8 +5,8 @@ import { Reading, type ReadingHome } from './reading.svelte';
 import { MessageWindow, type OpenAt, type Opened, type WindowHome } from './window.svelte';
 
 export interface ThreadHome extends WindowHome, ReadingHome {
-  readonly threads: { readonly moment: number; readonly map: ReadonlyMap<string, Thread> };
-  learnThread(thread: Thread, moment: number): void;
+  readonly threads: { readonly version: number; readonly map: ReadonlyMap<string, Thread> };
+  learnThread(thread: Thread, version: number): void;
 }
 
 /** Main line of one thread, and its read state. */
@@ -36,10 +36,10 @@ export class ThreadState extends MessageWindow {
   }
 
   protected override async open(at: OpenAt): Promise<Opened> {
-    const { moment } = this.#home.threads;
+    const { version } = this.#home.threads;
     const linked = typeof at === 'object' ? at.around : null;
     const [thread, end] = await Promise.all([this.#home.api.thread(this.id), this.firstPage(linked)]);
-    this.#home.learnThread(thread, moment);
+    this.#home.learnThread(thread, version);
     this.#home.learnTasks(thread.active_tasks ?? []);
     const first = thread.first_unread_id;
     const away = at === 'unread' && !this.#mine && first !== null && !end.data.some((m) => m.id === first);

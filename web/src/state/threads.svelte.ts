@@ -16,8 +16,8 @@ export class Threads {
   #shown: () => Set<string>;
   #pruneAt = SPARE_MAX;
   /** Counts events, to tell a response requested before an event from one requested after. */
-  #clock = 0;
-  #heard = new Map<string, number>();
+  #version = 0;
+  #seenVersions = new Map<string, number>();
   #muted = new Set<string>();
 
   /** `shown`: IDs that must stay. */
@@ -28,23 +28,23 @@ export class Threads {
   clear(): void {
     this.#changed.clear();
     this.map.clear();
-    this.#heard.clear();
+    this.#seenVersions.clear();
   }
   /** Take it before the request, and pass it with the response. */
-  get moment(): number {
-    return this.#clock;
+  get version(): number {
+    return this.#version;
   }
   /** From a response, including the user's own fields. Events since the request are newer. */
-  learn(thread: Thread, moment: number): void {
+  learn(thread: Thread, version: number): void {
     const old = this.map.get(thread.id);
-    if (!old || (this.#heard.get(thread.id) ?? 0) <= moment) return this.#merge(thread);
+    if (!old || (this.#seenVersions.get(thread.id) ?? 0) <= version) return this.#merge(thread);
     if (thread.last_seq < old.last_seq) return;
     const { unread_count, mention_count, active_tasks, root_message, last_message, follow } = thread;
     this.#merge({ ...old, unread_count, mention_count, active_tasks, root_message, last_message, follow });
   }
   /** From an event, without the user's own fields: the state at that event. */
   put(thread: Thread): void {
-    this.#heard.set(thread.id, ++this.#clock);
+    this.#seenVersions.set(thread.id, ++this.#version);
     this.#merge(thread);
   }
   #merge(thread: Thread): void {
@@ -130,7 +130,7 @@ export class Threads {
     const spare = [...this.#changed].filter((id) => !shown.has(id));
     for (const id of spare.slice(0, Math.max(0, spare.length - SPARE_MAX * 0.75))) {
       this.map.delete(id);
-      this.#heard.delete(id);
+      this.#seenVersions.delete(id);
       this.#changed.delete(id);
     }
     this.#pruneAt = this.map.size + SPARE_MAX / 4;

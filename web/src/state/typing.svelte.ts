@@ -1,22 +1,22 @@
 import { SvelteMap } from 'svelte/reactivity';
 
 const SHOWN_MS = 5000;
-const SAY_EVERY_MS = 2500;
+const REPORT_EVERY_MS = 2500;
 
 /** Typing indicators of threads and dives, and throttled frames about the user's own typing. */
 export class Typing {
   readonly #who = new SvelteMap<string, ReadonlyMap<string, number>>();
-  #said = new Map<string, number>();
+  #reported = new Map<string, number>();
   #timers = new Set<ReturnType<typeof setTimeout>>();
-  #tell: (place: string) => void;
+  #send: (place: string) => void;
   #now: () => number;
 
-  constructor(tell: (place: string) => void, now: () => number = Date.now) {
-    this.#tell = tell;
+  constructor(send: (place: string) => void, now: () => number = Date.now) {
+    this.#send = send;
     this.#now = now;
   }
 
-  heard(place: string, user: string): void {
+  started(place: string, user: string): void {
     const until = this.#now() + SHOWN_MS;
     this.#who.set(place, new Map(this.#who.get(place)).set(user, until));
     const timer = setTimeout(() => {
@@ -41,15 +41,15 @@ export class Typing {
   in(place: string): string[] {
     return [...(this.#who.get(place)?.keys() ?? [])];
   }
-  say(place: string): void {
+  report(place: string): void {
     const now = this.#now();
-    if (now - (this.#said.get(place) ?? -Infinity) < SAY_EVERY_MS) return;
-    this.#said.set(place, now);
-    this.#tell(place);
+    if (now - (this.#reported.get(place) ?? -Infinity) < REPORT_EVERY_MS) return;
+    this.#reported.set(place, now);
+    this.#send(place);
   }
   /** After sending, the next keystroke sends a frame again. */
   sent(place: string): void {
-    this.#said.delete(place);
+    this.#reported.delete(place);
   }
   dispose(): void {
     for (const t of this.#timers) clearTimeout(t);

@@ -36,7 +36,7 @@ export class Ui {
   find = $state(false);
   dialog = $state.raw<Dialog>(null);
   /** Polite live region. */
-  said = $state('');
+  announcement = $state('');
   /** A short line at the bottom, for the result of an action that has no place of its own. */
   toast = $state<string | null>(null);
   /** The channel whose composer takes the focus when it is mounted next. */
@@ -44,13 +44,13 @@ export class Ui {
   toastAction = $state.raw<ToastAction | null>(null);
   #timer: ReturnType<typeof setTimeout> | null = null;
 
-  say(text: string): void {
-    this.said = this.said === text ? `${text} ` : text; // repeated text must be announced again
+  announce(text: string): void {
+    this.announcement = this.announcement === text ? `${text} ` : text; // repeated text must be announced again
   }
   show(text: string, action: ToastAction | null = null): void {
     this.toast = text;
     this.toastAction = action;
-    this.say(action ? `${text}. ${action.label} is available for 10 seconds.` : text);
+    this.announce(action ? `${text}. ${action.label} is available for 10 seconds.` : text);
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => (this.toast = null), action ? TOAST_ACTION_MS : TOAST_MS);
   }

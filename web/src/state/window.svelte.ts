@@ -1,6 +1,6 @@
 import type { Api, MessagePage } from '../api/api';
 import type { ServerEvent } from '../api/events';
-import { isMissing, say } from '../api/problem';
+import { isMissing, errorMessage } from '../api/problem';
 import type { List, Message, Task } from '../api/types';
 import { insert, isFrom, merge, replace, setReactions } from '../lib/messages';
 import type { Reading } from './reading.svelte';
@@ -88,7 +88,7 @@ export abstract class MessageWindow {
       if (load !== this.#load) return;
       if (isMissing(e)) this.status = 'missing';
       else if (!this.messages.length) {
-        this.problem = say(e);
+        this.problem = errorMessage(e);
         this.status = 'error';
       }
     } finally {

@@ -1,12 +1,12 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, MessageCreated, OutcomeEvent, ServerEvent } from '../api/events';
-import { isMissing, say } from '../api/problem';
-import { Socket, type SocketWorld } from '../api/socket';
+import { isMissing, errorMessage } from '../api/problem';
+import { Socket, type SocketDeps } from '../api/socket';
 import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
 import { counts, mentionsMe, toggled } from '../lib/messages';
 import type { Held, Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
-import type { Shelf } from '../lib/storage';
+import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
@@ -21,7 +21,7 @@ import { Outcomes } from './outcomes.svelte';
 import { People } from './people.svelte';
 import type { UnreadCounts } from './reading.svelte';
 import { Reads } from './reads';
-import { Recent } from './recent';
+import { LruCache } from './lru-cache';
 import { SafeStore } from './safe-store.svelte';
 import { Streams } from './streams.svelte';
 import { placeOf, Tasks } from './tasks.svelte';
@@ -30,11 +30,11 @@ import { Threads } from './threads.svelte';
 import { Typing } from './typing.svelte';
 import type { Loading, MessageWindow } from './window.svelte';
 
-export interface WorkspaceWorld {
-  shelf: Shelf;
+export interface WorkspaceDeps {
+  store: KeyValueStore;
   locks: WindowLocks;
   socketUrl: string;
-  socket?: SocketWorld;
+  socket?: SocketDeps;
   /** Whether the window is visible. */
   visible(): boolean;
   /** False once another window signed this user out or someone else in. */
@@ -42,7 +42,7 @@ export interface WorkspaceWorld {
   /** The session or the membership ended, or the session is another user's. */
   onEnded(): void;
   /** Text for the polite live region. */
-  say(text: string): void;
+  announce(text: string): void;
   /** Something happened that the user is notified about. */
   onNews(news: News): void;
 }
@@ -84,40 +84,40 @@ export class WorkspaceState {
     new Map(this.channels.rooms.map((c) => [c.name ?? '', to.channel(this.slug, c.name ?? '')])),
   );
 
-  #world: WorkspaceWorld;
+  #deps: WorkspaceDeps;
   #ref: string;
   #user: string;
   #socket: Socket;
-  #threads = new Recent(THREADS_OPEN_MAX, (id) => new ThreadState(id, this));
-  #dives = new Recent(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
-  #lists = new Recent(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, this));
-  #listeners = new Set<(e: OutcomeEvent) => void>();
-  #hearers = new Set<(e: ServerEvent) => void>();
+  #threads = new LruCache(THREADS_OPEN_MAX, (id) => new ThreadState(id, this));
+  #dives = new LruCache(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
+  #lists = new LruCache(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, this));
+  #outcomeListeners = new Set<(e: OutcomeEvent) => void>();
+  #eventListeners = new Set<(e: ServerEvent) => void>();
   #asked = new Map<string, number>();
   #fetching = new Set<string>();
   #stopped = false;
   #wasLive = false;
 
-  constructor(ref: { id: string; slug: string }, user: string, api: Api, world: WorkspaceWorld) {
+  constructor(ref: { id: string; slug: string }, user: string, api: Api, deps: WorkspaceDeps) {
     this.id = ref.id;
     this.#ref = ref.slug;
     this.#user = user;
     this.api = api.in(ref.id);
-    this.#world = world;
+    this.#deps = deps;
     this.#socket = new Socket(
-      world.socketUrl,
+      deps.socketUrl,
       this.id,
       {
         onEvent: (e) => this.apply(e),
-        onFrame: (f) => this.hear(f),
+        onFrame: (f) => this.onFrame(f),
         onState: (state) => {
           this.connection.socket(state);
           if (state === 'live') this.#live();
         },
         onResync: () => void this.#resync(),
-        onRefused: () => world.onEnded(),
+        onRefused: () => deps.onEnded(),
       },
-      world.socket,
+      deps.socket,
     );
     this.reads = new Reads(this.api, this.threads, this.channels, {
       recount: () => void this.#recount(),
@@ -125,20 +125,20 @@ export class WorkspaceState {
     });
     this.tasks = new Tasks((id) => this.api.task(id));
     this.typing = new Typing((place) => this.dives.isStarting(place) || this.#socket.typing(place));
-    this.store = new SafeStore(world.shelf);
+    this.store = new SafeStore(deps.store);
     const scope = `${user}.${ref.id}`;
     this.drafts = new Drafts(this.store, scope);
     const work: OutboxWork = {
       post: (item) => this.#post(item),
       newestThread: (channel) => this.#newestThread(channel),
-      maySend: () => world.isCurrentUser(),
-      visible: () => world.visible(),
-      signedOut: () => world.onEnded(),
-      refused: () => this.#world.say('Message not sent'),
+      maySend: () => deps.isCurrentUser(),
+      visible: () => deps.visible(),
+      signedOut: () => deps.onEnded(),
+      refused: () => this.#deps.announce('Message not sent'),
       uploadAgain: (id) => this.uploads?.again(id),
       gone: (id) => this.uploads?.forget(id),
     };
-    this.outbox = new Outbox(this.store, scope, work, world.locks);
+    this.outbox = new Outbox(this.store, scope, work, deps.locks);
     this.dives = new Dives(this);
   }
 
@@ -158,7 +158,7 @@ export class WorkspaceState {
       if (this.#stopped) return;
       this.#socket.start(s);
     } catch (e) {
-      this.problem = say(e);
+      this.problem = errorMessage(e);
       this.status = isMissing(e) ? 'missing' : 'error';
     }
   }
@@ -183,13 +183,13 @@ export class WorkspaceState {
     const s = await this.api.snapshot();
     if (s.me.id === this.#user) return s;
     this.stop();
-    this.#world.onEnded();
+    this.#deps.onEnded();
     throw new Error('the session belongs to another user');
   }
   async #restOfAgents(): Promise<void> {
     const { AgentsApi } = await import('../api/agents');
     for (const agent of await this.api.part(AgentsApi).all()) {
-      if (!this.people.agents.has(agent.id)) this.people.agents.set(agent.id, agent);
+      if (!this.people.agentsById.has(agent.id)) this.people.agentsById.set(agent.id, agent);
     }
   }
   async #restOfMembers(after: string): Promise<void> {
@@ -242,7 +242,7 @@ export class WorkspaceState {
   /** The network may be back, or the user retries. */
   reconnect(): void {
     if (this.#stopped) return;
-    this.connection.look();
+    this.connection.refresh();
     this.#socket.retryNow();
     this.outbox.flush();
   }
@@ -287,20 +287,20 @@ export class WorkspaceState {
   }
   /** Subscribes a result editor to events. Returns a function that unsubscribes. */
   onOutcome(listener: (e: OutcomeEvent) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    this.#outcomeListeners.add(listener);
+    return () => this.#outcomeListeners.delete(listener);
   }
   /** Subscribes a list to events, after they have been applied. Returns a function that unsubscribes. */
-  onEvent(hearer: (e: ServerEvent) => void): () => void {
-    this.#hearers.add(hearer);
-    return () => this.#hearers.delete(hearer);
+  onEvent(listener: (e: ServerEvent) => void): () => void {
+    this.#eventListeners.add(listener);
+    return () => this.#eventListeners.delete(listener);
   }
   /** The workspace's default agent, unless the thread has its own. */
   partnerIn(thread: string): string | null {
     return this.threads.map.get(thread)?.agent_id ?? this.workspace.default_agent_id;
   }
-  learnThread(thread: Thread, moment = this.threads.moment): void {
-    this.threads.learn(thread, moment);
+  learnThread(thread: Thread, version = this.threads.version): void {
+    this.threads.learn(thread, version);
     this.#list(thread.id);
   }
   learnTasks(tasks: Task[]): void {
@@ -312,7 +312,7 @@ export class WorkspaceState {
   apply(e: ServerEvent): void {
     this.people.apply(e);
     this.#apply(e);
-    for (const hearer of this.#hearers) hearer(e);
+    for (const listener of this.#eventListeners) listener(e);
   }
   #apply(e: ServerEvent): void {
     switch (e.type) {
@@ -339,7 +339,7 @@ export class WorkspaceState {
         this.#window(m)?.apply(e);
         if (m.state !== 'streaming') this.streams.end(m.id);
         for (const dive of this.#dives.all()) dive.changed(m);
-        if (e.type === 'message.updated') this.#tell(answered(m, this));
+        if (e.type === 'message.updated') this.#notify(answered(m, this));
         return;
       }
       case 'reaction.added':
@@ -358,7 +358,7 @@ export class WorkspaceState {
         return this.#task(e.data.task);
     }
   }
-  hear(f: DroppableFrame): void {
+  onFrame(f: DroppableFrame): void {
     switch (f.type) {
       case 'task.delta': {
         const task = this.tasks.map.get(f.task_id);
@@ -368,7 +368,7 @@ export class WorkspaceState {
       }
       case 'typing': {
         const place = f.fork_id ?? f.thread_id;
-        if (place && f.user_id !== this.myId) this.typing.heard(place, f.user_id);
+        if (place && f.user_id !== this.myId) this.typing.started(place, f.user_id);
         return;
       }
       case 'presence':
@@ -395,8 +395,8 @@ export class WorkspaceState {
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
     if (counts(m, this.myId))
       this.channels.count(m.channel_id, this.threads.isMuted(m.thread_id), mentionsMe(m, this.myId), e.seq);
-    this.#tell(addressed(m, this));
-    this.#tell(answered(m, this));
+    this.#notify(addressed(m, this));
+    this.#notify(answered(m, this));
   }
   /** Adds a thread to its channel's list. */
   #list(id: string): void {
@@ -409,11 +409,11 @@ export class WorkspaceState {
     const list = this.#lists.known(m.channel_id);
     if (!list || list.status !== 'ready' || this.#fetching.has(m.thread_id)) return;
     this.#fetching.add(m.thread_id);
-    const { moment } = this.threads;
+    const { version } = this.threads;
     this.api
       .thread(m.thread_id)
       .then(
-        (thread) => this.learnThread(thread, moment),
+        (thread) => this.learnThread(thread, version),
         () => undefined, // the list includes it when it is loaded again
       )
       .finally(() => this.#fetching.delete(m.thread_id));
@@ -424,13 +424,13 @@ export class WorkspaceState {
     for (const dive of this.#dives.all()) if (dive.fork) shown.add(dive.fork.thread_id);
     return shown;
   }
-  #tell(news: News | null): void {
-    if (news) this.#world.onNews(news);
+  #notify(news: News | null): void {
+    if (news) this.#deps.onNews(news);
   }
   #outcome(e: OutcomeEvent): void {
-    if (e.type === 'action_item.updated') this.#tell(given(e.data.action_item, this));
+    if (e.type === 'action_item.updated') this.#notify(given(e.data.action_item, this));
     this.outcomes.apply(e);
-    for (const listener of this.#listeners) listener(e);
+    for (const listener of this.#outcomeListeners) listener(e);
   }
   #task(task: Task): void {
     const before = this.tasks.map.get(task.id)?.status;
@@ -438,10 +438,10 @@ export class WorkspaceState {
     if (!this.#window(task)?.watching || before === task.status) return;
     const name = this.people.agentName(task.agent_id);
     if (task.kind === 'resolve') return; // the editor shows the progress of the draft
-    if (task.status === 'running') this.#world.say(`${name} is replying`);
-    else if (task.status === 'completed') this.#world.say(`${name} replied`);
-    else if (task.status === 'cancelled') this.#world.say('Stopped');
-    else if (task.status === 'failed') this.#world.say(`${name} couldn't reply`);
+    if (task.status === 'running') this.#deps.announce(`${name} is replying`);
+    else if (task.status === 'completed') this.#deps.announce(`${name} replied`);
+    else if (task.status === 'cancelled') this.#deps.announce('Stopped');
+    else if (task.status === 'failed') this.#deps.announce(`${name} couldn't reply`);
   }
   #membership(added: boolean, channel: Channel, user: string): void {
     if (user === this.myId) return added ? this.channels.join(channel) : this.channels.leave(channel.id);

@@ -34,7 +34,7 @@ test('messages of others count as unread, mine and notices do not', () => {
 test('in a muted thread only mentions count, even if it is not loaded', () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   const muted = { level: 'none', cause: 'manual' } as const;
-  ws.hear({ type: 'follow.updated', thread_id: 'thread_1', follow: muted });
+  ws.onFrame({ type: 'follow.updated', thread_id: 'thread_1', follow: muted });
   ws.threads.setFollow('thread_2', muted);
   created({ id: 'msg_1' });
   created({ mentions: forMe });
@@ -150,7 +150,7 @@ test('deltas can arrive before the message and after its end', async () => {
   await ws.thread('thread_1').load();
   event('task.status_changed', { task: task({ status: 'running' }) });
   const delta = (offset: number, text: string) =>
-    ws.hear({ type: 'task.delta', task_id: 'task_1', message_id: 'msg_r', attempt: 1, offset, text });
+    ws.onFrame({ type: 'task.delta', task_id: 'task_1', message_id: 'msg_r', attempt: 1, offset, text });
   delta(0, 'Hel');
   created({
     ...fromAgent({ id: 'msg_r', state: 'streaming', content: '', metadata: { task_id: 'task_1' } }),
@@ -231,7 +231,7 @@ test('messages read in another window are not counted twice by a snapshot ahead 
   created();
   created();
   backend.snapshot = snapshot({ seq: scene.seq + 1, channels: [{ ...general(), unread_count: 1 }] });
-  ws.hear({ type: 'read.updated', thread_id: 'thread_x', seq: scene.seq });
+  ws.onFrame({ type: 'read.updated', thread_id: 'thread_x', seq: scene.seq });
   await vi.waitFor(() => expect(general().unread_count).toBe(1));
   created(); // the event that the snapshot included
   expect(general().unread_count).toBe(1);

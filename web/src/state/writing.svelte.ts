@@ -2,14 +2,14 @@ import { filesPart, NOT_LOADED, slashPart, type SlashPart } from '../lib/later';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
 import type { Held } from '../files/uploads.svelte';
-import type { Context } from './slashes';
-import type { Desk } from './standings';
+import type { SlashDeps } from './slashes';
+import type { ComposerContext } from './composer-context';
 
 /** The current composer of a `Writing`. */
 export interface Box {
   /** Draft key. */
   place(): string;
-  desk(): Desk;
+  context(): ComposerContext;
   /** False once it is unmounted. */
   isHere(): boolean;
   onsend(content: string, files: Held[]): void;
@@ -21,25 +21,25 @@ export interface Box {
 export class Writing {
   /** A running command; later messages wait for it. */
   running = $state.raw<Promise<void> | null>(null);
-  #context: Context;
+  #deps: SlashDeps;
   #box: Box;
 
-  constructor(context: Context, box: Box) {
-    this.#context = context;
+  constructor(deps: SlashDeps, box: Box) {
+    this.#deps = deps;
     this.#box = box;
   }
 
   send(): void {
-    const { ws, ui } = this.#context;
+    const { ws, ui } = this.#deps;
     const box = this.#box;
     if (this.running) return void this.running.then(() => box.isHere() && this.send());
     const place = box.place();
     const text = ws.drafts.get(place);
     const slash = parseSlash(text);
-    const starts = slash?.name === 'new' && !box.desk().spot; // it starts a thread anyway
+    const starts = slash?.name === 'new' && !box.context().spot; // it starts a thread anyway
     if (slash && !starts) {
       if (slash.name === 'list' || (slash.name === 'agent' && !slash.query)) return box.onback();
-      return this.#run((part, desk) => part.runSlash(slash, desk, this.#context));
+      return this.#run((part, context) => part.runSlash(slash, context, this.#deps));
     }
     if (!ws.uploads && ws.drafts.files(place)) {
       return void filesPart().then(
@@ -56,17 +56,17 @@ export class Writing {
   }
   /** Picked from the agent list; null: none. */
   choose(agent: Agent | null): void {
-    this.#run((part, desk) => part.choose(agent, desk, this.#context));
+    this.#run((part, context) => part.choose(agent, context, this.#deps));
   }
 
   /** The composer is cleared immediately; the text of a failed command is restored. */
-  #run(work: (part: SlashPart, desk: Desk) => Promise<boolean>): void {
-    const { ws, ui } = this.#context;
-    const [place, desk] = [this.#box.place(), this.#box.desk()]; // the command may navigate away
+  #run(work: (part: SlashPart, context: ComposerContext) => Promise<boolean>): void {
+    const { ws, ui } = this.#deps;
+    const [place, context] = [this.#box.place(), this.#box.context()]; // the command may navigate away
     const before = ws.drafts.get(place);
     ws.drafts.clear(place);
     this.running = slashPart()
-      .then((part) => work(part, desk))
+      .then((part) => work(part, context))
       .catch(() => ui.show(NOT_LOADED))
       .then((done) => {
         this.running = null;

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Router } from '../lib/router.svelte';
 import { Scene } from '../test/backend';
 import { channel, thread } from '../test/make';
-import { standingIn, type Spot } from './standings';
+import { standingIn, type Spot } from './composer-context';
 import type { Ui } from './ui.svelte';
 import { Writing } from './writing.svelte';
 
@@ -32,17 +32,17 @@ beforeEach(async () => {
   shown = [];
   back = 0;
   spot = { thread: 'thread_1', fork: null };
-  const say = (s: string) => void shown.push(s);
+  const record = (s: string) => void shown.push(s);
   writing = new Writing(
     {
       ws,
-      ui: { say, show: say } as unknown as Ui,
+      ui: { announce: record, show: record } as unknown as Ui,
       router: { place: { path: '/' }, go: () => undefined } as unknown as Router,
       focus: () => undefined,
     },
     {
       place: () => PLACE,
-      desk: () => ({
+      context: () => ({
         channel: channel(),
         spot,
         standing: standingIn(ws.threads.map.get('thread_1')!, ws),

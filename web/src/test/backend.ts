@@ -95,10 +95,11 @@ export class Scene {
   current = true;
   ended = 0;
   ws: WorkspaceState;
-  #wire: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null = null;
+  #transport: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null =
+    null;
 
   constructor(browser = new Browser()) {
-    const { shelf, locks } = browser.open();
+    const { store, locks } = browser.open();
     this.backend.threads.set('thread_1', {
       ...thread({ last_seq: 0 }),
       unread_count: 0,
@@ -111,20 +112,20 @@ export class Scene {
       'user_me',
       new Api({ fetch: this.backend.fetch, base: 'http://x' }),
       {
-        shelf,
+        store,
         locks,
         socketUrl: 'ws://x',
         socket: {
           open: () => {
-            const wire = {
+            const transport = {
               onopen: null,
               onmessage: null,
               onclose: null,
               send: (data: string) => void this.sent.push(JSON.parse(data) as Record<string, unknown>),
               close: () => undefined,
             };
-            this.#wire = wire;
-            return wire;
+            this.#transport = transport;
+            return transport;
           },
           random: () => 0.5,
           setTimeout: () => 0,
@@ -133,14 +134,14 @@ export class Scene {
         visible: () => this.visible,
         isCurrentUser: () => this.current,
         onEnded: () => void this.ended++,
-        say: (t) => void this.said.push(t),
+        announce: (t) => void this.said.push(t),
         onNews: (n) => void this.news.push(n),
       },
     );
   }
   /** The socket is connected. */
   live(): void {
-    const frame = (f: object) => this.#wire?.onmessage?.({ data: JSON.stringify(f) });
+    const frame = (f: object) => this.#transport?.onmessage?.({ data: JSON.stringify(f) });
     frame({ type: 'ready', protocol: 1, session_id: 's', epoch: 'e1', seq: 0, heartbeat_ms: 20_000 });
     frame({ type: 'live', seq: 0 });
   }

@@ -1,5 +1,5 @@
 /** API objects for unit tests; tests specify only the relevant fields. */
-import type { Shelf } from '../lib/storage';
+import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import type { Agent, Channel, Fork, Member, Message, Snapshot, Task, Thread } from '../api/types';
 
@@ -179,13 +179,13 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
 }
 
 /** In-memory storage of a browser with one window. */
-export function shelf(): Shelf & { kept: Map<string, string> } {
+export function store(): KeyValueStore & { kept: Map<string, string> } {
   const browser = new Browser();
-  return Object.assign(browser.open().shelf, { kept: browser.kept });
+  return Object.assign(browser.open().store, { kept: browser.kept });
 }
 
 interface FakeWindow {
-  shelf: Shelf;
+  store: KeyValueStore;
   locks: WindowLocks;
   /** Suspends the window: other windows get its locks, and its watchers stop. */
   close(): void;
@@ -209,21 +209,21 @@ export class Browser {
   /** `shared`: false on plain http, where windows have no locks in common. */
   open({ shared = true } = {}): FakeWindow {
     const window = {};
-    const told = (key: string) => {
+    const send = (key: string) => {
       for (const [watcher, of] of this.#watchers)
         if (of !== window) queueMicrotask(() => this.#watchers.has(watcher) && watcher(key));
     };
-    const kept: Shelf = {
+    const kept: KeyValueStore = {
       get: (key) => this.kept.get(key) ?? null,
       set: (key, value) => {
         if (this.full) return false;
         if (this.kept.get(key) === value) return true; // no event without a change, as in browsers
         this.kept.set(key, value);
-        told(key);
+        send(key);
         return true;
       },
       remove: (key) => {
-        if (this.kept.delete(key)) told(key);
+        if (this.kept.delete(key)) send(key);
       },
       keys: (prefix) => [...this.kept.keys()].filter((key) => key.startsWith(prefix)),
       watch: (onchange) => {
@@ -253,7 +253,7 @@ export class Browser {
       for (const queue of this.#claims.values())
         for (const claim of [...queue]) if (claim.window === window) this.#leave(queue, claim);
     };
-    return { shelf: kept, locks, close };
+    return { store: kept, locks, close };
   }
   #leave(queue: Claim[], claim: Claim): void {
     const at = queue.indexOf(claim);

@@ -8,7 +8,7 @@ export interface Spot {
   fork: string | null;
 }
 /** Conversation of a composer, for its slash commands. */
-export interface Desk {
+export interface ComposerContext {
   channel: Channel;
   /** The thread or dive that it posts to; null if it starts a thread. */
   spot: Spot | null;
@@ -28,7 +28,7 @@ export interface Preset {
 export function presetOf(channel: string, ws: WorkspaceState): Preset | undefined {
   const kept = ws.drafts.get(key(channel));
   if (kept === NOBODY) return { agent: null };
-  const agent = ws.people.crew.find((a) => a.id === kept);
+  const agent = ws.people.agents.find((a) => a.id === kept);
   return agent && { agent };
 }
 export const setPreset = (channel: string, preset: Preset | undefined, ws: WorkspaceState): void =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mend } from './mend';
+import { completeMarkdown } from './complete-markdown';
 
 test.each([
   ['a **bo', 'a **bo**'],
@@ -10,4 +10,4 @@ test.each([
   ['x *', 'x '],
   ['plain', 'plain'],
   ['a **b** c', 'a **b** c'],
-])('half marks in %j never flash', (a, b) => expect(mend(a)).toBe(b));
+])('half marks in %j never flash', (a, b) => expect(completeMarkdown(a)).toBe(b));

@@ -1,5 +1,5 @@
 /** Closes open Markdown constructs, so that half a **bold or a [link](htt never flashes as raw marks. */
-export function mend(s: string): string {
+export function completeMarkdown(s: string): string {
   // Only the last open bracket: each earlier one would be matched to the end of the text again.
   const open = s.lastIndexOf('[');
   if (open >= 0) {

@@ -1,5 +1,5 @@
 /** LRU cache of conversations, created on first use. The least recently used one is dropped. */
-export class Recent<T> {
+export class LruCache<T> {
   #map = new Map<string, T>();
   #max: number;
   #make: (id: string) => T;
