@@ -451,9 +451,9 @@ test('on a phone, the dive is a sheet: long press opens it, Back closes it', asy
   await button(phone.page, '7 open dives').waitFor();
   await accessible(phone.page, 'a thread with dives on a phone');
   await shot(phone.page, '39-thread-with-dives-phone');
-  const spot = await row.getByText('Nobody wants to deploy').boundingBox();
+  const conversation = await row.getByText('Nobody wants to deploy').boundingBox();
   const cdp = await phone.context.newCDPSession(phone.page);
-  const touchPoints = [{ x: spot.x + 5, y: spot.y + 5 }];
+  const touchPoints = [{ x: conversation.x + 5, y: conversation.y + 5 }];
   await cdp.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints });
   await phone.page.getByRole('dialog', { name: 'Message' }).waitFor();
   await phone.page.getByRole('button', { name: 'Deep dive from here' }).waitFor();

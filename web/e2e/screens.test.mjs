@@ -298,16 +298,16 @@ test('at 390 px: channel, drawer, thread, long press, no horizontal scrolling', 
   await theme(phone, 'light');
   await shot(page, '17-thread-390-light');
   await theme(phone, 'dark');
-  const spot = await message(page, 'The fair is on').getByText('Wednesday').boundingBox();
+  const conversation = await message(page, 'The fair is on').getByText('Wednesday').boundingBox();
   // The list ignores the pointer while it scrolls.
   await page.waitForFunction(
     ({ x, y }) => document.elementFromPoint(x + 5, y + 5)?.tagName === 'STRONG',
-    spot,
+    conversation,
   );
   const cdp = await phone.context.newCDPSession(page);
   await cdp.send('Input.dispatchTouchEvent', {
     type: 'touchStart',
-    touchPoints: [{ x: spot.x + 5, y: spot.y + 5 }],
+    touchPoints: [{ x: conversation.x + 5, y: conversation.y + 5 }],
   });
   await page.getByRole('dialog').getByRole('button', { name: 'Copy text' }).waitFor();
   await cdp.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });

@@ -43,29 +43,29 @@ function notes(a: Line, b: Line, name: Names): string[] {
 /** Pairs the lines of two versions by ID, then by equal text, then by similarity. A changed order is not a change. */
 function lines(a: readonly Line[], b: readonly Line[], name: Names): { changes: Change[]; kept: number } {
   const left = [...a];
-  const partner = new Map<Line, Line>();
+  const matches = new Map<Line, Line>();
   const pair = (fits: (x: Line, y: Line) => boolean) => {
     for (const y of b) {
-      if (partner.has(y)) continue;
+      if (matches.has(y)) continue;
       const at = left.findIndex((x) => fits(x, y));
-      if (at >= 0) partner.set(y, left.splice(at, 1)[0]!);
+      if (at >= 0) matches.set(y, left.splice(at, 1)[0]!);
     }
   };
   pair((x, y) => x.id !== undefined && x.id === y.id);
   pair((x, y) => x.text === y.text);
   for (const y of b) {
-    if (partner.has(y)) continue;
+    if (matches.has(y)) continue;
     const [best] = left
       .map((x) => ({ x, score: likeness(x.text, y.text) }))
       .sort((p, q) => q.score - p.score);
     if (!best || best.score < ALIKE_MIN) continue;
-    partner.set(y, best.x);
+    matches.set(y, best.x);
     left.splice(left.indexOf(best.x), 1);
   }
   const changes: Change[] = [];
   let kept = 0;
   for (const y of b) {
-    const x = partner.get(y);
+    const x = matches.get(y);
     if (!x) {
       changes.push({ kind: 'added', before: null, after: y.text, notes: [] });
       continue;

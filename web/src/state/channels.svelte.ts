@@ -95,13 +95,13 @@ export class Channels {
     );
   }
   /** Other people in a direct channel. */
-  partners(c: Channel): string[] {
+  otherMembers(c: Channel): string[] {
     const others = (c.member_ids ?? []).filter((id) => id !== this.#people.me.id);
     return others;
   }
   title(c: Channel): string {
     if (c.kind !== 'direct') return c.name ?? '';
-    const names = this.partners(c).map((id) => this.#people.userName(id));
+    const names = this.otherMembers(c).map((id) => this.#people.userName(id));
     if (c.agent_id) names.unshift(this.#people.agentName(c.agent_id));
     return names.join(', ') || `${this.#people.me.name} (you)`;
   }

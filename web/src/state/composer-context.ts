@@ -1,9 +1,9 @@
 import type { Agent, Channel } from '../api/types';
-import { standing, type Binding, type Standing } from '../lib/standing';
+import { resolveResponder, type Binding, type Responder } from '../lib/responder';
 import type { WorkspaceState } from './workspace.svelte';
 
 /** A thread or a dive. */
-export interface Spot {
+export interface ConversationRef {
   thread: string;
   fork: string | null;
 }
@@ -11,12 +11,12 @@ export interface Spot {
 export interface ComposerContext {
   channel: Channel;
   /** The thread or dive that it posts to; null if it starts a thread. */
-  spot: Spot | null;
-  standing: Standing;
+  conversation: ConversationRef | null;
+  responder: Responder;
 }
 
-export const standingIn = (place: Binding, ws: WorkspaceState): Standing =>
-  standing(place, ws.people, ws.workspace.default_agent_id);
+export const responderOf = (place: Binding, ws: WorkspaceState): Responder =>
+  resolveResponder(place, ws.people, ws.workspace.default_agent_id);
 
 const NOBODY = 'none';
 const key = (channel: string) => `a:${channel}`;

@@ -18,7 +18,7 @@ export interface DivesHome {
   readonly uploads: Pick<Uploads, 'move'> | null;
   readonly myId: string;
   /** Default agent of a dive from this thread. */
-  partnerIn(thread: string): string | null;
+  defaultAgentOf(thread: string): string | null;
   fork(id: string): ForkState;
 }
 const LOCAL = 'new-';
@@ -94,7 +94,7 @@ export class Dives {
       message_id: start.origin.id,
       client_id: id.slice(LOCAL.length),
       context,
-      ...(agent_id === this.#home.partnerIn(thread_id) ? {} : { agent_id }),
+      ...(agent_id === this.#home.defaultAgentOf(thread_id) ? {} : { agent_id }),
     };
     return { thread_id, body };
   }
@@ -128,7 +128,7 @@ export class Dives {
       message_id: origin.id,
       title: titleFrom(origin),
       description: null,
-      agent_id: this.#home.partnerIn(thread_id),
+      agent_id: this.#home.defaultAgentOf(thread_id),
       agent_version: null,
       auto_reply: true,
       context: 'message',

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Router } from '../lib/router.svelte';
 import { parseSlash } from '../lib/slash';
-import { UNBOUND } from '../lib/standing';
+import { UNBOUND } from '../lib/responder';
 import { Scene, type Backend } from '../test/backend';
 import { agent, channel, thread } from '../test/make';
 import { Completion, NOBODY } from './composer.svelte';
 import { handTo, moveOn } from './handoff';
 import { choose, runSlash } from './slashes';
-import { presetOf, setPreset, standingIn, type ComposerContext } from './composer-context';
+import { presetOf, setPreset, responderOf, type ComposerContext } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -17,7 +17,7 @@ let ws: WorkspaceState;
 let shown: string[];
 let went: string[];
 let deps: { ws: WorkspaceState; ui: Ui; router: Router; focus: () => void };
-const spot = { thread: 'thread_1', fork: null };
+const conversation = { thread: 'thread_1', fork: null };
 const vibe = () => ws.people.agentsById.get('agent_vibe')!;
 const coder = () => ws.people.agentsById.get('agent_coder')!;
 /** Recorded change requests. */
@@ -50,18 +50,18 @@ afterEach(() => ws.stop());
 
 const inThread = (): ComposerContext => ({
   channel: channel(),
-  spot,
-  standing: standingIn(ws.threads.map.get('thread_1')!, ws),
+  conversation,
+  responder: responderOf(ws.threads.map.get('thread_1')!, ws),
 });
 const inChannel = (): ComposerContext => ({
   channel: channel(),
-  spot: null,
-  standing: standingIn(UNBOUND, ws),
+  conversation: null,
+  responder: responderOf(UNBOUND, ws),
 });
 const type = (text: string, context: ComposerContext) => runSlash(parseSlash(text)!, context, deps);
 
 test('a handoff shows the new responder immediately', async () => {
-  expect(await handTo(vibe(), spot, deps)).toBe(true);
+  expect(await handTo(vibe(), conversation, deps)).toBe(true);
   expect(changes()).toEqual([['PATCH /v1/threads/thread_1', { agent_id: 'agent_vibe' }]]);
   expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_vibe');
 });
@@ -73,15 +73,15 @@ test('a handoff by others arrives with its notice and is shown', () => {
 });
 test('a rejection is reported and nothing changes', async () => {
   backend.fail = 404;
-  expect(await handTo(vibe(), spot, deps)).toBe(false);
+  expect(await handTo(vibe(), conversation, deps)).toBe(false);
   expect(shown).toEqual(['No.']);
   expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_coder');
 });
 test('switching to the newest version leaves auto-reply unchanged', async () => {
   ws.people.agentsById.set('agent_coder', { ...coder(), version: 3 });
-  await moveOn(inThread().standing, spot, deps);
+  await moveOn(inThread().responder, conversation, deps);
   ws.learnThread(thread({ agent_id: 'agent_coder', agent_version: 1, auto_reply: false }));
-  await moveOn(inThread().standing, spot, deps);
+  await moveOn(inThread().responder, conversation, deps);
   expect(bodies()).toEqual([{ agent_id: 'agent_coder' }, { agent_id: 'agent_coder', auto_reply: false }]);
 });
 
@@ -123,7 +123,11 @@ test('/new in a thread whose agent is archived takes the fallback agent', async 
 });
 test('/new in a dive keeps its agent', async () => {
   const bound = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
-  const dive = { ...inThread(), spot: { ...spot, fork: 'fork_1' }, standing: standingIn(bound, ws) };
+  const dive = {
+    ...inThread(),
+    conversation: { ...conversation, fork: 'fork_1' },
+    responder: responderOf(bound, ws),
+  };
   await type('/new The chairs', dive);
   await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
 });
@@ -142,7 +146,7 @@ test('/agent in a channel applies to the next thread; an agent that is then arch
 test('an agent archived without a new version was hidden from the user', () => {
   scene.event('agent.archived', { agent: { ...coder(), status: 'archived' } });
   expect(ws.people.agentsById.has('agent_coder')).toBe(false);
-  expect(inThread().standing).toMatchObject({ state: 'barred', name: 'A restricted agent' });
+  expect(inThread().responder).toMatchObject({ state: 'barred', name: 'A restricted agent' });
 });
 test('/agent none undoes the choice; in an agent’s own channel it binds none', async () => {
   setPreset('chan_1', { agent: coder() }, ws);

@@ -1,8 +1,8 @@
 import { errorMessage } from '../api/problem';
 import type { Agent } from '../api/types';
-import type { Standing } from '../lib/standing';
+import type { Responder } from '../lib/responder';
 import { agentName } from '../lib/text';
-import type { Spot } from './composer-context';
+import type { ConversationRef } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -16,15 +16,19 @@ export interface BindingPatch {
 }
 
 /** Changes the responder of a conversation. False if it failed; a toast gives the reason. */
-export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: BindingDeps): Promise<boolean> {
+export async function rebind(
+  conversation: ConversationRef,
+  change: BindingPatch,
+  { ws, ui }: BindingDeps,
+): Promise<boolean> {
   if (ws.connection.net === 'offline') {
     ui.show("You are offline. You can change the agent when you're back online.");
     return false;
   }
   const { version } = ws.threads;
   try {
-    if (spot.fork) await ws.dives.patch(spot.fork, change);
-    else ws.threads.learn(await ws.api.patchThread(spot.thread, change), version);
+    if (conversation.fork) await ws.dives.patch(conversation.fork, change);
+    else ws.threads.learn(await ws.api.patchThread(conversation.thread, change), version);
     return true;
   } catch (e) {
     ui.show(errorMessage(e));
@@ -32,8 +36,12 @@ export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: Bindi
   }
 }
 /** Binds a conversation to an agent, or to none. */
-export async function handTo(agent: Agent | null, spot: Spot, deps: BindingDeps): Promise<boolean> {
-  const done = await rebind(spot, { agent_id: agent?.id ?? null }, deps);
+export async function handTo(
+  agent: Agent | null,
+  conversation: ConversationRef,
+  deps: BindingDeps,
+): Promise<boolean> {
+  const done = await rebind(conversation, { agent_id: agent?.id ?? null }, deps);
   if (done)
     deps.ui.announce(
       agent ? `${agentName(agent)} now replies here` : 'Agents now reply here only when mentioned',
@@ -41,7 +49,8 @@ export async function handTo(agent: Agent | null, spot: Spot, deps: BindingDeps)
   return done;
 }
 /** Switches to the newest version of the bound agent; auto-reply stays as it is. */
-export async function moveOn(s: Standing, spot: Spot, deps: BindingDeps): Promise<void> {
+export async function moveOn(s: Responder, conversation: ConversationRef, deps: BindingDeps): Promise<void> {
   const change = s.auto ? { agent_id: s.id } : { agent_id: s.id, auto_reply: false };
-  if (await rebind(spot, change, deps)) deps.ui.announce(`${s.name} now replies here in version ${s.newest}`);
+  if (await rebind(conversation, change, deps))
+    deps.ui.announce(`${s.name} now replies here in version ${s.newest}`);
 }

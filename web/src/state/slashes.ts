@@ -37,13 +37,13 @@ export async function choose(
   deps: SlashDeps,
 ): Promise<boolean> {
   const { ws, ui } = deps;
-  const { state, id, auto } = context.standing;
+  const { state, id, auto } = context.responder;
   const same = agent ? state === 'here' && auto && id === agent.id : state === 'nobody';
-  if (same && context.spot) {
+  if (same && context.conversation) {
     ui.show(agent ? `${agentName(agent)} already replies here` : 'No agent replies here yet');
     return true;
   }
-  if (context.spot) return handTo(agent, context.spot, deps);
+  if (context.conversation) return handTo(agent, context.conversation, deps);
   // A new thread has no responder unless one is chosen, except in an agent's own channel.
   setPreset(context.channel.id, agent || context.channel.agent_id ? { agent } : undefined, ws);
   ui.announce(
@@ -53,7 +53,7 @@ export async function choose(
 }
 
 /** Agent of a new thread. */
-function kept({ standing: s }: ComposerContext, ws: WorkspaceState): Agent | null {
+function kept({ responder: s }: ComposerContext, ws: WorkspaceState): Agent | null {
   if (s.state === 'here') return ws.people.agents.find((a) => a.id === s.id) ?? null;
   return s.next;
 }
@@ -71,7 +71,10 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
   }
   const written = router.place.path;
   // The server resolves a thread's own agent; a fallback agent, or the agent of a dive, is named explicitly.
-  const from = context.spot?.fork === null && context.standing.state === 'here' ? context.spot.thread : null;
+  const from =
+    context.conversation?.fork === null && context.responder.state === 'here'
+      ? context.conversation.thread
+      : null;
   const who = from ? { from_thread_id: from } : { agent_id: agent?.id ?? null };
   const then = (id: string) => {
     if (![written, home].includes(router.place.path)) return; // the user navigated away
@@ -80,7 +83,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
     router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
   };
   const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
-  ws.send(target, text, then, ws.uploads?.take(placeKey(channel, context.spot)));
+  ws.send(target, text, then, ws.uploads?.take(placeKey(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
     router.go(home); // it waits there, visible
     ui.show("You are offline. The new thread will start when you're back online.");

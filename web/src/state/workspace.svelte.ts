@@ -296,7 +296,7 @@ export class WorkspaceState {
     return () => this.#eventListeners.delete(listener);
   }
   /** The workspace's default agent, unless the thread has its own. */
-  partnerIn(thread: string): string | null {
+  defaultAgentOf(thread: string): string | null {
     return this.threads.map.get(thread)?.agent_id ?? this.workspace.default_agent_id;
   }
   learnThread(thread: Thread, version = this.threads.version): void {

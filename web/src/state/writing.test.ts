@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Router } from '../lib/router.svelte';
 import { Scene } from '../test/backend';
 import { channel, thread } from '../test/make';
-import { standingIn, type Spot } from './composer-context';
+import { responderOf, type ConversationRef } from './composer-context';
 import type { Ui } from './ui.svelte';
 import { Writing } from './writing.svelte';
 
@@ -11,7 +11,7 @@ let writing: Writing;
 let sent: string[];
 let shown: string[];
 let back: number;
-let spot: Spot | null;
+let conversation: ConversationRef | null;
 let open: () => void;
 const PLACE = 't:thread_1';
 const text = () => scene.ws.drafts.get(PLACE);
@@ -31,7 +31,7 @@ beforeEach(async () => {
   sent = [];
   shown = [];
   back = 0;
-  spot = { thread: 'thread_1', fork: null };
+  conversation = { thread: 'thread_1', fork: null };
   const record = (s: string) => void shown.push(s);
   writing = new Writing(
     {
@@ -44,8 +44,8 @@ beforeEach(async () => {
       place: () => PLACE,
       context: () => ({
         channel: channel(),
-        spot,
-        standing: standingIn(ws.threads.map.get('thread_1')!, ws),
+        conversation,
+        responder: responderOf(ws.threads.map.get('thread_1')!, ws),
       }),
       isHere: () => true,
       onsend: (content) => void sent.push(content),
@@ -113,7 +113,7 @@ test('a command that the server rejects is restored, too', async () => {
   expect([text(), shown]).toEqual(['/agent none', ['No.']]);
 });
 test('in a composer that starts threads, /new is just a prefix', () => {
-  spot = null;
+  conversation = null;
   send('/new The chairs');
   expect(sent).toEqual(['The chairs']);
   send('/new');

@@ -10,7 +10,7 @@ export interface Binding {
 export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_reply: false };
 
 /** Responder of a conversation, as far as the user can know it. */
-export interface Standing {
+export interface Responder {
   /**
    * `barred`: the bound agent is not available to the user, who may not even see it; `off`: it is turned off; `gone`:
    * it is archived.
@@ -37,24 +37,24 @@ export interface Agents {
  * `fallback`: the workspace's default agent, which replies while the bound agent is turned off, and replaces an
  * archived one.
  */
-export function standing(place: Binding, people: Agents, fallback: string | null): Standing {
+export function resolveResponder(place: Binding, people: Agents, fallback: string | null): Responder {
   const { agentsById } = people;
   const hasAccess = (a: Agent) => people.hasAccess(a);
   const { agent_id: id, agent_version: version, auto_reply: auto } = place;
-  const none = { id, auto, next: null, version: null, newest: null };
-  if (!id) return { ...none, state: 'nobody', name: 'Agents: when mentioned', auto: false };
+  const base = { id, auto, next: null, version: null, newest: null };
+  if (!id) return { ...base, state: 'nobody', name: 'Agents: when mentioned', auto: false };
   const agent = agentsById.get(id);
-  if (!agent) return { ...none, state: 'barred', name: 'A restricted agent' };
+  if (!agent) return { ...base, state: 'barred', name: 'A restricted agent' };
   const name = agentName(agent);
-  if (agent.status !== 'archived' && !hasAccess(agent)) return { ...none, state: 'barred', name };
+  if (agent.status !== 'archived' && !hasAccess(agent)) return { ...base, state: 'barred', name };
   if (agent.status !== 'active') {
     const other = fallback === id ? undefined : agentsById.get(fallback ?? '');
-    const stands = auto && other?.status === 'active' && hasAccess(other);
+    const canReply = auto && other?.status === 'active' && hasAccess(other);
     return {
-      ...none,
+      ...base,
       state: agent.status === 'inactive' ? 'off' : 'gone',
       name,
-      next: stands ? other : null,
+      next: canReply ? other : null,
     };
   }
   const old = version !== null && version < agent.version;
@@ -70,7 +70,7 @@ export function standing(place: Binding, people: Agents, fallback: string | null
 }
 
 /** One-line description, also for screen readers. */
-export function standingWords(s: Standing): string {
+export function responderText(s: Responder): string {
   if (s.state === 'nobody') return 'Agents: when mentioned';
   if (s.state === 'off') return `${s.name}, turned off`;
   if (s.state === 'gone') return `${s.name}, no longer available`;
