@@ -42,7 +42,7 @@ function numbers(seed) {
     return Math.floor((state / 2 ** 32) * below);
   };
 }
-const WORDS =
+const LABELS =
   '* _ ` ``` ~~~ > - [ ]( ) ![ < > <b " \' & \\ | # @vibe :// javascript: &#106; <code> \n \n\n \t é 👍'.split(
     ' ',
   );
@@ -61,7 +61,7 @@ describe('markdown', () => {
         const other = all[next(all.length)][1];
         text =
           next(3) > 0
-            ? text.slice(0, at) + WORDS[next(WORDS.length)] + text.slice(at + next(3))
+            ? text.slice(0, at) + LABELS[next(LABELS.length)] + text.slice(at + next(3))
             : text.slice(0, at) + other.slice(next(other.length));
       }
       expect(faults(html(text)), text).toEqual([]);

@@ -46,14 +46,15 @@ function errorOf(body: unknown): { code?: string; message?: string; param?: stri
 }
 
 /** Messages that replace the server's, because the client knows the next step. */
-const WORDS: Record<string, string> = {
+const MESSAGES: Record<string, string> = {
   too_many_forks: 'This thread has 7 open dives. Resolve or abandon one first.',
   fork_closed: 'This dive is closed. Reopen it to continue.',
 };
 
 /** Error message for the user, in one sentence. */
 export const errorMessage = (e: unknown): string => {
-  if (e instanceof ApiError) return WORDS[e.code] ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
+  if (e instanceof ApiError)
+    return MESSAGES[e.code] ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
   return e instanceof Unreachable ? e.message : 'Something went wrong. Reload the page.';
 };
 

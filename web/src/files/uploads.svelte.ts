@@ -6,8 +6,8 @@ import { newId } from '../lib/secure';
 import { listed } from '../lib/text';
 import type { Drafts } from '../state/drafts.svelte';
 import type { Outbox, OutItem } from '../state/outbox.svelte';
-import { placeKey } from './place';
-import { sizeText } from './words';
+import { draftKeyOf } from './draft-key';
+import { sizeText } from './format';
 
 export const FILES_MAX = 10;
 const AT_ONCE = 3;
@@ -209,7 +209,7 @@ export class Uploads {
       id: channel_id,
       kind: item.direct ? 'direct' : 'public',
     };
-    const place = placeKey(
+    const place = draftKeyOf(
       channel,
       thread_id || fork_id ? { thread: thread_id ?? '', fork: fork_id ?? null } : null,
     );

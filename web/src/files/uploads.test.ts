@@ -36,7 +36,7 @@ function scene(kept = store()) {
     done: (a?: Partial<Attachment>) => Promise<void>;
     fail: (e: unknown) => Promise<void>;
   }[] = [];
-  const notices: string[] = [];
+  const notifications: string[] = [];
   const removed: string[] = [];
   const known = new Map<string, Attachment>();
   const uploads: Uploads = new Uploads({
@@ -67,7 +67,7 @@ function scene(kept = store()) {
           },
         });
       }),
-    notify: (text) => void notices.push(text),
+    notify: (text) => void notifications.push(text),
   });
   const work: OutboxWork = {
     post: (item) => {
@@ -91,7 +91,7 @@ function scene(kept = store()) {
     uploads.sent(id, held);
     return id;
   };
-  return { drafts, outbox, uploads, under, notices, removed, known, posted, send, kept };
+  return { drafts, outbox, uploads, under, notifications, removed, known, posted, send, kept };
 }
 const states = (u: Uploads) => u.in('t:thread_1').map((x) => x.status);
 
@@ -107,16 +107,16 @@ test('three at a time; the next one starts when one is done', async () => {
   expect(states(uploads)).toEqual(['sending', 'done', 'sending', 'sending']);
 });
 test('files that are too large, empty, or too many are rejected with a reason; the others continue', () => {
-  const { uploads, notices } = scene();
+  const { uploads, notifications } = scene();
   uploads.add('t:thread_1', [file('big.iso', 35 * 1024 * 1024), file('nil', 0), file('ok')]);
   expect(uploads.in('t:thread_1').map((u) => u.name)).toEqual(['ok']);
-  expect(notices[0]).toBe('Not attached. big.iso is 35 MB; the limit is 30 MB. nil is empty.');
+  expect(notifications[0]).toBe('Not attached. big.iso is 35 MB; the limit is 30 MB. nil is empty.');
   uploads.add(
     't:thread_1',
     Array.from({ length: 11 }, (_, i) => file(`f${i}`)),
   );
   expect(uploads.in('t:thread_1').length).toBe(10);
-  expect(notices[1]).toBe('Not attached. The limit is 10 files per message: f9 and f10 left out.');
+  expect(notifications[1]).toBe('Not attached. The limit is 10 files per message: f9 and f10 left out.');
 });
 test('a message waits for its files, and is sent after the last one', async () => {
   const { uploads, outbox, under, posted, send } = scene();
@@ -190,7 +190,7 @@ test('uploaded files stay with the draft over a reload; files deleted on the ser
   expect(second.uploads.in('t:thread_1').map((u) => u.name)).toEqual(['a', 'b']);
   await vi.advanceTimersByTimeAsync(0);
   expect(second.uploads.in('t:thread_1').map((u) => u.name)).toEqual(['b']);
-  expect(second.notices).toEqual(['a is no longer available for this draft. Attach it again.']);
+  expect(second.notifications).toEqual(['a is no longer available for this draft. Attach it again.']);
   expect(second.uploads.take('t:thread_1').length).toBe(1);
   expect(second.drafts.files('t:thread_1')).toBe(false);
 });

@@ -52,7 +52,7 @@ export function chipText(t: Task, view: ChipView): string {
 }
 
 /** Why a reply is waiting, in one sentence. */
-export function waitWords(t: Task, name: string): string {
+export function waitText(t: Task, name: string): string {
   if (t.retry_at) {
     const why = t.wait_reason === 'rate_limited' ? 'The model is rate-limited' : 'The model did not respond';
     return `${why}. The same request will be sent again.`;

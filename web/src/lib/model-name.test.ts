@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { modelWords } from './model-name';
+import { modelText } from './model-name';
 import { withoutLabel } from './text';
 
 test.each([
@@ -10,7 +10,7 @@ test.each([
   ['claude-sonnet-4-5', null, 'No model connected (the profile asks for claude-sonnet-4-5)'],
   ['claude-sonnet-4-5', undefined, 'claude-sonnet-4-5'],
 ])('asked for %s, run by %s: %s', (asked, effective, words) =>
-  expect(modelWords(asked, effective)).toBe(words),
+  expect(modelText(asked, effective)).toBe(words),
 );
 
 test('an excerpt has no author label', () => {

@@ -1,5 +1,5 @@
 import type { Resolution, ResolutionAction, ResolutionPoint } from '../api/types';
-import { FIELD_WORDS, LISTS, type FieldName } from './resolution';
+import { FIELD_LABELS, LISTS, type FieldName } from './resolution';
 
 export interface Change {
   kind: 'added' | 'removed' | 'changed';
@@ -88,7 +88,7 @@ function text(before: string, after: string): { changes: Change[]; kept: number 
 export function diff(a: Resolution, b: Resolution, name: Names): FieldDiff[] {
   const of = (field: FieldName, d: { changes: Change[]; kept: number }): FieldDiff => ({
     name: field,
-    title: FIELD_WORDS[field],
+    title: FIELD_LABELS[field],
     ...d,
   });
   return [

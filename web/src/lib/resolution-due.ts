@@ -31,7 +31,7 @@ export function dueGroup(due: string | null, now = new Date()): DueGroup {
 /**
  * "Overdue since 3 Mar", "Due today", "Due tomorrow", "Due Friday", "Due 12 Mar". Completed items are never overdue.
  */
-export function dueWords(due: string, done: boolean, now = new Date()): string {
+export function dueText(due: string, done: boolean, now = new Date()): string {
   const days = daysUntil(due, now);
   const date = new Date(`${due}T00:00:00Z`);
   const day = (date.getUTCFullYear() === now.getFullYear() ? dayMonth : dayMonthYear).format(date);

@@ -11,7 +11,7 @@ import {
   tooLong,
 } from './resolution';
 import { diff } from './resolution-diff';
-import { dueGroup, dueWords } from './resolution-due';
+import { dueGroup, dueText } from './resolution-due';
 
 const nobody = (user: string | null, name: string | null) => user ?? name ?? 'no owner';
 const edit = (x: Parameters<typeof result>[0] = {}) => editOf(fieldsOf(result(x)));
@@ -86,7 +86,7 @@ test('the diff of two versions, in fields and lines', () => {
 
 test('due dates as text and groups, in the local time zone', () => {
   const friday = new Date(2026, 0, 9, 23, 30);
-  const of = (due: string) => [dueGroup(due, friday), dueWords(due, false, friday)];
+  const of = (due: string) => [dueGroup(due, friday), dueText(due, false, friday)];
   expect(of('2026-01-08')).toEqual(['overdue', 'Overdue since 8 Jan']);
   expect(of('2026-01-09')).toEqual(['week', 'Due today']);
   expect(of('2026-01-10')).toEqual(['week', 'Due tomorrow']);
@@ -94,5 +94,5 @@ test('due dates as text and groups, in the local time zone', () => {
   expect(of('2026-01-12')).toEqual(['later', 'Due Monday']);
   expect(of('2027-01-12')).toEqual(['later', 'Due 12 Jan 2027']);
   expect(dueGroup(null)).toBe('none');
-  expect(dueWords('2026-01-01', true, friday)).toBe('Due 1 Jan');
+  expect(dueText('2026-01-01', true, friday)).toBe('Due 1 Jan');
 });

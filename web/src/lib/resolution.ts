@@ -11,7 +11,7 @@ export const POINTS_MIN = 2;
 export type ListName = 'key_points' | 'action_items' | 'open_questions' | 'deferred_items';
 export type FieldName = 'headline' | 'conclusion' | ListName;
 
-export interface ListWords {
+export interface ListText {
   name: ListName;
   title: string;
   /** Singular, as in "Key point 2". */
@@ -20,13 +20,13 @@ export interface ListWords {
   max: number;
   hint?: string;
 }
-export const LISTS: readonly ListWords[] = [
+export const LISTS: readonly ListText[] = [
   { name: 'key_points', title: 'Key points', one: 'Key point', add: 'Add a point', max: 4, hint: '2 to 4' },
   { name: 'action_items', title: 'Action items', one: 'Action item', add: 'Add an action', max: 20 },
   { name: 'open_questions', title: 'Open questions', one: 'Open question', add: 'Add a question', max: 10 },
   { name: 'deferred_items', title: 'Left for later', one: 'Left for later', add: 'Add an item', max: 10 },
 ];
-export const FIELD_WORDS: Record<FieldName, string> = {
+export const FIELD_LABELS: Record<FieldName, string> = {
   headline: 'Headline',
   conclusion: 'Conclusion',
   key_points: 'Key points',
@@ -186,7 +186,7 @@ export function problems(edit: FullEdit): string[] {
     if (name === 'headline') found.push(`Headline is ${edit.headline.length - HEADLINE_MAX} over the limit`);
     else if (name === 'conclusion')
       found.push(`Conclusion is ${edit.conclusion.length - CONCLUSION_MAX} over the limit`);
-    else found.push(`${FIELD_WORDS[name]}: a line is longer than ${TEXT_MAX} characters`);
+    else found.push(`${FIELD_LABELS[name]}: a line is longer than ${TEXT_MAX} characters`);
   }
   return found;
 }

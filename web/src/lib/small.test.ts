@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { AT, message, task, thread } from '../test/make';
-import { chipText, waitWords } from './chip';
+import { chipText, waitText } from './chip';
 import { searchEmoji } from './emoji';
 import { commandFor, isCommandKey } from './keys';
 import { bestMatches } from './match';
@@ -76,7 +76,7 @@ test('the chip shows the state of the task', () => {
     '6.4 s',
   );
   expect(textOf({ status: 'failed' })).toBe('Failed');
-  expect(waitWords(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
+  expect(waitText(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
     'The same request will be sent again',
   );
 });

@@ -129,5 +129,5 @@ export const ACTIONS: Record<string, Action> = {
 };
 export const actionName = (action: string): string => ACTIONS[action]?.name ?? action;
 /** Unknown actions are shown as they are. */
-export const auditWords = (e: AuditEntry, names: AuditNames): string =>
+export const auditText = (e: AuditEntry, names: AuditNames): string =>
   ACTIONS[e.action]?.describe(e, names) ?? `${e.action}${e.target ? ` ${e.target}` : ''}`;

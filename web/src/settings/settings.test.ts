@@ -3,10 +3,10 @@ import type { AuditEntry, ModelTest, Usage, UsageRow } from '../api/admin-types'
 import { ApiError } from '../api/problem';
 import type { Role } from '../api/types';
 import { AT, member } from '../test/make';
-import { auditWords } from './audit';
+import { auditText } from './audit';
 import { AuditList } from './audit-list.svelte';
 import { Loaded } from './loaded.svelte';
-import { outcomeOf } from './model-words';
+import { outcomeOf } from './model-text';
 import { findMembers, SCOPES } from './roles';
 import { brief, csvOf, money, monthBefore, monthName, nameOf, rowsOf, spanOf } from './usage';
 
@@ -122,7 +122,7 @@ test.each([
     { action: 'workspace.updated', data: { name: 'North', slug: 'north' } },
     'changed the workspace: “North” at /north',
   ],
-])('%o reads well', (x, words) => expect(auditWords(entry(x), names)).toBe(words));
+])('%o reads well', (x, words) => expect(auditText(entry(x), names)).toBe(words));
 
 test('the response to the latest filter wins, and older entries are appended', async () => {
   const asked: { after?: string; action?: string }[] = [];

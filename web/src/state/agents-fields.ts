@@ -10,7 +10,7 @@ import type {
 export type FieldKey = keyof AgentFields;
 
 /** Labels of fields, in display order. */
-export const FIELD_WORDS: Record<FieldKey, string> = {
+export const FIELD_LABELS: Record<FieldKey, string> = {
   name: 'Name',
   display_name: 'Display name',
   description: 'Description',
@@ -32,7 +32,7 @@ export const FIELD_WORDS: Record<FieldKey, string> = {
   store_required: 'Require storage',
   metadata: 'Metadata',
 };
-export const FIELDS = Object.keys(FIELD_WORDS) as FieldKey[];
+export const FIELDS = Object.keys(FIELD_LABELS) as FieldKey[];
 
 export const NO_AGENCY: Agency = {
   role_description: null,

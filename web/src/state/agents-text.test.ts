@@ -3,7 +3,7 @@ import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
 import { filesOf, found, unusedFiles, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
-import { readTools, toolWords } from './agents-tools';
+import { readTools, toolText } from './agents-tools';
 
 const names = { person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'), agent: () => 'Desk' };
 
@@ -54,8 +54,8 @@ test('tool errors include their position', () => {
   );
   const read = readTools('[{"type":"function","name":"a"},{"type":"web_fetch"}]');
   expect(read.problem).toBeNull();
-  expect(read.tools.map((t) => toolWords(t, null).available)).toEqual([true, false]);
-  expect(toolWords(read.tools[0]!, ['mcp']).note).toMatch(/Not allowed/);
+  expect(read.tools.map((t) => toolText(t, null).available)).toEqual([true, false]);
+  expect(toolText(read.tools[0]!, ['mcp']).note).toMatch(/Not allowed/);
 });
 test('the prompt is split by origin', () => {
   const system = 'Be kind.\n\nYou belong to the desk.\n\nYou write.\n\nName: Quill';

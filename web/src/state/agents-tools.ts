@@ -62,7 +62,7 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
   return null;
 }
 
-export function toolWords(
+export function toolText(
   tool: AgentTool,
   allowed: string[] | null,
 ): { name: string; note: string; available: boolean } {

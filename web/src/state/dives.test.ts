@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ActionItem, Fork, Message, Resolution } from '../api/types';
-import { uploadsOf } from '../files/part';
+import { uploadsOf } from '../files/uploads-of';
 import { mine, Scene } from '../test/backend';
 import { AT, fork, fromAgent, message, snapshot, task } from '../test/make';
 import { isOpen } from './forks.svelte';
@@ -227,7 +227,7 @@ test('my message in a dive is confirmed by its event', async () => {
 // --- from events ---
 
 test('notifications: a mention in a dive, and a result in which I took part', () => {
-  const { ws, news } = scene;
+  const { ws, notifications } = scene;
   const mentions = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
   inDive({ mentions });
   inDive();
@@ -236,14 +236,14 @@ test('notifications: a mention in a dive, and a result in which I took part', ()
     metadata: { resolution_id: 'res_1', notify_user_ids: ['user_me'] },
   });
   scene.created({ kind: 'resolution', metadata: { resolution_id: 'res_2', notify_user_ids: [] } });
-  expect(news.map((n) => [n.kind, n.place.fork_id])).toEqual([
+  expect(notifications.map((n) => [n.kind, n.place.fork_id])).toEqual([
     ['mention', 'fork_1'],
     ['result', null],
   ]);
   expect(ws.channels.map.get('chan_1')).toMatchObject({ unread_count: 2, mention_count: 1 });
 });
 test('notifications: an action item assigned to me, once', () => {
-  const { news } = scene;
+  const { notifications } = scene;
   const item: ActionItem = {
     id: 'item_1',
     text: 'Book the hall',
@@ -266,7 +266,7 @@ test('notifications: an action item assigned to me, once', () => {
   scene.event('action_item.updated', { action_item: { ...item, owner_id: 'user_bo' } });
   scene.event('action_item.updated', { action_item: item });
   scene.event('action_item.updated', { action_item: { ...item, due: '2026-02-01' } });
-  expect(news).toMatchObject([{ kind: 'item', title: 'Monday it is', text: 'Book the hall' }]);
+  expect(notifications).toMatchObject([{ kind: 'item', title: 'Monday it is', text: 'Book the hall' }]);
 });
 test('a result editor gets events until it unsubscribes', () => {
   const onOutcome = vi.fn();
@@ -278,9 +278,9 @@ test('a result editor gets events until it unsubscribes', () => {
   expect(onOutcome).toHaveBeenCalledTimes(1);
 });
 test('a reply to my message in a dive is a notification', () => {
-  const { news } = scene;
+  const { notifications } = scene;
   scene.event('task.status_changed', { task: task({ status: 'running', fork_id: 'fork_1' }) });
   const answer = fromAgent({ fork_id: 'fork_1', metadata: { task_id: 'task_1' } });
   scene.event('message.updated', { message: answer }, { fork_id: 'fork_1' });
-  expect(news.map((n) => n.kind)).toEqual(['answer']);
+  expect(notifications.map((n) => n.kind)).toEqual(['answer']);
 });

@@ -13,7 +13,7 @@ import {
   type FieldName,
   type FullEdit,
 } from '../lib/resolution';
-import type { Kept, KeptText } from './drafting-kept';
+import type { EditStorage, StoredEdit } from './edit-storage';
 import { DraftText } from './drafting-text.svelte';
 import { isActive } from './tasks.svelte';
 
@@ -21,7 +21,7 @@ export type DraftingApi = Pick<Api, 'resolve' | 'resolution' | 'patchResolution'
 export interface DraftingHome {
   readonly api: DraftingApi;
   readonly myId: string;
-  readonly kept: Kept;
+  readonly editStorage: EditStorage;
   learnTasks(tasks: Task[]): void;
   /** Name of the drafting agent, for messages. */
   drafter(): string;
@@ -92,7 +92,7 @@ export class Drafting extends DraftText {
     super();
     this.fork = fork;
     this.#home = home;
-    this.#unwatch = home.kept.watch((text) => this.#typedElsewhere(text));
+    this.#unwatch = home.editStorage.watch((text) => this.#typedElsewhere(text));
   }
 
   // --- start or load a draft ---
@@ -103,7 +103,7 @@ export class Drafting extends DraftText {
     this.#posted = fork.resolution_id !== null;
     if (running) return this.#watch(running);
     if (fork.draft_id || (fork.resolution_id && (edit || !fork.stale))) return this.#load();
-    if (this.#home.kept.get()) return this.#show(null, 0);
+    if (this.#home.editStorage.get()) return this.#show(null, 0);
     return this.draft();
   }
   async draft(guidance = '', replace = false): Promise<void> {
@@ -194,8 +194,8 @@ export class Drafting extends DraftText {
   }
   /** Opens a draft for editing; unsaved edits from this device are applied to it. */
   #show(r: Resolution | null, etag: number): void {
-    const kept = this.previous ? null : this.#home.kept.get();
-    if (this.previous) this.#home.kept.clear();
+    const kept = this.previous ? null : this.#home.editStorage.get();
+    if (this.previous) this.#home.editStorage.clear();
     const theirs = r ? editOf(fieldsOf(r)) : NOTHING;
     const { merged, clashes } = kept ? merge(kept.base, kept.mine, theirs) : { merged: theirs, clashes: [] };
     this.put(r, etag, merged);
@@ -244,7 +244,7 @@ export class Drafting extends DraftText {
     const names = this.#own().filter((n) => !long.includes(n));
     if (!names.length) {
       this.saving = long.length ? 'long' : 'saved';
-      if (!this.dirty) this.#home.kept.clear();
+      if (!this.dirty) this.#home.editStorage.clear();
       return !long.length;
     }
     this.saving = 'saving';
@@ -267,7 +267,7 @@ export class Drafting extends DraftText {
     if (this.dirty) this.touched();
     else {
       this.saving = 'saved';
-      this.#home.kept.clear();
+      this.#home.editStorage.clear();
     }
     return !this.dirty;
   }
@@ -287,11 +287,14 @@ export class Drafting extends DraftText {
   }
   #keep(): void {
     if (this.dirty)
-      this.#home.kept.set({ base: this.base, mine: { ...this.base, ...pick(this.edit, this.#own()) } });
-    else this.#home.kept.clear();
+      this.#home.editStorage.set({
+        base: this.base,
+        mine: { ...this.base, ...pick(this.edit, this.#own()) },
+      });
+    else this.#home.editStorage.clear();
   }
   /** Fields edited in another window of this user; fields edited here stay. */
-  #typedElsewhere(text: KeptText): void {
+  #typedElsewhere(text: StoredEdit): void {
     if (this.phase !== 'editing') return;
     const own = this.#own();
     const theirs = pick(
@@ -437,7 +440,7 @@ export class Drafting extends DraftText {
         return null;
       }
       this.#clearTimer();
-      this.#home.kept.clear();
+      this.#home.editStorage.clear();
       return message;
     } catch (e) {
       this.#notSaved(e);

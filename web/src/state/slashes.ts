@@ -3,7 +3,7 @@ import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
 import { agentName } from '../lib/text';
 import { handTo } from './handoff';
-import { placeKey } from '../files/place';
+import { draftKeyOf } from '../files/draft-key';
 import { setPreset, type ComposerContext } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
@@ -83,7 +83,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
     router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
   };
   const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
-  ws.send(target, text, then, ws.uploads?.take(placeKey(channel, context.conversation)));
+  ws.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
     router.go(home); // it waits there, visible
     ui.show("You are offline. The new thread will start when you're back online.");

@@ -15,7 +15,12 @@ import { Dives } from './dives.svelte';
 import { Drafts } from './drafts.svelte';
 import { ForkState } from './fork.svelte';
 import { Forks } from './forks.svelte';
-import { addressed, answered, given, type News } from './news';
+import {
+  mentionNotification,
+  replyNotification,
+  assignmentNotification,
+  type UserNotification,
+} from './notifications';
 import { Outbox, type OutboxWork, type OutItem, type Target } from './outbox.svelte';
 import { Outcomes } from './outcomes.svelte';
 import { People } from './people.svelte';
@@ -44,7 +49,7 @@ export interface WorkspaceDeps {
   /** Text for the polite live region. */
   announce(text: string): void;
   /** Something happened that the user is notified about. */
-  onNews(news: News): void;
+  onNotification(notification: UserNotification): void;
 }
 
 const THREADS_OPEN_MAX = 8;
@@ -339,7 +344,7 @@ export class WorkspaceState {
         this.#window(m)?.apply(e);
         if (m.state !== 'streaming') this.streams.end(m.id);
         for (const dive of this.#dives.all()) dive.changed(m);
-        if (e.type === 'message.updated') this.#notify(answered(m, this));
+        if (e.type === 'message.updated') this.#notify(replyNotification(m, this));
         return;
       }
       case 'reaction.added':
@@ -395,8 +400,8 @@ export class WorkspaceState {
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
     if (counts(m, this.myId))
       this.channels.count(m.channel_id, this.threads.isMuted(m.thread_id), mentionsMe(m, this.myId), e.seq);
-    this.#notify(addressed(m, this));
-    this.#notify(answered(m, this));
+    this.#notify(mentionNotification(m, this));
+    this.#notify(replyNotification(m, this));
   }
   /** Adds a thread to its channel's list. */
   #list(id: string): void {
@@ -424,11 +429,11 @@ export class WorkspaceState {
     for (const dive of this.#dives.all()) if (dive.fork) shown.add(dive.fork.thread_id);
     return shown;
   }
-  #notify(news: News | null): void {
-    if (news) this.#deps.onNews(news);
+  #notify(notification: UserNotification | null): void {
+    if (notification) this.#deps.onNotification(notification);
   }
   #outcome(e: OutcomeEvent): void {
-    if (e.type === 'action_item.updated') this.#notify(given(e.data.action_item, this));
+    if (e.type === 'action_item.updated') this.#notify(assignmentNotification(e.data.action_item, this));
     this.outcomes.apply(e);
     for (const listener of this.#outcomeListeners) listener(e);
   }

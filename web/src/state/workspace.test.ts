@@ -3,18 +3,18 @@ import type { ServerEvent } from '../api/events';
 import type { Message, Thread } from '../api/types';
 import { Scene, type Backend } from '../test/backend';
 import { AT, fromAgent, member, message, snapshot, task } from '../test/make';
-import type { News } from './news';
+import type { UserNotification } from './notifications';
 import type { WorkspaceState } from './workspace.svelte';
 
 let scene: Scene;
 let backend: Backend;
 let ws: WorkspaceState;
-let news: News[];
+let notifications: UserNotification[];
 let said: string[];
 
 beforeEach(async () => {
   scene = new Scene();
-  ({ backend, ws, news, said } = scene);
+  ({ backend, ws, notifications, said } = scene);
   await ws.start();
 });
 afterEach(() => ws.stop());
@@ -180,7 +180,7 @@ test('notifications: a mention, and a reply to my message', () => {
   event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_1' } }) });
   event('task.status_changed', { task: task({ id: 'task_2', status: 'running', requested_by: 'user_bo' }) });
   event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_2' } }) });
-  expect(news.map((n) => n.kind)).toEqual(['mention', 'answer']);
+  expect(notifications.map((n) => n.kind)).toEqual(['mention', 'answer']);
 });
 test('an ended task is not reverted by a slow response', () => {
   event('task.status_changed', { task: task({ status: 'completed' }) });

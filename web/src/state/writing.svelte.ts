@@ -1,4 +1,4 @@
-import { filesPart, NOT_LOADED, slashPart, type SlashPart } from '../lib/later';
+import { loadUploads, NOT_LOADED, loadSlashCommands, type SlashModule } from '../lib/lazy';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
 import type { Held } from '../files/uploads.svelte';
@@ -42,7 +42,7 @@ export class Writing {
       return this.#run((part, context) => part.runSlash(slash, context, this.#deps));
     }
     if (!ws.uploads && ws.drafts.files(place)) {
-      return void filesPart().then(
+      return void loadUploads().then(
         (part) => part.uploadsOf(ws, ui) && box.isHere() && this.send(),
         () => ui.show(NOT_LOADED),
       );
@@ -60,12 +60,12 @@ export class Writing {
   }
 
   /** The composer is cleared immediately; the text of a failed command is restored. */
-  #run(work: (part: SlashPart, context: ComposerContext) => Promise<boolean>): void {
+  #run(work: (part: SlashModule, context: ComposerContext) => Promise<boolean>): void {
     const { ws, ui } = this.#deps;
     const [place, context] = [this.#box.place(), this.#box.context()]; // the command may navigate away
     const before = ws.drafts.get(place);
     ws.drafts.clear(place);
-    this.running = slashPart()
+    this.running = loadSlashCommands()
       .then((part) => work(part, context))
       .catch(() => ui.show(NOT_LOADED))
       .then((done) => {

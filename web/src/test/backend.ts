@@ -1,7 +1,7 @@
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { Fork, Message, Task, Thread } from '../api/types';
-import type { News } from '../state/news';
+import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, snapshot, thread } from './make';
 
@@ -85,7 +85,7 @@ export const mine = (x: Partial<Message> = {}): Message =>
 /** Mia's workspace on such a server, and its calls to the outside. */
 export class Scene {
   backend = new Backend();
-  news: News[] = [];
+  notifications: UserNotification[] = [];
   said: string[] = [];
   /** Frames that were sent over the socket. */
   sent: Record<string, unknown>[] = [];
@@ -135,7 +135,7 @@ export class Scene {
         isCurrentUser: () => this.current,
         onEnded: () => void this.ended++,
         announce: (t) => void this.said.push(t),
-        onNews: (n) => void this.news.push(n),
+        onNotification: (n) => void this.notifications.push(n),
       },
     );
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { asked, filtersIn, offersFor, put, without, wordAt, type Known } from './words';
+import { asked, filtersIn, suggestionsFor, put, without, wordAt, type Known } from './filters';
 
 const known: Known = {
   me: 'user_me',
@@ -14,7 +14,7 @@ const known: Known = {
   ],
   today: new Date(2026, 0, 5, 12),
 };
-const inserts = (word: string) => offersFor(word, known).map((o) => o.insert);
+const inserts = (word: string) => suggestionsFor(word, known).map((o) => o.insert);
 
 test('the word at the caret; a phrase in quotes is one', () => {
   expect(wordAt('launch from:bo', 14)).toEqual({ start: 7, end: 14, text: 'from:bo' });

@@ -4,7 +4,7 @@ import { preview } from '../lib/text';
 import type { WorkspaceState } from './workspace.svelte';
 
 /** A notification for the user. */
-export interface News {
+export interface UserNotification {
   kind: 'mention' | 'answer' | 'result' | 'item';
   /** Author and channel. */
   title: string;
@@ -15,21 +15,21 @@ export interface News {
 }
 
 /** A mention or direct message, or a result in which the user took part. */
-export function addressed(m: Message, ws: WorkspaceState): News | null {
+export function mentionNotification(m: Message, ws: WorkspaceState): UserNotification | null {
   if (isFrom(m, ws.myId) || m.kind === 'notice') return null;
   const direct =
     !m.fork_id && ws.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
   if (!direct && !mentionsMe(m, ws.myId)) return null;
-  return newsOf(tellsMe(m, ws.myId) ? 'result' : 'mention', m, ws);
+  return notificationOf(tellsMe(m, ws.myId) ? 'result' : 'mention', m, ws);
 }
 /** An agent completed the user's request. */
-export function answered(m: Message, ws: WorkspaceState): News | null {
+export function replyNotification(m: Message, ws: WorkspaceState): UserNotification | null {
   if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return null;
   const task = m.metadata.task_id ? ws.tasks.map.get(m.metadata.task_id) : undefined;
-  return task?.requested_by === ws.myId ? newsOf('answer', m, ws) : null;
+  return task?.requested_by === ws.myId ? notificationOf('answer', m, ws) : null;
 }
 /** An action item was assigned to the user. Call this before the item is stored. */
-export function given(item: ActionItem, ws: WorkspaceState): News | null {
+export function assignmentNotification(item: ActionItem, ws: WorkspaceState): UserNotification | null {
   if (item.done || item.owner_id !== ws.myId) return null;
   if (ws.outcomes.items.get(item.id)?.owner_id === ws.myId) return null;
   return {
@@ -41,7 +41,11 @@ export function given(item: ActionItem, ws: WorkspaceState): News | null {
   };
 }
 
-function newsOf(kind: 'mention' | 'answer' | 'result', m: Message, ws: WorkspaceState): News {
+function notificationOf(
+  kind: 'mention' | 'answer' | 'result',
+  m: Message,
+  ws: WorkspaceState,
+): UserNotification {
   const c = ws.channels.map.get(m.channel_id);
   const name = ws.people.nameOf(m.author);
   const title = !c || c.kind === 'direct' ? name : `${name} in #${c.name}`;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { boxOf, kindOf, sizeText } from './words';
+import { boxOf, kindOf, sizeText } from './format';
 
 test('sizes as text', () => {
   expect([1, 999, 1024, 12_300, 1_048_576, 3_565_158, 25 * 1024 * 1024, 1_020_000].map(sizeText)).toEqual([

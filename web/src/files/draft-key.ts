@@ -1,7 +1,7 @@
 import type { ConversationRef } from '../state/composer-context';
 
 /** Key of the draft of the composer that would post the message: `d:` dive, `t:` thread, `c:` channel. */
-export const placeKey = (
+export const draftKeyOf = (
   channel: { id: string; kind: string },
   conversation: ConversationRef | null,
 ): string =>

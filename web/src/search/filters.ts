@@ -44,7 +44,7 @@ export const without = (q: string, word: string): string =>
     .join(' ');
 
 /** Replacement for the word at the caret. */
-export interface Offer {
+export interface Suggestion {
   key: string;
   kind: 'filter' | 'agent' | 'person' | 'channel' | 'thing' | 'day';
   insert: string;
@@ -76,7 +76,7 @@ const DAYS: [string, number][] = [
 ];
 
 /** Suggestions for the word at the caret; none once it is complete. */
-export function offersFor(word: string, known: Known): Offer[] {
+export function suggestionsFor(word: string, known: Known): Suggestion[] {
   const filter = filterOf(word);
   if (!filter) {
     if (word.length < 2) return [];
@@ -92,15 +92,21 @@ export function offersFor(word: string, known: Known): Offer[] {
   const all = valuesOf(filter.name, known);
   if (all.some((o) => o.insert.toLowerCase() === `${filter.name}:${value}`)) return [];
   const starts = (s: string) => s.toLowerCase().startsWith(value);
-  const fits = (o: Offer) =>
+  const fits = (o: Suggestion) =>
     starts(o.insert.slice(filter.name.length + 1)) ||
     starts(o.title) ||
     o.title.toLowerCase().includes(' ' + value);
   return all.filter(fits).slice(0, MAX);
 }
 
-function valuesOf(name: FilterName, known: Known): Offer[] {
-  const offer = (kind: Offer['kind'], value: string, title: string, note: string, id?: string): Offer => ({
+function valuesOf(name: FilterName, known: Known): Suggestion[] {
+  const suggestion = (
+    kind: Suggestion['kind'],
+    value: string,
+    title: string,
+    note: string,
+    id?: string,
+  ): Suggestion => ({
     key: `${kind}:${id ?? value}`,
     kind,
     insert: `${name}:${value}`,
@@ -113,16 +119,16 @@ function valuesOf(name: FilterName, known: Known): Offer[] {
       return [
         ...known.people
           .filter((p) => p.id === known.me)
-          .map((p) => offer('person', 'me', 'Me', `@${p.handle}`, p.id)),
-        ...known.agents.map((a) => offer('agent', a.handle, a.name, `@${a.handle}`, a.id)),
+          .map((p) => suggestion('person', 'me', 'Me', `@${p.handle}`, p.id)),
+        ...known.agents.map((a) => suggestion('agent', a.handle, a.name, `@${a.handle}`, a.id)),
         ...known.people
           .filter((p) => p.id !== known.me)
-          .map((p) => offer('person', p.handle, p.name, `@${p.handle}`, p.id)),
+          .map((p) => suggestion('person', p.handle, p.name, `@${p.handle}`, p.id)),
       ];
     case 'in':
-      return known.channels.map((c) => offer('channel', c.name, c.name, c.topic, c.id));
+      return known.channels.map((c) => suggestion('channel', c.name, c.name, c.topic, c.id));
     case 'has':
-      return THINGS.map(([value, title]) => offer('thing', value, title, `has:${value}`));
+      return THINGS.map(([value, title]) => suggestion('thing', value, title, `has:${value}`));
     default:
       return DAYS.map(([title, days]) => {
         const at = new Date(known.today);
@@ -130,7 +136,7 @@ function valuesOf(name: FilterName, known: Known): Offer[] {
         const day = [at.getFullYear(), at.getMonth() + 1, at.getDate()]
           .map((n) => String(n).padStart(2, '0'))
           .join('-');
-        return offer('day', day, title, day);
+        return suggestion('day', day, title, day);
       });
   }
 }

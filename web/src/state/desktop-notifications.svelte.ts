@@ -1,10 +1,10 @@
 import { device } from '../lib/storage';
 import { to } from '../lib/router.svelte';
-import type { News } from './news';
+import type { UserNotification } from './notifications';
 import type { WorkspaceState } from './workspace.svelte';
 
 const DECLINED = 'openvibe.notices';
-const WHAT: Record<News['kind'], (title: string) => string> = {
+const WHAT: Record<UserNotification['kind'], (title: string) => string> = {
   mention: (title) => `${title} wrote to you.`,
   answer: (title) => `${title} replied to you.`,
   result: (title) => `${title} posted the result of a dive.`,
@@ -16,7 +16,7 @@ const WHAT: Record<News['kind'], (title: string) => string> = {
  * dives.
  * Permission is requested on the first such event, never on page load.
  */
-export class Notices {
+export class DesktopNotifications {
   /** Text of the permission prompt, while it is shown. */
   asking = $state<string | null>(null);
   #go: (path: string) => void;
@@ -25,18 +25,18 @@ export class Notices {
     this.#go = go;
   }
 
-  notify(news: News, ws: WorkspaceState): void {
+  notify(notification: UserNotification, ws: WorkspaceState): void {
     if (!('Notification' in window)) return;
     if (Notification.permission === 'default' && device.get(DECLINED) !== 'no') {
-      this.asking = `${WHAT[news.kind](news.title)} Turn on notifications for when OpenVibe is in the background?`;
+      this.asking = `${WHAT[notification.kind](notification.title)} Turn on notifications for when OpenVibe is in the background?`;
       return;
     }
     if (Notification.permission !== 'granted' || document.visibilityState === 'visible') return;
-    const { channel_id, thread_id, fork_id, message_id } = news.place;
+    const { channel_id, thread_id, fork_id, message_id } = notification.place;
     const channel = ws.channels.map.get(channel_id);
-    const notice = new Notification(news.title, {
-      body: news.text.slice(0, 200),
-      tag: news.tag,
+    const notice = new Notification(notification.title, {
+      body: notification.text.slice(0, 200),
+      tag: notification.tag,
       icon: '/favicon.svg',
     });
     notice.onclick = () => {

@@ -2,26 +2,26 @@ import type { FullEdit } from '../lib/resolution';
 import { readJson, type KeyValueStore } from '../lib/storage';
 
 /** Unsaved edits, stored on the device. */
-export interface KeptText {
+export interface StoredEdit {
   base: FullEdit;
   mine: FullEdit;
 }
-export interface Kept {
-  get(): KeptText | null;
-  set(text: KeptText): void;
+export interface EditStorage {
+  get(): StoredEdit | null;
+  set(text: StoredEdit): void;
   /** Removes what this window stored or read; later writes of other windows stay. */
   clear(): void;
   /** Calls `onchange` with edits that another window stored. Returns a function that stops it. */
-  watch(onchange: (text: KeptText) => void): () => void;
+  watch(onchange: (text: StoredEdit) => void): () => void;
 }
-const isKept = (x: unknown): x is KeptText =>
+const isStoredEdit = (x: unknown): x is StoredEdit =>
   typeof x === 'object' && x !== null && 'base' in x && 'mine' in x && typeof x.mine === 'object';
 
-export function keptOn(store: KeyValueStore, key: string): Kept {
+export function storedEditIn(store: KeyValueStore, key: string): EditStorage {
   let known: string | null = null;
   const get = () => {
     known = store.get(key);
-    return readJson(store, key, isKept);
+    return readJson(store, key, isStoredEdit);
   };
   return {
     get,
@@ -34,7 +34,7 @@ export function keptOn(store: KeyValueStore, key: string): Kept {
     },
     watch: (onchange) =>
       store.watch((changed) => {
-        const text = changed === key ? readJson(store, key, isKept) : null;
+        const text = changed === key ? readJson(store, key, isStoredEdit) : null;
         if (text) onchange(text);
       }),
   };
