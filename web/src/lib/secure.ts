@@ -23,7 +23,7 @@ export async function copyText(text: string): Promise<boolean> {
   const before = document.activeElement as HTMLElement | null;
   const area = document.createElement('textarea');
   area.value = text;
-  area.className = 'sr';
+  area.className = 'visually-hidden';
   (before?.closest('dialog') ?? document.body).append(area);
   area.select();
   const done = document.execCommand('copy');
