@@ -10,7 +10,7 @@ const channel = (p, name) => side(p).getByRole('link', { name: new RegExp(`^${na
 const home = (p) => channel(p, 'general').click();
 const list = (p) => p.page.getByRole('region', { name: /^Threads in / });
 const row = (p, title) => list(p).getByRole('listitem').filter({ hasText: title });
-const dives = (p) => side(p).getByRole('region', { name: 'Deep dives' }).or(side(p).getByText('Deep dives'));
+const forks = (p) => side(p).getByRole('region', { name: 'Deep dives' }).or(side(p).getByText('Deep dives'));
 const threadOf = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
 let scope;
 let general;
@@ -110,7 +110,7 @@ test('the sidebar lists my open deep dives, here and in other channels, until th
     const made = await post(p, `threads/${thread.id}/forks`, { message_id: root.id, agent_id: null });
     return { thread, fork: made.fork };
   };
-  assert.equal(await dives(ada).count(), 0);
+  assert.equal(await forks(ada).count(), 0);
   const first = await start(ada, 'Which hall for the fair?');
   await side(ada).getByRole('link', { name: 'Which hall for the fair?' }).waitFor();
   const bos = await start(bo, 'Which printer?');

@@ -24,12 +24,12 @@ let browser;
 let ada;
 let bo;
 const WIDE = { width: 1440, height: 900 };
-const dive = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
+const forkPanel = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
 const headline = (p) => box(p.page, 'Headline');
 const card = (p, text) => p.page.getByRole('article', { name: `Result: ${text}`, exact: true });
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 
-async function openDive(p, text) {
+async function openFork(p, text) {
   const m = message(p.page, text).first();
   await m.hover();
   await m.getByRole('button', { name: 'Deep dive from here' }).click();
@@ -38,7 +38,7 @@ async function openDive(p, text) {
 async function explore(p, text) {
   await box(p.page, 'Explore with @vibe').fill(text);
   await p.page.keyboard.press('Enter');
-  await dive(p).getByRole('article').filter({ hasText: text }).waitFor();
+  await forkPanel(p).getByRole('article').filter({ hasText: text }).waitFor();
 }
 async function answered(p, times) {
   await p.page.waitForFunction(
@@ -47,7 +47,7 @@ async function answered(p, times) {
   );
   await button(p.page, 'Resolve dive').and(p.page.locator(':enabled')).waitFor();
 }
-const saved = (p) => dive(p).getByText('Saved', { exact: true }).waitFor();
+const saved = (p) => forkPanel(p).getByText('Saved', { exact: true }).waitFor();
 
 before(async () => {
   model = await new Model().start();
@@ -66,21 +66,21 @@ after(async () => {
 
 test('resolving shows a skeleton while the draft is written', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');
-  await openDive(ada, 'Friday or Monday');
+  await openFork(ada, 'Friday or Monday');
   await explore(ada, SAID);
   await answered(ada, 1);
   model.holdDrafts = true;
   await button(ada.page, 'Resolve dive').click();
-  await dive(ada).getByText('Vibe reads the dive and drafts the result.').waitFor();
+  await forkPanel(ada).getByText('Vibe reads the dive and drafts the result.').waitFor();
   await button(ada.page, 'Write it myself').waitFor();
-  await dive(ada).getByRole('button', { name: 'Stop', exact: true }).waitFor();
+  await forkPanel(ada).getByRole('button', { name: 'Stop', exact: true }).waitFor();
   await accessible(ada.page, 'a draft that is made');
   await shot(ada.page, '30-resolve-drafting-dark');
   model.holdDrafts = false;
   model.release();
   await headline(ada).waitFor();
   assert.equal(await headline(ada).inputValue(), DRAFT.headline);
-  await dive(ada).getByText('Drafted by Vibe. Review it before posting.').waitFor();
+  await forkPanel(ada).getByText('Drafted by Vibe. Review it before posting.').waitFor();
   await ada.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
   await accessible(ada.page, 'the resolve editor');
   await shot(ada.page, '31-resolve-editor-dark');
@@ -91,8 +91,8 @@ test('resolving shows a skeleton while the draft is written', async () => {
 
 test('a headline that is too long shows its length, and cannot be posted', async () => {
   await headline(ada).fill('x'.repeat(124));
-  await dive(ada).getByText('124/120').waitFor();
-  await dive(ada).getByText('Headline is 4 over').waitFor();
+  await forkPanel(ada).getByText('124/120').waitFor();
+  await forkPanel(ada).getByText('Headline is 4 over').waitFor();
   assert.equal(await button(ada.page, 'Post result').isDisabled(), true);
   await accessible(ada.page, 'a headline that is too long');
   await headline(ada).fill('We launch on Monday');
@@ -110,7 +110,7 @@ test('points move by key and button, lines are added and removed, and all of it 
   await button(ada.page, 'Add a point').click();
   await ada.page.waitForFunction(() => document.activeElement?.ariaLabel === 'Key point 3');
   await ada.page.keyboard.type('The room is free');
-  await dive(ada).getByText('no source').waitFor();
+  await forkPanel(ada).getByText('no source').waitFor();
   await button(ada.page, 'Remove open question 1').click();
   await ada.page.getByLabel('Owner of action item 1').selectOption({ label: 'Bo Chen' });
   await ada.page.getByLabel('Due date of action item 1').fill('2020-02-03');
@@ -130,7 +130,7 @@ test('a source shows its message and links to it; sources can be added and remov
   await accessible(ada.page, 'a source');
   await shot(ada.page, '33-resolve-source-dark');
   await source.getByRole('button', { name: 'Remove this source' }).click();
-  assert.equal(await dive(ada).getByText('no source').count(), 2);
+  assert.equal(await forkPanel(ada).getByText('no source').count(), 2);
   await button(ada.page, 'Add a source to key point 1').click();
   const picks = ada.page.getByRole('dialog', { name: 'Add a source to key point 1' });
   await picks.getByRole('button', { name: /nobody deploys/ }).click();
@@ -139,7 +139,7 @@ test('a source shows its message and links to it; sources can be added and remov
   await saved(ada);
   await button(ada.page, 'Source 1 of key point 1').click();
   await button(ada.page, 'Show in dive').click();
-  await dive(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
+  await forkPanel(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
   await button(ada.page, 'Resolve dive').click();
   await headline(ada).waitFor();
 });
@@ -164,7 +164,7 @@ test('two people on the same text: the observer sees the changes, and can take o
   await headline(bo).waitFor();
   await headline(ada).fill('We launch on Monday morning');
   await saved(ada);
-  await dive(bo).getByText('Ada Lindholm is editing').waitFor();
+  await forkPanel(bo).getByText('Ada Lindholm is editing').waitFor();
   assert.equal(await headline(bo).inputValue(), 'We launch on Monday morning');
   assert.equal(await headline(bo).getAttribute('readonly'), '');
   await accessible(bo.page, 'somebody else is editing');
@@ -172,7 +172,7 @@ test('two people on the same text: the observer sees the changes, and can take o
   await button(bo.page, 'Take over').click();
   await headline(bo).fill('We launch on Monday at nine');
   await saved(bo);
-  await dive(ada).getByText('Bo Chen is editing').waitFor();
+  await forkPanel(ada).getByText('Bo Chen is editing').waitFor();
   assert.equal(await headline(ada).inputValue(), 'We launch on Monday at nine');
 });
 
@@ -212,12 +212,12 @@ test('a stale draft is marked, and a redraft asks before it replaces edits', asy
   await explore(ada, 'The fair is on Wednesday.');
   await answered(ada, 2);
   await button(ada.page, 'Resolve dive').click();
-  await dive(ada).getByText('2 new messages since this draft').waitFor();
+  await forkPanel(ada).getByText('2 new messages since this draft').waitFor();
   await accessible(ada.page, 'a stale draft');
   await shot(ada.page, '38-resolve-stale-dark');
   await box(ada.page, 'What should change? (optional)').fill('Name the fair');
   await button(ada.page, 'Redraft').click();
-  await dive(ada).getByText('A new draft replaces all edits.').waitFor();
+  await forkPanel(ada).getByText('A new draft replaces all edits.').waitFor();
   await accessible(ada.page, 'asking before a redraft');
   model.draft = { ...DRAFT, headline: 'We launch on Monday, the fair is on Wednesday' };
   await button(ada.page, 'Replace').click();
@@ -235,7 +235,7 @@ test('a failed post keeps everything', async () => {
   await headline(ada).fill('Launch on Monday');
   await saved(ada);
   await button(ada.page, 'Post result').click();
-  await dive(ada)
+  await forkPanel(ada)
     .getByText(/^Not posted\./)
     .waitFor();
   assert.equal(await headline(ada).inputValue(), 'Launch on Monday');
@@ -250,12 +250,12 @@ test('posted: the card is in the thread for everyone, and has the focus', async 
   await card(ada, 'Launch on Monday').waitFor();
   await ada.page.getByText('Result posted to the thread').waitFor({ state: 'attached' });
   await ada.page.waitForFunction(() => document.activeElement?.ariaLabel === 'Result: Launch on Monday');
-  assert.equal(await dive(ada).count(), 0);
+  assert.equal(await forkPanel(ada).count(), 0);
   await card(bo, 'Launch on Monday').waitFor();
-  await dive(bo).getByText('Ada Lindholm posted the result').waitFor();
+  await forkPanel(bo).getByText('Ada Lindholm posted the result').waitFor();
   await accessible(bo.page, 'somebody else posted it');
   await shot(bo.page, '40-resolve-closed-light');
-  await dive(bo).getByRole('link', { name: 'Show the result' }).click();
+  await forkPanel(bo).getByRole('link', { name: 'Show the result' }).click();
   await bo.page.waitForFunction(() => !document.querySelector('aside'));
   await accessible(ada.page, 'a card');
   await shot(ada.page, '41-card-dark');
@@ -293,7 +293,7 @@ test('checking off an item is live for everyone; a rejected change is reverted w
 
 test('a card’s source opens the dive at the message', async () => {
   await card(ada, 'Launch on Monday').getByRole('link', { name: 'Source 1' }).first().click();
-  await dive(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
+  await forkPanel(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
   await button(ada.page, 'Close the dive').click();
 });
 
@@ -304,7 +304,7 @@ test('version 2 replaces the first one, and shows its changes', async () => {
   await card(ada, 'Launch on Monday').getByRole('button', { name: 'Edit result' }).click();
   await headline(ada).waitFor();
   assert.equal(await headline(ada).inputValue(), 'Launch on Monday');
-  await dive(ada).getByText('No changes since it was posted').waitFor();
+  await forkPanel(ada).getByText('No changes since it was posted').waitFor();
   assert.equal(await button(ada.page, 'Post result').isDisabled(), true);
   await headline(ada).fill('Launch on Monday at nine');
   await button(ada.page, 'Add a question').click();
@@ -356,18 +356,18 @@ test('a stopped draft keeps the posted text, or leaves empty fields', async () =
   await answered(bo, 3);
   model.holdDrafts = true;
   await button(bo.page, 'Resolve dive').click();
-  await dive(bo).getByRole('button', { name: 'Stop', exact: true }).click();
-  await dive(bo).getByText('Stopped. Try again, or continue with the text below.').waitFor();
+  await forkPanel(bo).getByRole('button', { name: 'Stop', exact: true }).click();
+  await forkPanel(bo).getByText('Stopped. Try again, or continue with the text below.').waitFor();
   assert.equal(await headline(bo).inputValue(), 'Launch on Monday at nine');
   await button(bo.page, 'Close the dive').click();
   await bo.page.goto('/northwind/c/general');
   await startThread(bo.page, 'And if it rains?');
-  await openDive(bo, 'And if it rains?');
+  await openFork(bo, 'And if it rains?');
   await explore(bo, 'We need umbrellas.');
   await answered(bo, 1);
   await button(bo.page, 'Resolve dive').click();
-  await dive(bo).getByRole('button', { name: 'Stop', exact: true }).click();
-  await dive(bo).getByText('Stopped. Try again, or write it yourself.').waitFor();
+  await forkPanel(bo).getByRole('button', { name: 'Stop', exact: true }).click();
+  await forkPanel(bo).getByText('Stopped. Try again, or write it yourself.').waitFor();
   assert.equal(await headline(bo).inputValue(), '');
   await accessible(bo.page, 'a draft that was stopped');
   await shot(bo.page, '47-resolve-stopped-light');
@@ -389,7 +389,7 @@ test('without a network, the text is kept and saved later', async () => {
   await headline(bo).waitFor();
   await bo.context.setOffline(true);
   await headline(bo).fill('Umbrellas for all');
-  await dive(bo).getByText('Kept on this device until').waitFor();
+  await forkPanel(bo).getByText('Kept on this device until').waitFor();
   await accessible(bo.page, 'the editor offline');
   await bo.context.setOffline(false);
   await saved(bo);
@@ -406,13 +406,13 @@ test('a deleted source shows a notice', async () => {
   await bo.page.keyboard.press('Escape');
   await saved(bo);
   await button(bo.page, 'Back to the dive').click();
-  const said = dive(bo).getByRole('article').filter({ hasText: 'We need umbrellas.' });
+  const said = forkPanel(bo).getByRole('article').filter({ hasText: 'We need umbrellas.' });
   await said.hover();
   await said.getByRole('button', { name: 'More actions' }).click();
   await bo.page.getByRole('menuitem', { name: 'Delete' }).click();
   await button(bo.page, 'Delete message').click();
   await button(bo.page, 'Resolve dive').click();
-  await dive(bo).getByText('The dive changed since this draft').waitFor();
+  await forkPanel(bo).getByText('The dive changed since this draft').waitFor();
   await button(bo.page, 'Source 1 of key point 1').click();
   await bo.page.getByText('This message was deleted. Its text is no longer available.').waitFor();
   await accessible(bo.page, 'a source that was deleted');
@@ -424,7 +424,7 @@ test('a viewer sees a notice instead of the editor', async () => {
   await ada.page.goto('/northwind/settings/members');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
   await bo.page.goto(address);
-  await dive(bo).getByText('You are a viewer here').waitFor();
+  await forkPanel(bo).getByText('You are a viewer here').waitFor();
   await accessible(bo.page, 'the editor for a viewer');
 });
 
@@ -434,11 +434,11 @@ test('without a model, the draft consists of quotes and is marked as such', asyn
     const mia = await person(browser, alone.base);
     await setUp(mia.page, { name: 'Mia Berg', email: 'mia@example.com' });
     await startThread(mia.page, 'Where do we meet?');
-    await openDive(mia, 'Where do we meet?');
+    await openFork(mia, 'Where do we meet?');
     await explore(mia, 'Decision: we meet in the library.');
     await answered(mia, 1);
     await button(mia.page, 'Resolve dive').click();
-    await dive(mia)
+    await forkPanel(mia)
       .getByText('Drafted without a model, with quotes from the dive. Review it before posting.')
       .waitFor();
     assert.notEqual(await headline(mia).inputValue(), '');

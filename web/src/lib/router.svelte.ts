@@ -37,7 +37,7 @@ export interface Place {
   /** Message ID from the hash `#m-ID`. */
   message: string | null;
   /** Message ID from the hash `#d-ID`; the message is in the dive in the panel. */
-  diveMessage: string | null;
+  forkMessage: string | null;
   query: URLSearchParams;
 }
 
@@ -54,7 +54,7 @@ export function parsePlace(url: URL): Place {
     panel,
     focus: focus && panel?.kind === 'dive' ? { beside: focus === '1' ? null : focus } : null,
     message: url.hash.startsWith('#m-') ? url.hash.slice(3) : null,
-    diveMessage: url.hash.startsWith('#d-') ? url.hash.slice(3) : null,
+    forkMessage: url.hash.startsWith('#d-') ? url.hash.slice(3) : null,
     query: url.searchParams,
   };
 }
@@ -99,7 +99,7 @@ export const to = {
   thread: (slug: string, channel: string, thread: string) =>
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}`,
   /** A dive in the panel beside its thread. */
-  dive: (slug: string, channel: string, thread: string, fork: string, message: string | null = null) =>
+  fork: (slug: string, channel: string, thread: string, fork: string, message: string | null = null) =>
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}?panel=dive:${fork}${message ? `#d-${message}` : ''}`,
   actions: (slug: string) => `/${slug}/actions`,
   decisions: (slug: string) => `/${slug}/decisions`,

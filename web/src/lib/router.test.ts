@@ -50,21 +50,21 @@ test('the panel is in the query, the message in the fragment', () => {
   expect(at('/n/c/g?panel=other:x').panel).toBeNull();
 });
 test('a dive is a panel, also while it is resolved, and can replace the main column', () => {
-  const dive = { kind: 'dive', id: 'fork_1', resolve: false };
-  expect(at('/n/c/g/t/x?panel=dive:fork_1')).toMatchObject({ panel: dive, focus: null });
-  expect(at('/n/c/g/t/x?panel=dive:fork_1:resolve').panel).toEqual({ ...dive, resolve: true });
+  const panel = { kind: 'dive', id: 'fork_1', resolve: false };
+  expect(at('/n/c/g/t/x?panel=dive:fork_1')).toMatchObject({ panel: panel, focus: null });
+  expect(at('/n/c/g/t/x?panel=dive:fork_1:resolve').panel).toEqual({ ...panel, resolve: true });
   expect(at('/n/c/g/t/x?panel=dive:fork_1&focus=1').focus).toEqual({ beside: null });
   expect(at('/n/c/g/t/x?panel=dive:fork_1&focus=fork_2').focus).toEqual({ beside: 'fork_2' });
   expect(at('/n/c/g/t/x?panel=task:task_1&focus=1').focus).toBeNull();
-  expect(at(to.dive('n', 'g', 'x', 'fork_1'))).toMatchObject({ panel: dive });
+  expect(at(to.fork('n', 'g', 'x', 'fork_1'))).toMatchObject({ panel: panel });
 });
 test('channel names in other scripts survive a round trip through a URL', () => {
   const path = to.channel('n', 'größe-日本');
   expect(at(path).route).toMatchObject({ channel: 'größe-日本' });
 });
 test('a link to a message of a dive opens the dive', () => {
-  const place = at(to.dive('n', 'g', 'x', 'fork_1', 'msg_2'));
-  expect(place).toMatchObject({ panel: { kind: 'dive', id: 'fork_1' }, message: null, diveMessage: 'msg_2' });
+  const place = at(to.fork('n', 'g', 'x', 'fork_1', 'msg_2'));
+  expect(place).toMatchObject({ panel: { kind: 'dive', id: 'fork_1' }, message: null, forkMessage: 'msg_2' });
 });
 test('agent URLs survive a round trip', () => {
   expect(at(to.agent('n', 'agent_1')).route).toMatchObject({ agent: 'agent_1', tab: 'about' });

@@ -9,7 +9,7 @@ import Trash2 from '@lucide/svelte/icons/trash-2';
 import type { Message } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
-import { bringIn, canBringIn, canDive, startDive } from './diving';
+import { quoteInFork, canQuoteInFork, canFork, startFork } from './start-fork';
 import { ThreadState } from './thread.svelte';
 import type { Ui } from './ui.svelte';
 import type { MessageWindow } from './window.svelte';
@@ -24,7 +24,7 @@ export interface Action {
   quick: boolean;
   bad?: boolean;
   /** Amber style. */
-  dive?: boolean;
+  fork?: boolean;
   run: () => void;
 }
 
@@ -47,27 +47,27 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
     if (!channel) return;
     const segment = ws.channels.segment(channel);
     const path = m.fork_id
-      ? to.dive(ws.slug, segment, m.thread_id, m.fork_id, m.id)
+      ? to.fork(ws.slug, segment, m.thread_id, m.fork_id, m.id)
       : `${to.thread(ws.slug, segment, m.thread_id)}#m-${m.id}`;
     void copy(location.origin + path, 'Link copied');
   };
   const list: Action[] = [];
-  if (canDive(m, ws))
+  if (canFork(m, ws))
     list.push({
       label: 'Deep dive from here',
       icon: GitFork,
       key: 'd',
       quick: true,
-      dive: true,
-      run: () => startDive(m, { ws, ui, router }),
+      fork: true,
+      run: () => startFork(m, { ws, ui, router }),
     });
-  if (canBringIn(m, { ws, router }))
+  if (canQuoteInFork(m, { ws, router }))
     list.push({
       label: 'Quote in dive',
       icon: Quote,
       quick: true,
-      dive: true,
-      run: () => bringIn(m, { ws, router }),
+      fork: true,
+      run: () => quoteInFork(m, { ws, router }),
     });
   if (mine && m.kind === 'text') list.push({ label: 'Edit', icon: Pencil, key: 'e', quick: true, run: edit });
   list.push(

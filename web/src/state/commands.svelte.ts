@@ -32,7 +32,7 @@ export class Commands {
     if (r.name === 'search') return 'Search';
     const panel = this.#router.panel;
     if (panel?.kind === 'dive' && this.#router.place.focus)
-      return this.#ws.dives.get(panel.id)?.title ?? 'Deep dive';
+      return this.#ws.forkActions.get(panel.id)?.title ?? 'Deep dive';
     if (r.name === 'thread') return threadTitle(this.#ws.threads.map.get(r.thread));
     const c = this.channel;
     if (!c) return 'OpenVibe';

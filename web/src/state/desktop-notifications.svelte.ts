@@ -45,7 +45,7 @@ export class DesktopNotifications {
         const segment = ws.channels.segment(channel);
         this.#go(
           fork_id
-            ? to.dive(ws.slug, segment, thread_id, fork_id, message_id)
+            ? to.fork(ws.slug, segment, thread_id, fork_id, message_id)
             : `${to.thread(ws.slug, segment, thread_id)}#m-${message_id}`,
         );
       }

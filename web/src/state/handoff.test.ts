@@ -123,12 +123,12 @@ test('/new in a thread whose agent is archived takes the fallback agent', async 
 });
 test('/new in a dive keeps its agent', async () => {
   const bound = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
-  const dive = {
+  const fork = {
     ...inThread(),
     conversation: { ...conversation, fork: 'fork_1' },
     responder: responderOf(bound, ws),
   };
-  await type('/new The chairs', dive);
+  await type('/new The chairs', fork);
   await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
 });
 test('/new alone opens the channel, with that agent chosen', async () => {

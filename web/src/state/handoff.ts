@@ -27,7 +27,7 @@ export async function rebind(
   }
   const { version } = ws.threads;
   try {
-    if (conversation.fork) await ws.dives.patch(conversation.fork, change);
+    if (conversation.fork) await ws.forkActions.patch(conversation.fork, change);
     else ws.threads.learn(await ws.api.patchThread(conversation.thread, change), version);
     return true;
   } catch (e) {

@@ -4,7 +4,7 @@ import type { Unsent } from '../lib/rows';
 import { newId } from '../lib/secure';
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
-import type { ForkStart } from './dives.svelte';
+import type { ForkStart } from './fork-actions.svelte';
 import { cutOff, isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
 import { OutboxStore } from './outbox-store';
 

@@ -7,7 +7,7 @@ export interface OutcomesHome {
   readonly api: Pick<Api, 'resolutions' | 'actionItems' | 'patchActionItem'>;
   readonly myId: string;
   readonly forks: { inThread(thread: string): readonly Fork[] };
-  readonly dives: { list(thread: string): Promise<void> };
+  readonly forkActions: { list(thread: string): Promise<void> };
 }
 
 const PAGES_MAX = 5;
@@ -71,10 +71,10 @@ export class Outcomes {
   }
   /** The result, and the dive itself for its `stale` flag. */
   async #find(card: Message, fork: string): Promise<void> {
-    const { forks, dives } = this.#home;
+    const { forks, forkActions } = this.#home;
     const isKnown = forks.inThread(card.thread_id).some((f) => f.id === fork);
     try {
-      await Promise.all([isKnown ? null : dives.list(card.thread_id), this.load(fork)]);
+      await Promise.all([isKnown ? null : forkActions.list(card.thread_id), this.load(fork)]);
     } catch {
       this.#asked.delete(card.id);
       this.failed.set(card.id, 'Couldn’t load this result.');

@@ -40,7 +40,7 @@ beforeEach(() => {
     api: new Api({ fetch, base: 'http://x' }),
     myId: 'user_me',
     forks: { inThread: () => listed },
-    dives: {
+    forkActions: {
       list: () => {
         calls.push('list');
         listed = [fork({ resolution_id: 'res_1' }), fork({ id: 'fork_x', message_id: 'msg_x' })];

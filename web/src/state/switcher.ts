@@ -4,7 +4,7 @@ import type { Channel } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { agentName, threadTitle } from '../lib/text';
 import { openDirect, type DirectWith } from './directs';
-import { pathTo } from './diving';
+import { pathTo } from './start-fork';
 import { isOpen } from './forks.svelte';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
@@ -88,7 +88,7 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
       if (!c || (c.kind === 'direct' && !c.agent_id)) return [];
       return [threadItem(t.id, threadTitle(t), c, ws, router)];
     });
-  const dives = [...ws.forks.map.values()]
+  const forks = [...ws.forks.map.values()]
     .sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)) || (a.created_at < b.created_at ? 1 : -1))
     .flatMap((f): SwitcherItem[] => {
       const path = pathTo(f, ws);
@@ -98,11 +98,11 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     });
   return [
     ...recent.slice(0, 3),
-    ...dives.slice(0, 2),
+    ...forks.slice(0, 2),
     ...rooms,
     ...agents,
     ...members,
-    ...dives.slice(2),
+    ...forks.slice(2),
     ...recent.slice(3, 100),
   ];
 }

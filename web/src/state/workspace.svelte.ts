@@ -11,7 +11,7 @@ import type { WindowLocks } from '../lib/window-locks';
 import { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
 import { Connection } from './connection.svelte';
-import { Dives } from './dives.svelte';
+import { ForkActions } from './fork-actions.svelte';
 import { Drafts } from './drafts.svelte';
 import { ForkState } from './fork.svelte';
 import { Forks } from './forks.svelte';
@@ -53,7 +53,7 @@ export interface WorkspaceDeps {
 }
 
 const THREADS_OPEN_MAX = 8;
-const DIVES_OPEN_MAX = 8;
+const FORKS_OPEN_MAX = 8;
 const CHANNELS_OPEN_MAX = 12;
 const RESUBSCRIBE_EVERY_MS = 500;
 const RECOUNTS_MAX = 5;
@@ -79,7 +79,7 @@ export class WorkspaceState {
   readonly drafts: Drafts;
   readonly outbox: Outbox;
   readonly reads: Reads;
-  readonly dives: Dives;
+  readonly forkActions: ForkActions;
   readonly outcomes = new Outcomes(this);
   /** Uploads; created with the first file. */
   uploads = $state.raw<Uploads | null>(null);
@@ -94,7 +94,7 @@ export class WorkspaceState {
   #user: string;
   #socket: Socket;
   #threads = new LruCache(THREADS_OPEN_MAX, (id) => new ThreadState(id, this));
-  #dives = new LruCache(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
+  #forkStates = new LruCache(FORKS_OPEN_MAX, (id) => new ForkState(id, this));
   #lists = new LruCache(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, this));
   #outcomeListeners = new Set<(e: OutcomeEvent) => void>();
   #eventListeners = new Set<(e: ServerEvent) => void>();
@@ -129,7 +129,7 @@ export class WorkspaceState {
       reading: (thread) => this.#threads.known(thread)?.reading,
     });
     this.tasks = new Tasks((id) => this.api.task(id));
-    this.typing = new Typing((place) => this.dives.isStarting(place) || this.#socket.typing(place));
+    this.typing = new Typing((place) => this.forkActions.isStarting(place) || this.#socket.typing(place));
     this.store = new SafeStore(deps.store);
     const scope = `${user}.${ref.id}`;
     this.drafts = new Drafts(this.store, scope);
@@ -144,7 +144,7 @@ export class WorkspaceState {
       gone: (id) => this.uploads?.forget(id),
     };
     this.outbox = new Outbox(this.store, scope, work, deps.locks);
-    this.dives = new Dives(this);
+    this.forkActions = new ForkActions(this);
   }
 
   /** First path segment; an admin can change it. */
@@ -237,7 +237,7 @@ export class WorkspaceState {
     try {
       const s = await this.#load();
       for (const t of this.#threads.all()) void t.reload();
-      for (const f of this.#dives.all()) if (!this.dives.isStarting(f.id)) void f.reload();
+      for (const f of this.#forkStates.all()) if (!this.forkActions.isStarting(f.id)) void f.reload();
       for (const c of this.#lists.all()) void c.load();
       if (!this.#stopped) this.#socket.start(s);
     } catch {
@@ -272,18 +272,18 @@ export class WorkspaceState {
     return this.#threads.get(id);
   }
   fork(id: string): ForkState {
-    return this.#dives.get(id);
+    return this.#forkStates.get(id);
   }
   channel(id: string): ChannelState {
     return this.#lists.get(id);
   }
   /** Conversation in which these messages are shown, if any. */
   #window(x: { thread_id: string; fork_id: string | null }): MessageWindow | undefined {
-    return x.fork_id ? this.#dives.known(x.fork_id) : this.#threads.known(x.thread_id);
+    return x.fork_id ? this.#forkStates.known(x.fork_id) : this.#threads.known(x.thread_id);
   }
   /** Deltas of a thread or dive are sent only to its subscribers. */
   watch(place: string): () => void {
-    if (this.dives.isStarting(place)) return () => undefined;
+    if (this.forkActions.isStarting(place)) return () => undefined;
     this.#socket.subscribe(place);
     return () => {
       this.#socket.unsubscribe(place);
@@ -343,7 +343,7 @@ export class WorkspaceState {
         this.threads.changed(m);
         this.#window(m)?.apply(e);
         if (m.state !== 'streaming') this.streams.end(m.id);
-        for (const dive of this.#dives.all()) dive.changed(m);
+        for (const state of this.#forkStates.all()) state.changed(m);
         if (e.type === 'message.updated') this.#notify(replyNotification(m, this));
         return;
       }
@@ -426,7 +426,7 @@ export class WorkspaceState {
   #shownThreads(): Set<string> {
     const shown = new Set(this.#threads.keys());
     for (const list of this.#lists.all()) for (const id of [...list.ids, ...list.results.ids]) shown.add(id);
-    for (const dive of this.#dives.all()) if (dive.fork) shown.add(dive.fork.thread_id);
+    for (const state of this.#forkStates.all()) if (state.fork) shown.add(state.fork.thread_id);
     return shown;
   }
   #notify(notification: UserNotification | null): void {
@@ -463,7 +463,7 @@ export class WorkspaceState {
 
   send(target: Target, content: string, then?: (place: string) => void, files: Held[] = []): void {
     const shown = files.map((f) => f.shown);
-    const fork_start = this.dives.startOf(target.fork_id);
+    const fork_start = this.forkActions.startOf(target.fork_id);
     if (fork_start) target = { ...target, fork_start };
     const id = this.outbox.add(target, content, this.connection.net !== 'offline', then, shown);
     if (files.length) this.uploads?.sent(id, files);
@@ -483,10 +483,10 @@ export class WorkspaceState {
       ...(attachments?.length && { attachments: attachments.map((a) => a.id) }),
     };
     if (item.fork_id) {
-      const fork = await this.dives.settled(item.fork_id, item.fork_start);
+      const fork = await this.forkActions.settled(item.fork_id, item.fork_start);
       const { message, tasks } = await this.api.postToFork(fork, body);
       this.learnTasks(tasks);
-      this.#dives.known(fork)?.add(message);
+      this.#forkStates.known(fork)?.add(message);
       return fork;
     }
     if (item.thread_id) {

@@ -10,7 +10,7 @@ import type { ForkState } from './fork.svelte';
 import type { Forks } from './forks.svelte';
 import type { Outbox } from './outbox.svelte';
 
-export interface DivesHome {
+export interface ForkActionsDeps {
   readonly api: Api;
   readonly forks: Forks;
   readonly drafts: Drafts;
@@ -37,21 +37,21 @@ interface Start {
  * Actions on dives. A dive that the user starts is shown immediately, under a local ID;
  * messages and choices in it wait for the server's ID.
  */
-export class Dives {
+export class ForkActions {
   readonly #starts = new SvelteMap<string, Start>();
   #made = new Map<string, Promise<string>>();
   /** From the server's ID to the local ID. */
   #openedAs = new Map<string, string>();
   /** From the id that it was opened under to the server's: addresses and requests may still carry it. */
   #serverIds = new Map<string, string>();
-  #home: DivesHome;
+  #deps: ForkActionsDeps;
 
-  constructor(home: DivesHome) {
-    this.#home = home;
+  constructor(deps: ForkActionsDeps) {
+    this.#deps = deps;
   }
 
   get(id: string): Fork | undefined {
-    return this.#starts.get(id)?.fork ?? this.#home.forks.get(this.#serverIds.get(id) ?? id);
+    return this.#starts.get(id)?.fork ?? this.#deps.forks.get(this.#serverIds.get(id) ?? id);
   }
   /** Not created on the server yet. */
   isStarting(id: string): boolean {
@@ -69,7 +69,7 @@ export class Dives {
   start(origin: Message, then: (id: string, from: string) => void): string {
     const id = LOCAL + newId();
     this.#starts.set(id, { origin, problem: '', fork: this.#draft(id, origin) });
-    this.#home.fork(id).begin(origin);
+    this.#deps.fork(id).begin(origin);
     this.#make(id, then);
     return id;
   }
@@ -94,24 +94,24 @@ export class Dives {
       message_id: start.origin.id,
       client_id: id.slice(LOCAL.length),
       context,
-      ...(agent_id === this.#home.defaultAgentOf(thread_id) ? {} : { agent_id }),
+      ...(agent_id === this.#deps.defaultAgentOf(thread_id) ? {} : { agent_id }),
     };
     return { thread_id, body };
   }
   async #create(id: string, then: (id: string, from: string) => void): Promise<string> {
-    const { api, forks, drafts, outbox } = this.#home;
+    const { api, forks, drafts, outbox } = this.#deps;
     const { origin } = this.#starts.get(id)!;
     const { thread_id, body } = this.startOf(id)!;
     const { version } = forks;
     const { fork } = await api.createFork(thread_id, body);
     forks.learn(fork, version);
-    const state = this.#home.fork(fork.id);
+    const state = this.#deps.fork(fork.id);
     state.begin(origin);
     void state.load(); // someone else may have posted before this response
     this.#openedAs.set(fork.id, id);
     this.#serverIds.set(id, fork.id);
     drafts.move(`d:${id}`, `d:${fork.id}`);
-    this.#home.uploads?.move(`d:${id}`, `d:${fork.id}`);
+    this.#deps.uploads?.move(`d:${id}`, `d:${fork.id}`);
     outbox.move(id, fork.id);
     // The address changes with the state: painted in between, the panel would drop its composer and the file chooser with it.
     then(fork.id, id);
@@ -128,14 +128,14 @@ export class Dives {
       message_id: origin.id,
       title: titleFrom(origin),
       description: null,
-      agent_id: this.#home.defaultAgentOf(thread_id),
+      agent_id: this.#deps.defaultAgentOf(thread_id),
       agent_version: null,
       auto_reply: true,
       context: 'message',
       status: 'active',
       stale: false,
       message_count: 0,
-      created_by: this.#home.myId,
+      created_by: this.#deps.myId,
       created_at: new Date().toISOString(),
       resolved_at: null,
       resolution_id: null,
@@ -146,7 +146,7 @@ export class Dives {
   async settled(id: string, start?: ForkStart): Promise<string> {
     const made = this.#made.get(id);
     if (made || !start) return made ?? id;
-    const { api, forks, outbox } = this.#home;
+    const { api, forks, outbox } = this.#deps;
     const { version } = forks;
     const { fork } = await api.createFork(start.thread_id, start.body);
     forks.learn(fork, version);
@@ -156,7 +156,7 @@ export class Dives {
 
   /** All dives of a thread, in any state. */
   async list(thread: string): Promise<void> {
-    const { api, forks } = this.#home;
+    const { api, forks } = this.#deps;
     for (let after: string | undefined, more = true; more;) {
       const { version } = forks;
       const page: Awaited<ReturnType<Api['forks']>> = await api.forks(thread, { after });
@@ -170,15 +170,15 @@ export class Dives {
     if (start) this.#starts.set(id, { ...start, fork: { ...start.fork, ...change } });
     if (start?.problem) return; // the next attempt to start it sends the change
     const real = await this.settled(id);
-    const { version } = this.#home.forks;
-    this.#home.forks.learn(await this.#home.api.patchFork(real, change), version);
+    const { version } = this.#deps.forks;
+    this.#deps.forks.learn(await this.#deps.api.patchFork(real, change), version);
   }
   async abandon(id: string): Promise<void> {
-    const { version } = this.#home.forks;
-    this.#home.forks.learn((await this.#home.api.abandon(id)).fork, version);
+    const { version } = this.#deps.forks;
+    this.#deps.forks.learn((await this.#deps.api.abandon(id)).fork, version);
   }
   async reopen(id: string): Promise<void> {
-    const { version } = this.#home.forks;
-    this.#home.forks.learn((await this.#home.api.reopen(id)).fork, version);
+    const { version } = this.#deps.forks;
+    this.#deps.forks.learn((await this.#deps.api.reopen(id)).fork, version);
   }
 }

@@ -27,10 +27,10 @@ let bo;
 /** Address of the thread. */
 let place;
 const QUESTION = 'Friday or Monday for the launch?';
-const dive = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
+const forkPanel = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
 const thread = (p) => p.page.getByRole('region', { name: 'Thread', exact: true });
 const explore = (p) => box(p.page, 'Explore with @vibe');
-const inDive = (p, text) => dive(p).getByRole('article').filter({ hasText: text });
+const inFork = (p, text) => forkPanel(p).getByRole('article').filter({ hasText: text });
 const say = async (p, text) => {
   await explore(p).fill(text);
   await p.page.keyboard.press('Enter');
@@ -46,8 +46,8 @@ async function fork(p, text) {
 const id = (p) => /panel=dive:(fork_\w+)/.exec(p.page.url())?.[1];
 const opened = (p) => p.page.waitForURL(/panel=dive:fork_/);
 const close = async (p) => {
-  await dive(p).getByRole('button', { name: 'Close the dive' }).click();
-  await dive(p).waitFor({ state: 'detached' });
+  await forkPanel(p).getByRole('button', { name: 'Close the dive' }).click();
+  await forkPanel(p).waitFor({ state: 'detached' });
 };
 /** Headers and IDs for API requests of this person. */
 const caller = async (p) => {
@@ -91,8 +91,8 @@ test('a dive opens immediately beside the thread with the composer focused; the 
   assert.equal(await focused(ada), 'Explore with @vibe');
   await opened(ada);
   assert.equal(await focused(ada), 'Explore with @vibe', 'also after the server made it');
-  await dive(ada).getByText('Think out loud').waitFor();
-  await dive(ada).getByText('Started from this message').waitFor();
+  await forkPanel(ada).getByText('Think out loud').waitFor();
+  await forkPanel(ada).getByText('Started from this message').waitFor();
   assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'nothing was said yet');
   await button(bo.page, '1 open dive').waitFor();
   await accessible(ada.page, 'a new dive');
@@ -107,7 +107,7 @@ test('the context is chosen before the first message; the agent can change at an
   await button(ada.page, 'Knows this message only').click();
   await ada.page.getByRole('menuitemradio', { name: 'Include the thread so far' }).click();
   await button(ada.page, 'Knows the thread up to here').waitFor();
-  await dive(ada).getByText('Vibe knows only the thread up to this message').waitFor();
+  await forkPanel(ada).getByText('Vibe knows only the thread up to this message').waitFor();
   await button(ada.page, 'Knows the thread up to here').click();
   await ada.page.getByRole('menuitemradio', { name: 'Only this message' }).click();
   await button(ada.page, 'Knows this message only').waitFor();
@@ -121,13 +121,13 @@ test('the context is chosen before the first message; the agent can change at an
 
 test('the first line becomes the title, and the agent replies to each message without a mention', async () => {
   await explore(ada).fill('What breaks if we wait?\nA long answer, and hold it');
-  await dive(ada).getByText('Vibe will reply here').waitFor();
+  await forkPanel(ada).getByText('Vibe will reply here').waitFor();
   await ada.page.keyboard.press('Enter');
-  await inDive(ada, 'last-write-wins for each field').waitFor();
-  await dive(ada).getByRole('heading', { name: 'What breaks if we wait?' }).waitFor();
+  await inFork(ada, 'last-write-wins for each field').waitFor();
+  await forkPanel(ada).getByRole('heading', { name: 'What breaks if we wait?' }).waitFor();
   assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'an answer is running');
   assert.equal(await thread(ada).locator('[aria-busy=true]').count(), 0);
-  assert.equal(await dive(ada).locator('[aria-busy=true]').count(), 1);
+  assert.equal(await forkPanel(ada).locator('[aria-busy=true]').count(), 1);
   const sent = await model.until((b) => b.stream && /hold it/.test(b.messages.at(-1).content));
   const all = JSON.stringify(sent.messages);
   assert.ok(all.includes('Friday or Monday'), 'it knows the forked message');
@@ -137,17 +137,17 @@ test('the first line becomes the title, and the agent replies to each message wi
 test('another person joins with the chip and sees the reply stream', async () => {
   await button(bo.page, '1 open dive').click();
   await bo.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
-  await inDive(bo, 'last-write-wins for each field').waitFor();
-  assert.equal(await dive(bo).locator('[aria-busy=true]').count(), 1);
+  await inFork(bo, 'last-write-wins for each field').waitFor();
+  assert.equal(await forkPanel(bo).locator('[aria-busy=true]').count(), 1);
   await accessible(bo.page, 'a dive in which an answer is written');
   await shot(bo.page, '32-dive-streaming-dark');
   model.release();
-  for (const p of [ada, bo]) await inDive(p, 'two quiet days before the fair').waitFor();
+  for (const p of [ada, bo]) await inFork(p, 'two quiet days before the fair').waitFor();
 });
 
 test('both people write; the agent replies to each', async () => {
   await say(bo, 'And the room?');
-  await inDive(ada, 'And the room?').waitFor();
+  await inFork(ada, 'And the room?').waitFor();
   for (const p of [ada, bo])
     await p.page.waitForFunction(
       () =>
@@ -158,7 +158,7 @@ test('both people write; the agent replies to each', async () => {
 
 test('typing is shown in the dive and not in the thread', async () => {
   await explore(ada).pressSequentially('Perh');
-  await dive(bo).getByText('Ada Lindholm is typing').waitFor();
+  await forkPanel(bo).getByText('Ada Lindholm is typing').waitFor();
   assert.equal(await thread(bo).getByText('is typing').count(), 0);
   await explore(ada).fill('');
 });
@@ -168,7 +168,7 @@ test('the thread is not affected: no message, no count, nothing unread', async (
   await close(bo);
   await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
   await say(ada, 'Anybody else?');
-  await inDive(ada, 'Anybody else?').waitFor();
+  await inFork(ada, 'Anybody else?').waitFor();
   const general = bo.page
     .getByRole('navigation', { name: 'Workspace' })
     .getByRole('link', { name: /general/ });
@@ -180,7 +180,7 @@ test('the thread is not affected: no message, no count, nothing unread', async (
   await accessible(bo.page, 'a channel with a dive');
   await shot(bo.page, '33-channel-with-dive-dark');
   await row.getByRole('link', { name: 'Open the dive What breaks if we wait?' }).click();
-  await inDive(bo, 'Anybody else?').waitFor();
+  await inFork(bo, 'Anybody else?').waitFor();
 });
 
 test('a thread message is quoted in the dive on request', async () => {
@@ -195,22 +195,22 @@ test('a thread message is quoted in the dive on request', async () => {
   await ada.page.keyboard.type('So Monday.');
   await ada.page.keyboard.press('Enter');
   await model.until((b) => /So Monday/.test(b.messages.at(-1).content));
-  await inDive(ada, 'So Monday.').locator('blockquote').waitFor();
+  await inFork(ada, 'So Monday.').locator('blockquote').waitFor();
 });
 
 test('dive messages offer no deep dive; the origin links back', async () => {
-  await inDive(ada, 'So Monday.').hover();
-  await inDive(ada, 'So Monday.').getByRole('button', { name: 'Copy link' }).waitFor();
-  assert.equal(await dive(ada).getByRole('button', { name: 'Deep dive from here' }).count(), 0);
-  await dive(ada).getByRole('region', { name: 'Messages of the dive' }).press('Home');
-  await dive(ada).getByTitle('Go to this message').click();
+  await inFork(ada, 'So Monday.').hover();
+  await inFork(ada, 'So Monday.').getByRole('button', { name: 'Copy link' }).waitFor();
+  assert.equal(await forkPanel(ada).getByRole('button', { name: 'Deep dive from here' }).count(), 0);
+  await forkPanel(ada).getByRole('region', { name: 'Messages of the dive' }).press('Home');
+  await forkPanel(ada).getByTitle('Go to this message').click();
   await ada.page.waitForURL(/panel=dive:fork_\w+#m-msg_/);
 });
 
 test('a reload keeps the panel and the draft', async () => {
   await explore(ada).fill('Not yet sent');
   await ada.page.reload();
-  await inDive(ada, 'So Monday.').waitFor();
+  await inFork(ada, 'So Monday.').waitFor();
   assert.equal(await explore(ada).inputValue(), 'Not yet sent');
   await explore(ada).fill('');
 });
@@ -218,10 +218,10 @@ test('a reload keeps the panel and the draft', async () => {
 test('a second dive from the same message does not include the first', async () => {
   await fork(bo, QUESTION);
   await opened(bo);
-  await dive(bo).getByText('Think out loud').waitFor();
+  await forkPanel(bo).getByText('Think out loud').waitFor();
   await button(bo.page, 'Make a plan').click();
-  await inDive(bo, 'Make a plan').waitFor();
-  await inDive(bo, 'Monday: two quiet days').waitFor();
+  await inFork(bo, 'Make a plan').waitFor();
+  await inFork(bo, 'Monday: two quiet days').waitFor();
   const sent = await model.until((b) => b.stream && /Make a plan/.test(b.messages.at(-1).content));
   assert.ok(!JSON.stringify(sent.messages).includes('What breaks if we wait'));
   await button(bo.page, '2 open dives').waitFor();
@@ -229,7 +229,7 @@ test('a second dive from the same message does not include the first', async () 
     .first()
     .getByRole('button', { name: 'Open the dive Make a plan' })
     .waitFor();
-  assert.equal(await inDive(ada, 'Make a plan').count(), 0);
+  assert.equal(await inFork(ada, 'Make a plan').count(), 0);
 });
 
 test('two dives of one message side by side, both live', async () => {
@@ -245,7 +245,7 @@ test('two dives of one message side by side, both live', async () => {
   await beside.getByRole('article').filter({ hasText: 'Monday: two quiet days' }).waitFor();
   await say(bo, 'Step two?');
   await beside.getByRole('article').filter({ hasText: 'Step two?' }).waitFor();
-  assert.equal(await inDive(ada, 'Step two?').count(), 0);
+  assert.equal(await inFork(ada, 'Step two?').count(), 0);
   await accessible(ada.page, 'two dives side by side');
   await shot(ada.page, '35-dives-side-by-side-dark');
   await theme(ada, 'light');
@@ -258,14 +258,14 @@ test('two dives of one message side by side, both live', async () => {
   await button(ada.page, 'Focus view').click();
   await button(ada.page, 'Exit focus view').click();
   await thread(ada).waitFor();
-  await inDive(ada, 'So Monday.').waitFor();
+  await inFork(ada, 'So Monday.').waitFor();
 });
 
 test('keyboard: J and K move in the focused list, Esc closes and restores the focus, D starts a dive', async () => {
   await explore(ada).focus();
   await ada.page.keyboard.press('Escape');
   await ada.page.keyboard.press('Escape');
-  await dive(ada).waitFor({ state: 'detached' });
+  await forkPanel(ada).waitFor({ state: 'detached' });
   await ada.page.getByRole('region', { name: 'Messages', exact: true }).focus();
   await ada.page.keyboard.press('j');
   await ada.page.keyboard.press('j');
@@ -275,9 +275,9 @@ test('keyboard: J and K move in the focused list, Esc closes and restores the fo
   assert.equal(await focused(ada), 'Explore with @vibe');
   await ada.page.keyboard.type('Third one');
   await ada.page.keyboard.press('Enter');
-  await inDive(ada, 'Third one').waitFor();
-  await inDive(ada, 'Monday: two quiet days').waitFor();
-  await dive(ada).getByRole('region', { name: 'Messages of the dive' }).focus();
+  await inFork(ada, 'Third one').waitFor();
+  await inFork(ada, 'Monday: two quiet days').waitFor();
+  await forkPanel(ada).getByRole('region', { name: 'Messages of the dive' }).focus();
   await ada.page.keyboard.press('j');
   await ada.page.keyboard.press('j');
   assert.ok(await ada.page.evaluate(() => document.activeElement.closest('aside') !== null));
@@ -287,19 +287,19 @@ test('keyboard: J and K move in the focused list, Esc closes and restores the fo
   assert.equal(await focused(ada), 'Explore with @vibe');
   await ada.page.keyboard.press('Escape');
   await ada.page.keyboard.press('Escape');
-  await dive(ada).waitFor({ state: 'detached' });
+  await forkPanel(ada).waitFor({ state: 'detached' });
   assert.match(await focused(ada), /^Ada Lindholm, /, 'back on the message');
   await ada.page.goBack();
-  await inDive(ada, 'Third one').waitFor();
+  await inFork(ada, 'Third one').waitFor();
 });
 
 test('closing What it saw reveals the dive under it', async () => {
-  await inDive(ada, 'Monday: two quiet days')
+  await inFork(ada, 'Monday: two quiet days')
     .getByRole('button', { name: /What it saw/ })
     .click();
   await ada.page.getByRole('region', { name: 'What Vibe saw' }).waitFor();
   await button(ada.page, 'Close').click();
-  await inDive(ada, 'Third one').waitFor();
+  await inFork(ada, 'Third one').waitFor();
 });
 
 test('a dive is renamed, abandoned, and reopened', async () => {
@@ -307,13 +307,13 @@ test('a dive is renamed, abandoned, and reopened', async () => {
   await ada.page.getByRole('menuitem', { name: 'Rename' }).click();
   await box(ada.page, 'Name of the dive').fill('The press');
   await ada.page.keyboard.press('Enter');
-  await dive(ada).getByRole('heading', { name: 'The press' }).waitFor();
+  await forkPanel(ada).getByRole('heading', { name: 'The press' }).waitFor();
   await button(ada.page, 'Dive menu').click();
   await accessible(ada.page, 'the menu of a dive');
   await ada.page.getByRole('menuitem', { name: 'Abandon dive' }).click();
   await ada.page.getByRole('dialog', { name: 'Abandon this dive?' }).waitFor();
   await button(ada.page, 'Abandon dive').click();
-  await dive(ada).getByText('Abandoned. Nothing was posted.').waitFor();
+  await forkPanel(ada).getByText('Abandoned. Nothing was posted.').waitFor();
   assert.equal(await explore(ada).count(), 0);
   await accessible(ada.page, 'an abandoned dive');
   await shot(ada.page, '37-dive-abandoned-dark');
@@ -322,7 +322,7 @@ test('a dive is renamed, abandoned, and reopened', async () => {
   await accessible(bo.page, 'the dives of a thread');
   await shot(bo.page, '38-dives-of-a-thread-dark');
   await bo.page.keyboard.press('Escape');
-  await dive(ada).getByRole('button', { name: 'Reopen' }).click();
+  await forkPanel(ada).getByRole('button', { name: 'Reopen' }).click();
   await explore(ada).waitFor();
   await button(bo.page, '3 open dives').waitFor();
 });
@@ -333,7 +333,7 @@ test('the switcher finds a dive', async () => {
     .or(bo.page.getByRole('combobox', { name: /Jump to a channel, dive/ }))
     .fill('the press');
   await bo.page.getByRole('option', { name: /The press.*Deep dive/ }).click();
-  await inDive(bo, 'Third one').waitFor();
+  await inFork(bo, 'Third one').waitFor();
 });
 
 test('an eighth dive is rejected', async () => {
@@ -372,18 +372,18 @@ test('a slow start: messages wait until the dive exists; a failed start can be r
   assert.equal(await focused(bo), 'Explore with @vibe');
   await bo.page.keyboard.type('The old one?');
   await bo.page.keyboard.press('Enter');
-  await inDive(bo, 'The old one?').waitFor();
+  await inFork(bo, 'The old one?').waitFor();
   await bo.page.keyboard.type('Half a thou');
   open();
-  await dive(bo).getByText("Couldn't start the dive. Busy.").waitFor();
-  await inDive(bo, 'The old one?').getByText('Not sent.').waitFor();
+  await forkPanel(bo).getByText("Couldn't start the dive. Busy.").waitFor();
+  await inFork(bo, 'The old one?').getByText('Not sent.').waitFor();
   await accessible(bo.page, 'a dive that could not be started');
   await shot(bo.page, '44-dive-not-started-dark');
   fail = false;
-  await dive(bo).getByRole('alert').locator('..').getByRole('button', { name: 'Try again' }).click();
+  await forkPanel(bo).getByRole('alert').locator('..').getByRole('button', { name: 'Try again' }).click();
   await opened(bo);
-  await inDive(bo, 'The old one?').getByRole('button', { name: 'Try again' }).click();
-  await inDive(bo, 'Monday: two quiet days').waitFor();
+  await inFork(bo, 'The old one?').getByRole('button', { name: 'Try again' }).click();
+  await inFork(bo, 'Monday: two quiet days').waitFor();
   assert.equal(await explore(bo).inputValue(), 'Half a thou');
   assert.deepEqual(starts[0], starts[1], 'the same start, so that there is never a second dive');
   await bo.page.unroute('**/v1/threads/*/forks');
@@ -394,46 +394,46 @@ test('a slow start: messages wait until the dive exists; a failed start can be r
 
 test('offline: messages wait, and no dive is started', async () => {
   await thread(bo).getByRole('button', { name: 'Open the dive The press' }).click();
-  await inDive(bo, 'Third one').waitFor();
+  await inFork(bo, 'Third one').waitFor();
   await thread(ada).getByRole('button', { name: 'Open the dive The press' }).click();
-  await inDive(ada, 'Third one').waitFor();
+  await inFork(ada, 'Third one').waitFor();
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').first().waitFor();
   await say(ada, 'Written in a tunnel');
-  await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor();
+  await inFork(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor();
   const row = thread(ada).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
   await row.hover();
   await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
   await ada.page.getByText('You can start a dive when').last().waitFor();
   await ada.context.setOffline(false);
-  await inDive(bo, 'Written in a tunnel').waitFor();
-  await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor({ state: 'detached' });
+  await inFork(bo, 'Written in a tunnel').waitFor();
+  await inFork(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor({ state: 'detached' });
 });
 
 test('a resolved dive is read-only, links to its result, and can be reopened', async () => {
   await thread(bo).getByRole('button', { name: 'Open the dive Make a plan' }).click();
-  await inDive(bo, 'Step two?').waitFor();
+  await inFork(bo, 'Step two?').waitFor();
   await thread(ada).getByRole('button', { name: 'Open the dive Make a plan' }).click();
-  await inDive(ada, 'Step two?').waitFor();
+  await inFork(ada, 'Step two?').waitFor();
   const { headers } = await caller(bo);
   const answer = await bo.page.request.post(`${server.base}/v1/forks/${id(bo)}/publish`, {
     headers,
     data: { resolution: { headline: 'Launch on Monday', conclusion: 'Two quiet days before the fair.' } },
   });
   assert.equal(answer.status(), 200);
-  await dive(bo).getByText('Resolved by you, just now').waitFor();
-  await dive(ada).getByText('Resolved by Bo Chen, just now').waitFor();
+  await forkPanel(bo).getByText('Resolved by you, just now').waitFor();
+  await forkPanel(ada).getByText('Resolved by Bo Chen, just now').waitFor();
   assert.equal(await explore(ada).count(), 0);
   await button(ada.page, '6 open dives').waitFor();
   await accessible(ada.page, 'a resolved dive');
   await shot(ada.page, '43-dive-resolved-dark');
-  await dive(ada).getByRole('link', { name: 'See the result' }).click();
-  await dive(ada).waitFor({ state: 'detached' });
+  await forkPanel(ada).getByRole('link', { name: 'See the result' }).click();
+  await forkPanel(ada).waitFor({ state: 'detached' });
   await ada.page.getByRole('article', { name: 'Result: Launch on Monday' }).waitFor();
-  await dive(bo).getByRole('button', { name: 'Reopen' }).click();
-  await dive(bo).getByText('Nothing new since the result').waitFor();
+  await forkPanel(bo).getByRole('button', { name: 'Reopen' }).click();
+  await forkPanel(bo).getByText('Nothing new since the result').waitFor();
   await say(bo, 'One more thing.');
-  await dive(bo).getByText('New messages since the result').waitFor();
+  await forkPanel(bo).getByText('New messages since the result').waitFor();
   await accessible(bo.page, 'a reopened dive');
   await ada.page.getByRole('link', { name: 'Back to #general' }).click();
   const row = ada.page.getByRole('listitem').filter({ hasText: QUESTION });
@@ -462,7 +462,7 @@ test('on a phone, the dive is a sheet: long press opens it, Back closes it', asy
   await phone.page.keyboard.press('Escape');
   await button(phone.page, '7 open dives').click();
   await phone.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
-  await inDive(phone, 'So Monday.').waitFor();
+  await inFork(phone, 'So Monday.').waitFor();
   await accessible(phone.page, 'a dive on a phone');
   await fits(phone.page, 'a dive on a phone');
   await shot(phone.page, '41-dive-phone-dark');
@@ -471,7 +471,7 @@ test('on a phone, the dive is a sheet: long press opens it, Back closes it', asy
   await phone.page.setViewportSize({ width: 320, height: 640 });
   await fits(phone.page, 'a dive at 320 px');
   await phone.page.goBack();
-  await dive(phone).waitFor({ state: 'detached' });
+  await forkPanel(phone).waitFor({ state: 'detached' });
   assert.deepEqual(phone.errors, []);
   await phone.close();
 });

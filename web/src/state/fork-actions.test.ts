@@ -6,9 +6,9 @@ import { AT, fork, fromAgent, message, snapshot, task } from '../test/make';
 import { isOpen } from './forks.svelte';
 
 let scene: Scene;
-const inDive = (m: Partial<Message> = {}) => scene.created({ fork_id: 'fork_1', ...m });
+const inFork = (m: Partial<Message> = {}) => scene.created({ fork_id: 'fork_1', ...m });
 const forkEvent = (f: Partial<Fork>) => scene.event('fork.updated', { fork: fork(f) }, { fork_id: 'fork_1' });
-const dive = () => scene.ws.fork('fork_1');
+const forkState = () => scene.ws.fork('fork_1');
 
 beforeEach(async () => {
   scene = new Scene();
@@ -22,10 +22,10 @@ afterEach(() => scene.ws.stop());
 
 test('messages of a dive do not affect the thread, its counts, or unread state', async () => {
   const { ws } = scene;
-  await Promise.all([ws.thread('thread_1').load(), dive().load()]);
+  await Promise.all([ws.thread('thread_1').load(), forkState().load()]);
   const before = ws.threads.map.get('thread_1')!;
-  inDive({ id: 'msg_d' });
-  expect(dive().messages.map((m) => m.id)).toEqual(['msg_d']);
+  inFork({ id: 'msg_d' });
+  expect(forkState().messages.map((m) => m.id)).toEqual(['msg_d']);
   expect(ws.thread('thread_1').messages.map((m) => m.id)).toEqual(['msg_1']);
   expect(ws.threads.map.get('thread_1')).toEqual(before);
   expect(ws.channels.map.get('chan_1')!.unread_count).toBe(0);
@@ -34,52 +34,52 @@ test('messages of a dive do not affect the thread, its counts, or unread state',
 test('two dives of one message do not see each other', async () => {
   const { ws } = scene;
   scene.backend.forks.set('fork_2', fork({ id: 'fork_2' }));
-  await Promise.all([dive().load(), ws.fork('fork_2').load()]);
-  inDive({ id: 'msg_a' });
-  inDive({ id: 'msg_b', fork_id: 'fork_2' });
-  expect(dive().messages.map((m) => m.id)).toEqual(['msg_a']);
+  await Promise.all([forkState().load(), ws.fork('fork_2').load()]);
+  inFork({ id: 'msg_a' });
+  inFork({ id: 'msg_b', fork_id: 'fork_2' });
+  expect(forkState().messages.map((m) => m.id)).toEqual(['msg_a']);
   expect(ws.fork('fork_2').messages.map((m) => m.id)).toEqual(['msg_b']);
   expect(ws.forks.openAt('msg_1').map((f) => f.id)).toEqual(['fork_1', 'fork_2']);
 });
 test('edits, deletions, and reactions reach the dive', async () => {
-  await dive().load();
-  const m = inDive({ id: 'msg_d' });
+  await forkState().load();
+  const m = inFork({ id: 'msg_d' });
   scene.event('message.updated', { message: { ...m, content: 'edited' } }, { fork_id: 'fork_1' });
-  expect(dive().messages[0]!.content).toBe('edited');
+  expect(forkState().messages[0]!.content).toBe('edited');
   const reactions = [{ emoji: '👍', user_ids: ['user_bo'] }];
   const change = { message_id: 'msg_d', emoji: '👍', user_id: 'user_bo', reactions };
   scene.event('reaction.added', change, { fork_id: 'fork_1' });
-  expect(dive().messages[0]!.reactions).toEqual(reactions);
+  expect(forkState().messages[0]!.reactions).toEqual(reactions);
   scene.event('message.deleted', { message: { ...m, deleted_at: AT } }, { fork_id: 'fork_1' });
-  expect(dive().messages[0]!.deleted_at).toBe(AT);
+  expect(forkState().messages[0]!.deleted_at).toBe(AT);
 });
 test('a dive opens with its origin message', async () => {
-  await dive().load();
-  await vi.waitFor(() => expect(dive().origin?.id).toBe('msg_1'));
-  expect(dive().reading).toBeNull();
+  await forkState().load();
+  await vi.waitFor(() => expect(forkState().origin?.id).toBe('msg_1'));
+  expect(forkState().reading).toBeNull();
 });
 test('the origin message is shown in its current state', async () => {
-  await dive().load();
-  await vi.waitFor(() => expect(dive().origin).not.toBeNull());
+  await forkState().load();
+  await vi.waitFor(() => expect(forkState().origin).not.toBeNull());
   scene.event('message.updated', { message: message({ id: 'msg_1', seq: 1, content: 'Edited.' }) });
-  expect(dive().origin!.content).toBe('Edited.');
+  expect(forkState().origin!.content).toBe('Edited.');
 });
 test('events during loading win over responses', async () => {
   let open = () => undefined as void;
   scene.backend.gate = new Promise((r) => (open = r));
-  const loading = dive().load();
-  inDive({ id: 'msg_new' });
+  const loading = forkState().load();
+  inFork({ id: 'msg_new' });
   forkEvent({ title: 'Renamed', status: 'resolved', message_count: 1 });
   open();
   await loading;
-  expect(dive().messages.map((m) => m.id)).toEqual(['msg_new']);
-  expect(dive().fork).toMatchObject({ title: 'Renamed', status: 'resolved', message_count: 1 });
+  expect(forkState().messages.map((m) => m.id)).toEqual(['msg_new']);
+  expect(forkState().fork).toMatchObject({ title: 'Renamed', status: 'resolved', message_count: 1 });
 });
 test('a response does not change a count that events maintain', async () => {
-  inDive();
-  inDive();
-  await dive().load(); // the in-memory server still has 0
-  expect(dive().fork!.message_count).toBe(2);
+  inFork();
+  inFork();
+  await forkState().load(); // the in-memory server still has 0
+  expect(forkState().fork!.message_count).toBe(2);
 });
 test('a resolved dive is no longer open, and the list of its thread keeps it', async () => {
   const { ws } = scene;
@@ -88,7 +88,7 @@ test('a resolved dive is no longer open, and the list of its thread keeps it', a
   expect(ws.forks.openAt('msg_1')).toEqual([]);
   scene.backend.forks.set('fork_1', fork({ status: 'resolved' }));
   scene.backend.forks.set('fork_0', fork({ id: 'fork_0', status: 'abandoned' }));
-  await ws.dives.list('thread_1');
+  await ws.forkActions.list('thread_1');
   expect(ws.forks.inThread('thread_1').map((f) => [f.id, isOpen(f)])).toEqual([
     ['fork_0', false],
     ['fork_1', false],
@@ -129,10 +129,10 @@ test('typing indicators belong to the dive', () => {
 });
 test('after a gap in the log, the open dive is loaded again', async () => {
   const { ws, backend } = scene;
-  await dive().load();
+  await forkState().load();
   backend.messages.push(message({ id: 'msg_missed', seq: 50, fork_id: 'fork_1' }));
   await ws.resume();
-  await vi.waitFor(() => expect(dive().messages.map((m) => m.id)).toEqual(['msg_missed']));
+  await vi.waitFor(() => expect(forkState().messages.map((m) => m.id)).toEqual(['msg_missed']));
 });
 
 // --- started here ---
@@ -144,19 +144,23 @@ test('a dive opens immediately; messages and choices wait for it', async () => {
   let open = () => undefined as void;
   backend.gate = new Promise((r) => (open = r));
   const then = vi.fn();
-  const id = ws.dives.start(origin, then);
-  expect(ws.dives.get(id)).toMatchObject({ title: 'Friday or Monday?', status: 'active', message_count: 0 });
+  const id = ws.forkActions.start(origin, then);
+  expect(ws.forkActions.get(id)).toMatchObject({
+    title: 'Friday or Monday?',
+    status: 'active',
+    message_count: 0,
+  });
   expect(ws.fork(id)).toMatchObject({ status: 'ready', origin });
   ws.drafts.set(`d:${id}`, 'half a thou');
   ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
-  const chosen = ws.dives.patch(id, { context: 'thread' });
-  expect(ws.dives.get(id)!.context).toBe('thread');
+  const chosen = ws.forkActions.patch(id, { context: 'thread' });
+  expect(ws.forkActions.get(id)!.context).toBe('thread');
   expect(ws.outbox.items).toMatchObject([{ content: 'First!', fork_id: id, status: 'sending' }]);
   open();
   await chosen;
   expect(then).toHaveBeenCalledWith('fork_new', id);
-  expect(ws.dives.isStarting(id)).toBe(false);
-  expect(ws.dives.keyOf('fork_new')).toBe(id);
+  expect(ws.forkActions.isStarting(id)).toBe(false);
+  expect(ws.forkActions.keyOf('fork_new')).toBe(id);
   expect(ws.drafts.get('d:fork_new')).toBe('half a thou');
   await vi.waitFor(() => expect(ws.outbox.items).toEqual([]));
   expect(ws.fork('fork_new').messages.map((m) => m.content)).toEqual(['First!']);
@@ -165,17 +169,21 @@ test('a dive opens immediately; messages and choices wait for it', async () => {
 test('a dive that the server has created is under its address at once, and under its former one', async () => {
   const { ws } = scene;
   const seen: unknown[] = [];
-  const id = ws.dives.start(origin, (real, from) => {
-    seen.push(ws.dives.get(real)?.id, ws.dives.get(from)?.thread_id, ws.dives.isStarting(from));
+  const id = ws.forkActions.start(origin, (real, from) => {
+    seen.push(
+      ws.forkActions.get(real)?.id,
+      ws.forkActions.get(from)?.thread_id,
+      ws.forkActions.isStarting(from),
+    );
   });
-  await vi.waitFor(() => expect(ws.dives.isStarting(id)).toBe(false));
+  await vi.waitFor(() => expect(ws.forkActions.isStarting(id)).toBe(false));
   expect(seen).toEqual(['fork_new', 'thread_1', true]);
-  expect(ws.dives.get(id)?.id).toBe('fork_new');
+  expect(ws.forkActions.get(id)?.id).toBe('fork_new');
 });
 test('a file chosen while a dive is created goes along with its next message', async () => {
   const { ws } = scene;
   const then = vi.fn();
-  const id = ws.dives.start(origin, then);
+  const id = ws.forkActions.start(origin, then);
   await vi.waitFor(() => expect(then).toHaveBeenCalled());
   // The part that uploads was loaded meanwhile: it still has the key that the composer had.
   const uploads = uploadsOf(ws, { show: () => undefined });
@@ -188,12 +196,12 @@ test('a rejected start shows the reason, keeps the text, and can be retried', as
   backend.fail = 409;
   backend.failure = { code: 'too_many_forks', message: 'x' };
   const then = vi.fn();
-  const id = ws.dives.start(origin, then);
+  const id = ws.forkActions.start(origin, then);
   ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
   await vi.waitFor(() => expect(ws.outbox.items[0]?.status).toBe('failed'));
-  expect(ws.dives.problem(id)).toBe('This thread has 7 open dives. Resolve or abandon one first.');
+  expect(ws.forkActions.problem(id)).toBe('This thread has 7 open dives. Resolve or abandon one first.');
   backend.fail = null;
-  ws.dives.retry(id, then);
+  ws.forkActions.retry(id, then);
   ws.outbox.retry(ws.outbox.items[0]!.client_id);
   await vi.waitFor(() => expect(ws.outbox.items).toEqual([]));
   expect(then).toHaveBeenCalledTimes(1);
@@ -206,18 +214,18 @@ test('a choice made after a failed start is part of the next attempt', async () 
   const { ws, backend } = scene;
   backend.fail = 503;
   const then = vi.fn();
-  const id = ws.dives.start(origin, then);
-  await vi.waitFor(() => expect(ws.dives.problem(id)).toBe('No.'));
-  await ws.dives.patch(id, { context: 'thread', agent_id: 'agent_coder' });
+  const id = ws.forkActions.start(origin, then);
+  await vi.waitFor(() => expect(ws.forkActions.problem(id)).toBe('No.'));
+  await ws.forkActions.patch(id, { context: 'thread', agent_id: 'agent_coder' });
   backend.fail = null;
-  ws.dives.retry(id, then);
+  ws.forkActions.retry(id, then);
   await vi.waitFor(() => expect(then).toHaveBeenCalled());
   const [, second] = backend.calls.flatMap((c, i) => (c.endsWith('/forks') ? [backend.bodies[i]] : []));
   expect(second).toMatchObject({ context: 'thread', agent_id: 'agent_coder' });
 });
 test('my message in a dive is confirmed by its event', async () => {
   const { ws } = scene;
-  await dive().load();
+  await forkState().load();
   ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: 'fork_1', direct: false }, 'Hm.');
   const { client_id } = ws.outbox.items[0]!;
   scene.event('message.created', { message: mine({ client_id, fork_id: 'fork_1' }) }, { fork_id: 'fork_1' });
@@ -229,8 +237,8 @@ test('my message in a dive is confirmed by its event', async () => {
 test('notifications: a mention in a dive, and a result in which I took part', () => {
   const { ws, notifications } = scene;
   const mentions = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
-  inDive({ mentions });
-  inDive();
+  inFork({ mentions });
+  inFork();
   scene.created({
     kind: 'resolution',
     metadata: { resolution_id: 'res_1', notify_user_ids: ['user_me'] },
