@@ -90,7 +90,7 @@ pub struct Guard {
 impl Guard {
     /// Acquires the lock; returns `None` if another session holds it.
     async fn take(db: &Db) -> Result<Option<Self>, DbError> {
-        let mut c = db.session().await?;
+        let mut c = db.lock_session().await?;
         let free: bool = c
             .q("select pg_try_advisory_lock(7310579, 1)")
             .value()

@@ -46,6 +46,10 @@ const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of `PostgreSQL` connections in each of the two lanes, in addition to those of the writers.
 const POSTGRES_READERS: u32 = 8;
 const POSTGRES_SCANNERS: u32 = 4;
+/// Minimum number of `PostgreSQL` connections: one for each lane, one for the database lock, and those of the writers.
+const POSTGRES_READERS_MIN: u32 = 2;
+const POSTGRES_CONNECTIONS_MIN: usize =
+    POSTGRES_READERS_MIN as usize + 1 + writer::POSTGRES_WRITERS;
 /// Longest time of a probe of the writers, and how long its outcome counts.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 const PROBED_FOR: Duration = Duration::from_secs(2);
@@ -95,6 +99,8 @@ enum Readers {
         fast: ReaderPool,
         slow: ReaderPool,
         lane: Lane,
+        /// A single connection, for the database lock.
+        lock: ReaderPool,
     },
 }
 
@@ -211,6 +217,7 @@ impl Db {
                 let readers = (cores + 3).min(SQLITE_READERS_MAX);
                 let fast = SqlitePoolOptions::new()
                     .max_connections(u32::try_from(readers).unwrap_or(1))
+                    .acquire_timeout(READ_WAIT)
                     .idle_timeout(None)
                     .max_lifetime(None)
                     .test_before_acquire(false)
@@ -232,10 +239,17 @@ impl Db {
                 let faults = Arc::new(Faults::default());
                 // Writers connect first, so that readers cannot take the last connections.
                 let writers = Writers::postgres(url, &listener, &faults).await?;
+                // The lock gets the connection that is closed here.
                 let free = sessions::count_free(&unlimited).await?;
                 unlimited.close().await;
+                if free < POSTGRES_READERS_MIN {
+                    return Err(DbError::Start(format!(
+                        "PostgreSQL has too few free connections: OpenVibe needs at least {POSTGRES_CONNECTIONS_MIN}; \
+                         raise max_connections, or close other sessions"
+                    )));
+                }
                 let fast = (free * 2 / 3).clamp(1, POSTGRES_READERS);
-                let slow = free.saturating_sub(fast).clamp(1, POSTGRES_SCANNERS);
+                let slow = (free - fast).clamp(1, POSTGRES_SCANNERS);
                 let writers = Arc::new(writers);
                 let connect = async |purpose, max| {
                     let pool = sessions::connect(url, purpose, max, READ_WAIT, &faults).await?;
@@ -246,6 +260,7 @@ impl Db {
                     })
                 };
                 let readers = Readers::Pg {
+                    lock: connect(Purpose::Read, 1).await?,
                     fast: connect(Purpose::Read, fast).await?,
                     slow: connect(Purpose::Scan, slow).await?,
                     lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
@@ -278,9 +293,12 @@ impl Db {
         })
     }
 
-    /// A connection for what belongs to a session, such as an advisory lock: it is never replaced by another one.
-    pub async fn session(&self) -> Result<Conn, DbError> {
-        let mut c = self.read().await?;
+    /// The connection for the database lock on `PostgreSQL`. It is in neither lane and never replaced by another one.
+    pub async fn lock_session(&self) -> Result<Conn, DbError> {
+        let mut c = match &*self.readers {
+            Readers::Lite { .. } => self.read().await?,
+            Readers::Pg { lock, .. } => Conn::pg_reader(lock).await?,
+        };
         c.pin();
         Ok(c)
     }
@@ -379,9 +397,13 @@ impl Db {
                 fast.close().await;
                 slow.close().await;
             }
-            Readers::Pg { fast, slow, .. } => {
-                fast.pool.close().await;
+            Readers::Pg {
+                fast, slow, lock, ..
+            } => {
+                // Abandoned reads of the slow lane are canceled over the fast one.
                 slow.pool.close().await;
+                fast.pool.close().await;
+                lock.pool.close().await;
             }
         }
         self.writers.close_connection().await;

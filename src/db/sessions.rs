@@ -125,15 +125,17 @@ async fn prepare(c: &mut PgConnection, purpose: Purpose) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Number of connections that the server can still grant to this role. The current one counts as free, and one is
-/// reserved for the session that holds the database lock. A larger pool would try to open connections instead of
-/// waiting for its own.
+/// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool would
+/// try to open connections instead of waiting for its own.
+///
+/// Ordinary roles cannot see the type of other roles' sessions. Of these, clients have a role and a database.
 pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     let free: i64 = sqlx::query_scalar(
         "select cast(current_setting('max_connections') as bigint) \
            - case when (select rolsuper from pg_roles where rolname = current_user) then 0 \
              else cast(current_setting('superuser_reserved_connections') as bigint) end \
-           - (select count(*) from pg_stat_activity where backend_type = 'client backend')",
+           - (select count(*) from pg_stat_activity where backend_type = 'client backend' \
+               or (backend_type is null and usesysid is not null and datid is not null))",
     )
     .fetch_one(pool)
     .await?;

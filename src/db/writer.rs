@@ -43,7 +43,7 @@ const BATCH_MAX: usize = 64;
 /// Maximum number of queued commands; further callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
-const POSTGRES_WRITERS: usize = 4;
+pub(super) const POSTGRES_WRITERS: usize = 4;
 /// Time from the request during which a write is retried while the database fails.
 const REPEAT_DEADLINE: Duration = Duration::from_secs(15);
 /// The same for `SQLite`, which has no server that could come back.

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     faults::{Prepared, prepared_at},
-    support::{Cluster, Person, TestDatabase, within},
+    support::{Cluster, Person, TestDatabase, command, refusal, within},
 };
 
 fn is_postgres() -> bool {
@@ -304,4 +304,59 @@ async fn writers_get_the_last_connections() {
         // Who comes back first is decided here.
         ready(&ada, 200).await;
     }
+}
+
+/// Sessions of other roles, which the server's own role can only see in part.
+async fn other_sessions(cluster: &Cluster, count: usize) -> Vec<PgConnection> {
+    let mut sessions = Vec::new();
+    for _ in 0..count {
+        sessions.push(PgConnection::connect(&cluster.url).await.unwrap());
+    }
+    sessions
+}
+
+#[tokio::test]
+async fn seven_connections_are_enough_and_fewer_are_reported() {
+    if !is_postgres() {
+        return;
+    }
+    // Three are reserved for superusers, and three used by others.
+    let cluster = start_cluster(Some(3 + 3 + 7)).await;
+    let mut others = other_sessions(&cluster, 3).await;
+    for sql in [
+        "create role vibe login nosuperuser",
+        "create database vibe owner vibe",
+    ] {
+        others[0].execute(sql).await.unwrap();
+    }
+    let url = cluster
+        .url
+        .replace("//openvibe@localhost/postgres?", "//vibe@localhost/vibe?");
+    let p = prepared_at(TestDatabase::on(&url).await).await;
+    let gone = async |observer: &mut PgConnection| {
+        let sql = "select count(*) from pg_stat_activity where usename = 'vibe'";
+        within("the sessions of a killed server to end", async {
+            while sqlx::query_scalar::<_, i64>(sql)
+                .fetch_one(&mut *observer)
+                .await
+                .unwrap()
+                > 0
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    };
+    gone(&mut others[0]).await;
+    let (server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    assert_eq!(post(&ada, &p, "seven").await, 201);
+    ada.get("/v1/snapshot").await.is(200);
+    server.kill().await;
+    gone(&mut others[0]).await;
+    others.extend(other_sessions(&cluster, 1).await);
+    let refused = command(&p.place, &p.model, &[]);
+    let said = tokio::task::spawn_blocking(move || refusal(&refused))
+        .await
+        .unwrap();
+    assert!(said.contains("at least 7"), "{said}");
 }
