@@ -7,7 +7,7 @@ use std::{
 
 use crate::time::Timestamp;
 use sqlx::{
-    Arguments, Encode, FromRow, Postgres, Sqlite, Transaction, Type,
+    Arguments, Encode, FromRow, PgPool, Postgres, Row, Sqlite, Transaction, Type,
     pool::PoolConnection,
     postgres::{PgArguments, PgConnection, PgRow},
     sqlite::{SqliteArguments, SqliteConnection, SqliteRow},
@@ -21,7 +21,9 @@ use super::{
     writer::CommitSignal,
 };
 
-const BEGIN_SNAPSHOT: &str = "begin transaction isolation level repeatable read read only";
+/// In one message, so that the ID of the process costs no round trip.
+const BEGIN_SNAPSHOT: &str =
+    "begin transaction isolation level repeatable read read only; select pg_backend_pid()";
 
 /// Types that can be bound to `$n` on both engines.
 pub trait Bind:
@@ -61,16 +63,28 @@ struct Session {
     has_read: bool,
     /// A statement was sent and its response has not arrived, so the connection cannot be reused.
     is_running: bool,
+    /// Process of the server that runs the transaction.
+    pid: Option<i32>,
+    /// For reads in the slow lane.
+    lane: Option<PgLane>,
+}
+
+/// Slot of a `PostgreSQL` session in the slow lane.
+struct PgLane {
+    permit: LanePermit,
+    /// Connections over which an abandoned statement is canceled.
+    fast: PgPool,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(c) = self.c.take() {
-            if self.is_running {
-                sessions::discard(c);
-            } else {
-                sessions::release(c, self.in_transaction);
-            }
+        let Some(c) = self.c.take() else { return };
+        if !self.is_running {
+            sessions::release(c, self.in_transaction);
+        } else if let (Some(pid), Some(lane)) = (self.pid, self.lane.take()) {
+            sessions::cancel(c, pid, lane.fast, lane.permit);
+        } else {
+            sessions::discard(c);
         }
     }
 }
@@ -90,19 +104,24 @@ impl Session {
         if !self.in_transaction {
             return Ok(());
         }
+        self.begin_snapshot().await
+    }
+
+    async fn begin_snapshot(&mut self) -> Result<(), sqlx::Error> {
+        self.in_transaction = true;
+        self.pid = None;
         self.is_running = true;
         let begun = match &mut self.c {
             Some(c) => {
-                within(
-                    ANSWER_DEADLINE,
-                    sqlx::query(BEGIN_SNAPSHOT).execute(&mut **c),
-                )
-                .await
+                let begin = sqlx::raw_sql(BEGIN_SNAPSHOT).fetch_all(&mut **c);
+                within(ANSWER_DEADLINE, begin).await
             }
             None => Err(gone()),
         };
         self.settle(begun.as_ref().err());
-        begun.map(|_| ())
+        let rows = begun?;
+        self.pid = rows.first().map(|row| row.try_get(0)).transpose()?;
+        Ok(())
     }
 
     async fn fetch<T: FromAnyRow>(
@@ -165,22 +184,18 @@ fn gone() -> sqlx::Error {
     ))
 }
 
-/// Slot in the slow lane, with the deadline of the read that uses it.
+/// Deadline of a read in the slow lane.
 struct Scan {
     until: Instant,
     /// A statement is running.
     is_running: bool,
-    permit: ScanPermit,
-}
-
-enum ScanPermit {
-    Lite(ReaderPermit),
-    Pg { _permit: LanePermit },
+    /// `SQLite` only; on `PostgreSQL`, the session has the slot.
+    reader: Option<ReaderPermit>,
 }
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        if let ScanPermit::Lite(reader) = &self.permit {
+        if let Some(reader) = &self.reader {
             if self.is_running {
                 // The caller dropped the read.
                 reader.deadline.expire();
@@ -251,7 +266,7 @@ impl Conn {
         c.scan = Some(Scan {
             until: Instant::now() + SCAN_DEADLINE,
             is_running: false,
-            permit: ScanPermit::Lite(permit),
+            reader: Some(permit),
         });
         c
     }
@@ -264,6 +279,8 @@ impl Conn {
             readers: None,
             has_read: false,
             is_running: false,
+            pid: None,
+            lane: None,
         })))
     }
 
@@ -283,28 +300,31 @@ impl Conn {
         }
     }
 
-    pub(super) fn in_lane(mut self, permit: LanePermit) -> Self {
+    /// Keeps `permit` until the server has ended the last statement.
+    pub(super) fn in_lane(mut self, permit: LanePermit, fast: PgPool) -> Self {
         self.scan = Some(Scan {
             until: Instant::now() + SCAN_DEADLINE,
             is_running: false,
-            permit: ScanPermit::Pg { _permit: permit },
+            reader: None,
         });
+        if let Backend::Pg(session) = &mut self.backend {
+            session.lane = Some(PgLane { permit, fast });
+        }
         self
     }
 
     /// Starts a snapshot: all further reads see the same state of the database. `PostgreSQL` only.
     pub(super) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
-        let begun = self.control(BEGIN_SNAPSHOT).await;
-        if let Backend::Pg(session) = &mut self.backend {
-            session.in_transaction = true;
-            if let Err(DbError::Sql(e)) = &begun
-                && is_lost(e)
-            {
+        let Backend::Pg(session) = &mut self.backend else {
+            return Ok(());
+        };
+        match session.begin_snapshot().await {
+            Err(e) if is_lost(&e) => {
                 Box::pin(within(READ_DEADLINE, session.reconnect())).await?;
-                return Ok(());
             }
+            begun => begun?,
         }
-        begun
+        Ok(())
     }
 
     /// Runs a read on `PostgreSQL`. It is repeated once on another connection if its own is lost and nothing was read in its

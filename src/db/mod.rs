@@ -318,7 +318,7 @@ impl Db {
     }
 
     /// Connection for a search, a list, or another read of several statements. All statements see the same state of the
-    /// database and share one deadline.
+    /// database. No statement starts after the deadline; one that started before it gets as much time again on `PostgreSQL`.
     ///
     /// # Errors
     /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with
@@ -329,9 +329,12 @@ impl Db {
                 let (tx, place) = slow.begin(share).await?;
                 Ok(Conn::lite_scan(tx, place))
             }
-            Readers::Pg { slow, lane, .. } => {
-                let place = lane.enter(share).await?;
-                let mut c = Conn::pg_reader(slow).await?.in_lane(place);
+            Readers::Pg {
+                fast, slow, lane, ..
+            } => {
+                let permit = lane.enter(share).await?;
+                let c = Conn::pg_reader(slow).await?;
+                let mut c = c.in_lane(permit, fast.pool.clone());
                 c.begin_snapshot().await?;
                 Ok(c)
             }

@@ -16,7 +16,7 @@ use sqlx::{
 
 use tokio::sync::watch;
 
-use super::{DbError, conn::is_lost, writer::Writers};
+use super::{DbError, conn::is_lost, lanes::LanePermit, writer::Writers};
 
 /// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
@@ -198,6 +198,31 @@ pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
         }
         // The future owns the connection, so dropping it closes the connection.
         drop(tokio::time::timeout(ANSWER_DEADLINE, c.return_to_pool()).await);
+    });
+}
+
+/// Cancels the statement that is still running on a connection, and closes the connection after the server has ended it.
+/// Until then, `permit` is in use, so that abandoned reads cannot keep more processes of the server busy than the slow lane
+/// has slots.
+pub(super) fn cancel(mut c: PoolConnection<Postgres>, pid: i32, fast: PgPool, permit: LanePermit) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        discard(c);
+        return;
+    };
+    runtime.spawn(async move {
+        let _permit = permit;
+        // Only this session uses the process: it is closed afterwards. (Behind a connection pooler, the transaction has it.)
+        let cancel = sqlx::query(
+            "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and state = 'active'",
+        )
+        .bind(pid)
+        .execute(&fast);
+        if !matches!(tokio::time::timeout(ANSWER_DEADLINE, cancel).await, Ok(Ok(_))) {
+            tracing::debug!("could not cancel an abandoned read; it ends at the server's limit");
+        }
+        // Responds after the statement has ended.
+        drop(tokio::time::timeout(STATEMENT_DEADLINE, c.ping()).await);
+        discard(c);
     });
 }
 

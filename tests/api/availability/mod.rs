@@ -21,6 +21,8 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
+pub use readers::copy_message;
+
 use crate::support::{Person, id, list, sign_up, within};
 
 mod bodies;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openvibe::db::{DatabaseUrl, Db, DbError, Share};
+use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -14,8 +15,8 @@ const UNREAD: i64 = 20_000;
 const READERS: usize = 4;
 const TIMES: usize = 10;
 
-/// Copies a thread's first message until the thread has so many unread ones more.
-async fn fill(place: &TestDatabase, count: i64) {
+/// Adds copies of the message "Copied", the first one of its thread.
+pub async fn copy_message(place: &TestDatabase, count: i64) {
     let new_id = if place.postgres.is_some() {
         "gen_random_uuid()"
     } else {
@@ -45,7 +46,7 @@ async fn counts_stop_at_one_thousand() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Copied").await;
     let thread = text(&started, "/thread/id");
-    fill(&t.app.place, 1200).await;
+    copy_message(&t.app.place, 1200).await;
     let counted = async |path: &str, pointer: &str| {
         let found = t.bo.get(path).await.ok();
         number(&found, pointer)
@@ -87,7 +88,7 @@ async fn readers_of_one_workspace_do_not_delay_another() {
     }
     let general = id(&ada.channel("general").await);
     ada.start(&general, "Copied").await;
-    fill(&app.place, UNREAD).await;
+    copy_message(&app.place, UNREAD).await;
     let mut bystander = Bystander::start(&app.base).await;
     bystander.rounds(1).await;
     let mut reading: JoinSet<()> = others.into_iter().map(read).collect();
@@ -138,14 +139,15 @@ async fn long_reads_leave_connections_for_short_reads_and_other_users() {
     db.close().await;
 }
 
+const ENDLESS: &str = "with recursive n (i) as (select cast(1 as bigint) union all select i + 1 from n) select count(*) from n";
+
 #[tokio::test]
 async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
-    let endless = "with recursive n (i) as (select cast(1 as bigint) union all select i + 1 from n) select count(*) from n";
     let place = TestDatabase::new().await;
     let db = open(&place).await;
     for attempt in 0..2 {
         let mut c = db.scan(share(1, 1)).await.unwrap();
-        let read = c.q(endless).value::<i64>();
+        let read = c.q(ENDLESS).value::<i64>();
         if attempt == 0 {
             // The request was dropped: the statement stops, and its connection is free.
             let dropped = tokio::time::timeout(Duration::from_millis(100), read).await;
@@ -160,4 +162,52 @@ async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
         assert_eq!(one, 1);
     }
     db.close().await;
+}
+
+/// Starts an endless read, and drops it once the server runs it. Returns the number of endless reads of the server then.
+async fn abandon(db: &Db, share: Share, observer: &mut PgConnection) -> i64 {
+    let mut c = within("a slot", db.scan(share)).await.unwrap();
+    let pid: i32 = c.q("select pg_backend_pid()").value().await.unwrap();
+    let mut reading = JoinSet::new();
+    reading.spawn(async move { c.q(ENDLESS).value::<i64>().await });
+    let sql = "select count(*), count(*) filter (where pid = $1) from pg_stat_activity \
+               where state = 'active' and query like 'with recursive%' and datname = current_database()";
+    within("the server to run the read", async {
+        loop {
+            let (running, own): (i64, i64) = sqlx::query_as(sql)
+                .bind(pid)
+                .fetch_one(&mut *observer)
+                .await
+                .unwrap();
+            if own == 1 {
+                return running;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn abandoned_reads_keep_their_slots_until_the_server_has_ended_them() {
+    let place = TestDatabase::new().await;
+    let Some(url) = place.postgres.clone() else {
+        // SQLite reads in this process.
+        return;
+    };
+    let db = open(&place).await;
+    let mut observer = PgConnection::connect(&url).await.unwrap();
+    for n in 0..12 {
+        let running = abandon(&db, share(n, n), &mut observer).await;
+        assert!(running <= 4, "{running} reads");
+    }
+    // One person has one slot. If it were only free at the server's limit, this would take a minute.
+    within("canceled reads", async {
+        for _ in 0..12 {
+            Box::pin(abandon(&db, share(1, 1), &mut observer)).await;
+        }
+    })
+    .await;
+    within("all reads to end", db.close()).await;
+    observer.close().await.unwrap();
 }
