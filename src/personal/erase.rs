@@ -24,7 +24,7 @@ use crate::{
     },
     auth::{self, Actor, AuthError, Member, Scope},
     chat::{ChatError, forks, messages, remove, threads},
-    db::{Conn, Db, DbError, Json, now},
+    db::{Bind, Conn, Db, DbError, FromAnyRow, Json, Query, now},
     failpoint,
     files::{self, Blobs},
     forks::items,
@@ -37,9 +37,15 @@ use crate::{
 };
 
 /// Maximum number of messages per transaction: each one affects a dozen tables.
-const MESSAGES_AT_ONCE: i64 = 20;
+const MESSAGES_AT_ONCE: usize = 20;
 /// Maximum number of other rows changed per transaction.
-const ROWS_AT_ONCE: i64 = 100;
+const ROWS_AT_ONCE: usize = 100;
+/// Maximum number of rows that a statement searches.
+const ROWS_SCANNED_MAX: i64 = 1000;
+/// The same for agents, whose versions have long texts.
+const AGENTS_SCANNED_MAX: i64 = 10;
+/// Maximum number of files whose bytes are deleted at once.
+const FILES_AT_ONCE: i64 = 100;
 
 #[derive(Debug, Clone, sqlx::FromRow)]
 struct Erasure {
@@ -53,6 +59,13 @@ struct Erasure {
     files: i64,
     account_deleted: bool,
     finished_at: Option<crate::time::Timestamp>,
+}
+
+impl Erasure {
+    /// Pattern of texts that contain the user's ID.
+    fn pattern(&self) -> String {
+        format!("%{}%", self.user_id)
+    }
 }
 
 macro_rules! erasure_sql {
@@ -207,7 +220,7 @@ impl Eraser {
         // The rows of the files are gone, so their bytes are deleted immediately instead of in the next cleanup
         // round.
         loop {
-            match self.blobs.remove_unused(&self.db, ROWS_AT_ONCE).await {
+            match self.blobs.remove_unused(&self.db, FILES_AT_ONCE).await {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(e) => {
@@ -239,174 +252,88 @@ impl Eraser {
     }
 
     /// Turns all of their messages into anonymous tombstones and removes their reactions.
-    async fn take_messages(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let mut after = 0_i64;
-        loop {
-            let found: Vec<(MessageId, i64)> = self
-                .db
-                .read()
-                .await?
-                .q(
-                    "select id, seq from messages where workspace_id = $1 and seq > $2 \
-                    and (author_id = $3 or CAST(reactions AS TEXT) like $4) order by seq limit $5",
-                )
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(erasure.user_id)
-                .bind(format!("%{}%", erasure.user_id))
-                .bind(MESSAGES_AT_ONCE)
-                .all()
-                .await?;
-            let Some((_, last)) = found.last() else {
-                return Ok(());
-            };
-            after = *last;
-            let (e, hub) = (erasure.clone(), Arc::clone(&self.hub));
-            self.step(erasure, async move |c: &mut Conn| {
-                for (message, _) in &found {
-                    take_message(c, &e, *message, &hub).await?;
-                }
-                Ok(())
-            })
-            .await?;
-            failpoint!("erasing");
-        }
+    async fn take_messages(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5, FALSE) \
+                from messages where workspace_id = $1 and seq > $2 order by seq limit $3",
+            after: 0_i64,
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: MESSAGES_AT_ONCE,
+        };
+        self.each(
+            e,
+            search,
+            |q| q.bind(e.user_id).bind(e.pattern()),
+            take_message,
+        )
+        .await
     }
 
     /// Erases their name from participants, and titles that they set.
-    async fn erase_threads(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let mut after = ThreadId(Uuid::nil());
-        loop {
-            let found: Vec<(ThreadId, ChannelId)> = self
-                .db
-                .read()
-                .await?
-                .q("select id, channel_id from threads where workspace_id = $1 and id > $2 \
-                    and (created_by = $3 or CAST(participants AS TEXT) like $4) order by id limit $5")
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(erasure.user_id)
-                .bind(format!("%{}%", erasure.user_id))
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last, _)) = found.last() else {
-                return Ok(());
-            };
-            after = *last;
-            let e = erasure.clone();
-            self.step(erasure, async move |c: &mut Conn| {
-                for (thread, channel) in &found {
-                    let audience = queue::audience_of(c, *channel).await?;
-                    threads::erase_person(c, *thread, (e.user_id, e.alias_id), audience).await?;
-                }
-                Ok(())
-            })
-            .await?;
-        }
+    async fn erase_threads(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select id, channel_id, created_by = $4 or CAST(participants AS TEXT) like $5 \
+                from threads where workspace_id = $1 and id > $2 order by id limit $3",
+            after: ThreadId(Uuid::nil()),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        self.each(
+            e,
+            search,
+            |q| q.bind(e.user_id).bind(e.pattern()),
+            erase_thread,
+        )
+        .await
     }
 
     /// Erases titles and descriptions of forks that they created.
-    async fn erase_forks(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let mut after = ForkId(Uuid::nil());
-        loop {
-            let found: Vec<(ForkId, ChannelId)> = self
-                .db
-                .read()
-                .await?
-                .q("select id, channel_id from forks where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4")
-                .bind(erasure.workspace_id)
-                .bind(erasure.user_id)
-                .bind(after)
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last, _)) = found.last() else {
-                return Ok(());
-            };
-            after = *last;
-            let e = erasure.clone();
-            self.step(erasure, async move |c: &mut Conn| {
-                for (fork, channel) in &found {
-                    let audience = queue::audience_of(c, *channel).await?;
-                    forks::erase_person(c, *fork, e.alias_id, audience).await?;
-                }
-                Ok(())
-            })
-            .await?;
-        }
+    async fn erase_forks(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            // Forks have no index by workspace.
+            sql: "select id, channel_id, workspace_id = $1 and created_by = $4 from forks where id > $2 order by id limit $3",
+            after: ForkId(Uuid::nil()),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        self.each(e, search, |q| q.bind(e.user_id), erase_fork)
+            .await
     }
 
     /// Erases them as editor and publisher of resolutions and as owner of action items, including in resolution
     /// messages.
-    async fn erase_resolutions(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let mut after = ResolutionId(Uuid::nil());
-        loop {
-            let found: Vec<(ResolutionId, ChannelId)> = self
-                .db
-                .read()
-                .await?
-                .q("select id, channel_id from resolutions r where workspace_id = $1 and id > $2 \
-                    and (publisher_id = $3 or CAST(edited_by AS TEXT) like $4 or exists (select 1 from action_items i \
-                      where i.resolution_id = r.id and (i.owner_id = $3 or i.done_by = $3))) order by id limit $5")
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(erasure.user_id)
-                .bind(format!("%{}%", erasure.user_id))
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last, _)) = found.last() else {
-                return Ok(());
-            };
-            after = *last;
-            let e = erasure.clone();
-            self.step(erasure, async move |c: &mut Conn| {
-                for (resolution, channel) in &found {
-                    let audience = queue::audience_of(c, *channel).await?;
-                    let people = (e.user_id, e.alias_id);
-                    items::erase_person(c, *resolution, people, scrub::NOBODY, audience)
-                        .await
-                        .map_err(|e| match e {
-                            crate::forks::ForkError::Chat(e) => e,
-                            crate::forks::ForkError::Db(e) => e.into(),
-                            _ => ChatError::Db(sqlx::Error::RowNotFound.into()),
-                        })?;
-                }
-                Ok(())
-            })
-            .await?;
-        }
+    async fn erase_resolutions(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            // Resolutions have no index by workspace, either.
+            sql: "select id, channel_id, workspace_id = $1 and (coalesce(publisher_id = $4, FALSE) \
+                or CAST(edited_by AS TEXT) like $5 or exists (select 1 from action_items i \
+                  where i.resolution_id = r.id and (i.owner_id = $4 or i.done_by = $4))) \
+                from resolutions r where id > $2 order by id limit $3",
+            after: ResolutionId(Uuid::nil()),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        self.each(
+            e,
+            search,
+            |q| q.bind(e.user_id).bind(e.pattern()),
+            erase_resolution,
+        )
+        .await
     }
 
     /// Erases tasks that they requested, their guidance for drafts, and their data in model contexts.
-    async fn erase_tasks(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let mut after = TaskId(Uuid::nil());
-        loop {
-            let found: Vec<(TaskId,)> = self
-                .db
-                .read()
-                .await?
-                .q("select id from tasks where workspace_id = $1 and id > $2 and requested_by = $3 order by id limit $4")
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(erasure.user_id)
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last,)) = found.last() else { break };
-            after = *last;
-            let (e, hub) = (erasure.clone(), Arc::clone(&self.hub));
-            self.step(erasure, async move |c: &mut Conn| {
-                for (task,) in &found {
-                    take_task(c, &e, *task, &hub).await?;
-                }
-                Ok(())
-            })
+    async fn erase_tasks(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select id, id, requested_by = $4 from tasks where workspace_id = $1 and id > $2 order by id limit $3",
+            after: TaskId(Uuid::nil()),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        self.each(e, search, |q| q.bind(e.user_id), take_task)
             .await?;
-        }
-        let user = erasure.user_id;
-        self.step(erasure, async move |c: &mut Conn| {
+        let user = e.user_id;
+        self.step(e, async move |c: &mut Conn| {
             Ok(derived::changed(c, SourceId::User(user), Change::Deleted).await?)
         })
         .await
@@ -414,115 +341,178 @@ impl Eraser {
 
     /// Replaces them by the alias in access lists of agents, so that a list with one user does not become open to
     /// everyone.
-    async fn erase_agents(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let agents: Vec<(AgentId,)> = self
-            .db
-            .read()
-            .await?
-            .q("select id from agents a where workspace_id = $1 and (created_by = $2 \
-                or CAST(profile AS TEXT) like $3 or CAST(access AS TEXT) like $3 \
-                or exists (select 1 from agent_versions v where v.agent_id = a.id and (v.changed_by = $2 \
-                  or CAST(v.profile AS TEXT) like $3 or CAST(v.resolved AS TEXT) like $3))) order by id")
-            .bind(erasure.workspace_id)
-            .bind(erasure.user_id)
-            .bind(format!("%{}%", erasure.user_id))
-            .all()
-            .await?;
-        for (agent,) in agents {
-            let e = erasure.clone();
-            self.step(erasure, async move |c: &mut Conn| {
-                rename_in_agent(c, &e, agent).await
-            })
-            .await?;
-        }
-        Ok(())
+    async fn erase_agents(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select id, id, coalesce(created_by = $4, FALSE) or CAST(profile AS TEXT) like $5 \
+                or coalesce(CAST(access AS TEXT) like $5, FALSE) \
+                or exists (select 1 from agent_versions v where v.agent_id = a.id and (v.changed_by = $4 \
+                  or CAST(v.profile AS TEXT) like $5 or CAST(v.resolved AS TEXT) like $5)) \
+                from agents a where workspace_id = $1 and id > $2 order by id limit $3",
+            after: AgentId(Uuid::nil()),
+            rows_max: AGENTS_SCANNED_MAX,
+            at_once: 1,
+        };
+        self.each(
+            e,
+            search,
+            |q| q.bind(e.user_id).bind(e.pattern()),
+            rename_in_agent,
+        )
+        .await
     }
 
     /// Erases names and texts from retained events.
-    async fn erase_log(&self, erasure: &Erasure) -> Result<(), ChatError> {
-        let mut after = 0_i64;
-        loop {
-            let found: Vec<(i64,)> = self
-                .db
-                .read()
-                .await?
-                .q("select seq from events where workspace_id = $1 and seq > $2 and frame like $3 order by seq limit $4")
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(format!("%{}%", erasure.user_id))
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last,)) = found.last() else {
-                return Ok(());
-            };
-            after = *last;
-            let e = erasure.clone();
-            self.step(erasure, async move |c: &mut Conn| {
-                for (seq,) in &found {
-                    scrub_frame(c, &e, *seq).await?;
-                }
-                Ok(())
-            })
-            .await?;
-        }
+    async fn erase_log(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select seq, seq, frame like $4 from events where workspace_id = $1 and seq > $2 order by seq limit $3",
+            after: 0_i64,
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        self.each(e, search, |q| q.bind(e.pattern()), scrub_frame)
+            .await
     }
 
     /// Anonymizes audit entries about them or by them.
-    async fn erase_records(&self, erasure: &Erasure) -> Result<(), ChatError> {
+    async fn erase_records(&self, e: &Erasure) -> Result<(), ChatError> {
         let account: Option<(String, String)> = self
             .db
             .read()
             .await?
             .q("select name, email from users where id = $1")
-            .bind(erasure.user_id)
+            .bind(e.user_id)
             .opt()
             .await?;
         let (name, email) = account.unwrap_or_default();
-        let mut after = AuditEntryId(Uuid::nil());
+        let search = Search {
+            sql: "select id, id, actor_id = $4 or coalesce(target = $5, FALSE) or CAST(data AS TEXT) like $6 \
+                or (CAST(data AS TEXT) like $7 and $8 <> '') \
+                from audit_log where workspace_id = $1 and id > $2 order by id limit $3",
+            after: AuditEntryId(Uuid::nil()),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        let words = [&name, &email, &e.handle].into_iter();
+        let words: Arc<[String]> = words.filter(|word| !word.is_empty()).cloned().collect();
+        let scrub = async move |c: &mut Conn,
+                                e: &Erasure,
+                                _: &Hub,
+                                (entry, _): (AuditEntryId, AuditEntryId)| {
+            scrub_record(c, e, entry, &words).await
+        };
+        self.each(
+            e,
+            search,
+            |q| {
+                q.bind(e.user_id)
+                    .bind(e.user_id.to_string())
+                    .bind(e.pattern())
+                    .bind(format!("%{email}%"))
+                    .bind(email.clone())
+            },
+            scrub,
+        )
+        .await
+    }
+
+    /// Runs `erase` on the rows that a search finds, in batches.
+    async fn each<K, I>(
+        &self,
+        erasure: &Erasure,
+        search: Search<K>,
+        bind: impl Fn(Query<'_>) -> Query<'_>,
+        erase: impl AsyncFn(&mut Conn, &Erasure, &Hub, (K, I)) -> Result<(), ChatError>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<(), ChatError>
+    where
+        K: Bind + Copy + Send + 'static,
+        I: Copy + Send + 'static,
+        (K, I, bool): FromAnyRow,
+    {
+        let mut after = search.after;
         loop {
-            let found: Vec<(AuditEntryId,)> = self
-                .db
-                .read()
-                .await?
-                .q("select id from audit_log where workspace_id = $1 and id > $2 and (actor_id = $3 or target = $4 \
-                    or CAST(data AS TEXT) like $5 or (CAST(data AS TEXT) like $6 and $7 <> '')) order by id limit $8")
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(erasure.user_id)
-                .bind(erasure.user_id.to_string())
-                .bind(format!("%{}%", erasure.user_id))
-                .bind(format!("%{email}%"))
-                .bind(email.clone())
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last,)) = found.last() else {
+            let mut c = self.db.read().await?;
+            let query = c.q(search.sql).bind(erasure.workspace_id).bind(after);
+            let scanned: Vec<(K, I, bool)> = bind(query.bind(search.rows_max)).all().await?;
+            drop(c);
+            let Some((last, ..)) = scanned.last() else {
                 return Ok(());
             };
             after = *last;
-            let e = erasure.clone();
-            let words: Vec<String> = [&name, &email, &erasure.handle]
-                .into_iter()
-                .filter(|word| !word.is_empty())
-                .cloned()
-                .collect();
-            self.step(erasure, async move |c: &mut Conn| {
-                for (entry,) in &found {
-                    scrub_record(c, &e, *entry, &words).await?;
-                }
-                Ok(())
-            })
-            .await?;
+            let theirs = scanned.iter().filter(|(.., is_theirs)| *is_theirs);
+            let rows: Vec<(K, I)> = theirs.map(|(key, id, _)| (*key, *id)).collect();
+            for batch in rows.chunks(search.at_once) {
+                let (e, hub, batch) = (erasure.clone(), Arc::clone(&self.hub), batch.to_vec());
+                let erase = erase.clone();
+                self.step(erasure, async move |c: &mut Conn| {
+                    for row in &batch {
+                        erase(c, &e, &hub, *row).await?;
+                    }
+                    Ok(())
+                })
+                .await?;
+                failpoint!("erasing");
+            }
         }
     }
+}
+
+/// Bounded search of a table for rows that concern the user. Reads every row, but few of them per statement, because
+/// most tables have no index by user.
+struct Search<K> {
+    /// Selects the key, an ID, and whether the row concerns the user, for at most `$3` rows of workspace `$1` after key
+    /// `$2`.
+    sql: &'static str,
+    /// Key before the first one.
+    after: K,
+    rows_max: i64,
+    /// Maximum number of rows changed per transaction.
+    at_once: usize,
+}
+
+async fn erase_thread(
+    c: &mut Conn,
+    e: &Erasure,
+    _: &Hub,
+    (id, channel): (ThreadId, ChannelId),
+) -> Result<(), ChatError> {
+    let audience = queue::audience_of(c, channel).await?;
+    threads::erase_person(c, id, (e.user_id, e.alias_id), audience).await
+}
+
+async fn erase_fork(
+    c: &mut Conn,
+    e: &Erasure,
+    _: &Hub,
+    (id, channel): (ForkId, ChannelId),
+) -> Result<(), ChatError> {
+    let audience = queue::audience_of(c, channel).await?;
+    forks::erase_person(c, id, e.alias_id, audience).await
+}
+
+async fn erase_resolution(
+    c: &mut Conn,
+    e: &Erasure,
+    _: &Hub,
+    (id, channel): (ResolutionId, ChannelId),
+) -> Result<(), ChatError> {
+    let audience = queue::audience_of(c, channel).await?;
+    let people = (e.user_id, e.alias_id);
+    let erased = items::erase_person(c, id, people, scrub::NOBODY, audience).await;
+    erased.map_err(|e| match e {
+        crate::forks::ForkError::Chat(e) => e,
+        crate::forks::ForkError::Db(e) => e.into(),
+        _ => ChatError::Db(sqlx::Error::RowNotFound.into()),
+    })
 }
 
 async fn take_message(
     c: &mut Conn,
     e: &Erasure,
-    id: MessageId,
     hub: &Hub,
+    (_, id): (i64, MessageId),
 ) -> Result<(), ChatError> {
     let message = messages::get_message(c, id).await?;
     let audience = queue::audience_of(c, message.channel_id).await?;
@@ -547,7 +537,12 @@ async fn take_message(
     Ok(())
 }
 
-async fn take_task(c: &mut Conn, e: &Erasure, id: TaskId, hub: &Hub) -> Result<(), ChatError> {
+async fn take_task(
+    c: &mut Conn,
+    e: &Erasure,
+    hub: &Hub,
+    (id, _): (TaskId, TaskId),
+) -> Result<(), ChatError> {
     let Some(task) = queue::find_task(c, id).await? else {
         return Ok(());
     };
@@ -567,7 +562,12 @@ async fn take_task(c: &mut Conn, e: &Erasure, id: TaskId, hub: &Hub) -> Result<(
     Ok(())
 }
 
-async fn rename_in_agent(c: &mut Conn, e: &Erasure, agent: AgentId) -> Result<(), ChatError> {
+async fn rename_in_agent(
+    c: &mut Conn,
+    e: &Erasure,
+    _: &Hub,
+    (agent, _): (AgentId, AgentId),
+) -> Result<(), ChatError> {
     let (mut profile, summary, access): (Json<Value>, Option<Json<Value>>, Option<Json<Value>>) = c
         .q("select profile, summary, access from agents where id = $1")
         .bind(agent)
@@ -593,7 +593,7 @@ async fn rename_in_agent(c: &mut Conn, e: &Erasure, agent: AgentId) -> Result<()
             and (CAST(profile AS TEXT) like $2 or CAST(resolved AS TEXT) like $2) order by version",
         )
         .bind(agent)
-        .bind(format!("%{}%", e.user_id))
+        .bind(e.pattern())
         .all()
         .await?;
     for (version, profile, resolved) in versions {
@@ -621,7 +621,12 @@ async fn rename_in_agent(c: &mut Conn, e: &Erasure, agent: AgentId) -> Result<()
     Ok(())
 }
 
-async fn scrub_frame(c: &mut Conn, e: &Erasure, seq: i64) -> Result<(), ChatError> {
+async fn scrub_frame(
+    c: &mut Conn,
+    e: &Erasure,
+    _: &Hub,
+    (seq, _): (i64, i64),
+) -> Result<(), ChatError> {
     let row: Option<(String,)> = c
         .q("select frame from events where workspace_id = $1 and seq = $2")
         .bind(e.workspace_id)

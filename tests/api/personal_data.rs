@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::availability::copy_message;
 use crate::support::{
     Answer, ModelServer, Person, Socket, Team, TestDatabase, TestProcess, id, list, number,
     sign_up, team, team_with, text, unknown_id, within,
@@ -493,4 +494,25 @@ async fn an_export_reaches_over_long_stretches_of_other_peoples_messages() {
         .collect();
     assert_eq!(contents, ["First", "Last"]);
     assert_eq!(export["reactions"][0]["message_id"], last.as_str());
+}
+
+#[tokio::test]
+async fn an_erasure_reaches_over_long_stretches_of_other_peoples_messages() {
+    let t = team().await;
+    let thread = t.bo.thread(&t.general, "First").await;
+    let copied = t.ada.start(&t.general, "Copied").await;
+    copy_message(&t.app.place, 2500).await;
+    let last = t.bo.tell(&thread, "Last").await;
+    let of_ada = text(&copied, "/message/id");
+    for message in [&last, &of_ada] {
+        let thumb = format!("/v1/messages/{message}/reactions/%F0%9F%91%8D");
+        t.bo.put(&thumb, json!({})).await.is(200);
+    }
+    let done = erase(&t.ada, &t.bo, "bo").await.is(200);
+    assert_eq!(number(&done, "/messages"), 2);
+    for message in t.ada.messages(&thread).await {
+        assert_eq!(message["content"], "");
+        assert_ne!(message["author"]["id"], t.bo.id.as_str());
+    }
+    assert_eq!(t.ada.message(&of_ada).await["reactions"], json!([]));
 }
