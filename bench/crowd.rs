@@ -37,9 +37,9 @@ const WATCHERS: usize = 50;
 const POSTS: usize = 100;
 
 #[derive(Clone, Copy)]
-struct Size {
-    members: usize,
-    channels: usize,
+pub(crate) struct Size {
+    pub(crate) members: usize,
+    pub(crate) channels: usize,
 }
 
 /// Measurements of one workspace in ms, with one value per round.
@@ -279,15 +279,16 @@ async fn read_everything(workspace: &mut Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Inserts members, and channels with threads, directly into the database. The creator is in every channel, all others
-/// are in #general, #random, and two more.
-async fn fill(db: &Db, workspace: WorkspaceId, size: Size) -> anyhow::Result<()> {
+/// Inserts members, and channels with threads, directly into the database. The existing members are in every channel, the
+/// new ones in #general, #random, and two more.
+pub(crate) async fn fill(db: &Db, workspace: WorkspaceId, size: Size) -> anyhow::Result<()> {
     let mut c = db.read().await?;
-    let (founder,): (UserId,) = c
-        .q("select user_id from members where workspace_id = $1 order by joined_at limit 1")
+    let team: Vec<(UserId,)> = c
+        .q("select user_id from members where workspace_id = $1 order by joined_at")
         .bind(workspace)
-        .one()
+        .all()
         .await?;
+    let team: Arc<[UserId]> = team.into_iter().map(|(user,)| user).collect();
     let for_all: Vec<(ChannelId,)> = c
         .q("select id from channels where workspace_id = $1 order by id")
         .bind(workspace)
@@ -298,8 +299,9 @@ async fn fill(db: &Db, workspace: WorkspaceId, size: Size) -> anyhow::Result<()>
     for n in 0..size.channels {
         let channel = ChannelId::new();
         channels.push(channel);
+        let team = Arc::clone(&team);
         db.write(workspace.0, async move |c: &mut Conn| {
-            channel_with_threads(c, workspace, channel, founder, n).await
+            channel_with_threads(c, workspace, channel, &team, n).await
         })
         .await?;
     }
@@ -371,18 +373,20 @@ async fn channel_with_threads(
     c: &mut Conn,
     workspace: WorkspaceId,
     channel: ChannelId,
-    founder: UserId,
+    team: &[UserId],
     n: usize,
 ) -> Result<(), DbError> {
     c.q("insert into channels (id, workspace_id, kind, name, joined_by_all, created_by, created_at) values ($1, $2, 'public', $3, false, $4, $5)")
         .bind(channel)
         .bind(workspace)
         .bind(format!("crowd-{n}"))
-        .bind(founder)
+        .bind(team[0])
         .bind(now())
         .run()
         .await?;
-    join(c, channel, founder).await?;
+    for user in team {
+        join(c, channel, *user).await?;
+    }
     let author = UserId::new();
     for _ in 0..THREADS {
         let thread = ThreadId::new();

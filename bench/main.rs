@@ -20,6 +20,7 @@ mod fanout;
 mod hub;
 mod model;
 mod process;
+mod readers;
 mod reads;
 mod report;
 mod resume;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
+    "readers",
 ];
 
 fn main() -> ExitCode {
@@ -79,6 +81,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "extract" => extract::run(),
                 "agents" => agents::run().await?,
                 "crowd" => crowd::run().await?,
+                "readers" => readers::run().await?,
                 _ => resume::run().await?,
             }
         }
