@@ -1,9 +1,9 @@
 //! Client for any server with the chat-completions protocol.
 //!
-//! Has its own parser of event streams (`answer`), because the client of `async-openai` 0.43 reads ahead into an
-//! unbounded channel (a server that sends faster than the database stores would exhaust the memory), does not limit
-//! lines, hides comments, and drops `[DONE]`, so that a complete response looks like one that failed. Here, data is
-//! only read on demand, and dropping the stream closes the connection.
+//! Requests have the types of `async-openai` 0.43. The parser of event streams (`answer`) is our own, because the
+//! crate's client reads ahead into an unbounded channel (a server that sends faster than the database stores would
+//! exhaust the memory), does not limit lines, hides comments, and drops `[DONE]`, so that a complete response looks like
+//! one that failed. Here, data is only read on demand, and dropping the stream closes the connection.
 //!
 //! Calls are not retried, with one exception: if the server rejects an optional field, the request is repeated without
 //! it (or with its other name), and this is remembered for the model. Callers limit the wait; only connecting has its
@@ -33,7 +33,7 @@ pub use self::calls::CALLS_MAX;
 use self::{
     answer::{Answer, LINE_BYTES_MAX},
     refusal::{Refusal, clean, read_capped, root_cause},
-    request::{Body, Quirks},
+    request::Quirks,
 };
 use super::{
     ChatRequest, DeltaStream, ModelError, Provider, SetupError, Usage,
@@ -257,13 +257,14 @@ impl OpenAi {
 
     async fn open(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
         let entry = self.entry(&request.model);
+        let mut request = request::create(request, entry);
         let mut quirks = self.quirks_of(&request.model);
         loop {
-            let body = Body::new(&request, entry, quirks);
+            quirks.apply(&mut request);
             let sent = self
                 .http
                 .post(self.url(&["chat", "completions"]))
-                .json(&body)
+                .json(&request::body(&request))
                 .send()
                 .await;
             let response = sent.map_err(|error| self.unreachable(error))?;
@@ -272,7 +273,7 @@ impl OpenAi {
                 return self.answer(response).await;
             }
             let refusal = Refusal::read(response).await;
-            match refusal.avoided_by(&body, quirks) {
+            match refusal.avoided_by(&request, quirks) {
                 Some(other) => quirks = other,
                 None => return Err(refusal.error(self.endpoint.api_key.as_deref())),
             }

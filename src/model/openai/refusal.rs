@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use async_openai::types::chat::CreateChatCompletionRequest;
 use reqwest::{
     Response,
     header::{HeaderMap, HeaderName, RETRY_AFTER},
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::{
     super::{ModelError, table::TokenLimitField},
     SHORT_TIMEOUT,
-    request::{Body, Limit, Quirks},
+    request::{Limit, Quirks},
 };
 
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -260,12 +261,17 @@ impl Refusal {
     }
 
     /// Quirks with one more field, with which the server may accept the same request.
-    pub(super) fn avoided_by(&self, body: &Body<'_>, quirks: Quirks) -> Option<Quirks> {
+    #[expect(deprecated, reason = "most servers only know `max_tokens`")]
+    pub(super) fn avoided_by(
+        &self,
+        request: &CreateChatCompletionRequest,
+        quirks: Quirks,
+    ) -> Option<Quirks> {
         if !matches!(self.status, 400 | 422) {
             return None;
         }
         let complaint = &self.complaint;
-        let has_limit = body.max_tokens.is_some() || body.max_completion_tokens.is_some();
+        let has_limit = request.max_tokens.is_some() || request.max_completion_tokens.is_some();
         if has_limit && complaint.limit_is_too_large() {
             return Some(Quirks {
                 limit: Some(Limit::Unsent),
@@ -282,29 +288,29 @@ impl Refusal {
             })
         };
         if quirks.limit.is_none() {
-            if body.max_tokens.is_some() && complaint.names("max_tokens") {
+            if request.max_tokens.is_some() && complaint.names("max_tokens") {
                 return renamed(TokenLimitField::MaxCompletionTokens);
             }
-            if body.max_completion_tokens.is_some() && complaint.names("max_completion_tokens") {
+            if request.max_completion_tokens.is_some() && complaint.names("max_completion_tokens") {
                 return renamed(TokenLimitField::MaxTokens);
             }
         }
-        if body.stream_options.is_some() && complaint.names("stream_options") {
+        if request.stream_options.is_some() && complaint.names("stream_options") {
             Some(Quirks {
                 no_stream_options: true,
                 ..quirks
             })
-        } else if body.top_p.is_some() && complaint.names("top_p") {
+        } else if request.top_p.is_some() && complaint.names("top_p") {
             Some(Quirks {
                 no_top_p: true,
                 ..quirks
             })
-        } else if body.temperature.is_some() && complaint.names("temperature") {
+        } else if request.temperature.is_some() && complaint.names("temperature") {
             Some(Quirks {
                 no_temperature: true,
                 ..quirks
             })
-        } else if body.response_format.is_some() && complaint.is_about_response_format() {
+        } else if request.response_format.is_some() && complaint.is_about_response_format() {
             Some(Quirks {
                 no_response_format: true,
                 ..quirks

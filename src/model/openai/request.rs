@@ -1,10 +1,17 @@
-//! The request body, and the fields that a model does not support.
+//! The request to a server, and the fields that a model does not support.
 
-use serde::Serialize;
-use serde_json::Value;
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls, ChatCompletionNamedToolChoice,
+    ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+    ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
+    ChatCompletionRequestUserMessage, ChatCompletionStreamOptions, ChatCompletionTool,
+    ChatCompletionToolChoiceOption, ChatCompletionTools, CreateChatCompletionRequest, FunctionCall,
+    FunctionObject, ResponseFormat, ResponseFormatJsonSchema, ToolChoiceOptions,
+};
+use serde_json::{Value, json};
 
 use super::super::{
-    ChatMessage, ChatRequest, FunctionTool, Role, ToolCall, ToolChoice,
+    ChatMessage, ChatRequest, FunctionTool, JsonSchema, Role, ToolCall, ToolChoice, ToolResult,
     table::{Model, TokenLimitField},
 };
 
@@ -36,205 +43,159 @@ impl Quirks {
         let kept = Self { limit, ..self };
         (kept != Self::default()).then_some(kept)
     }
-}
 
-#[derive(Serialize)]
-pub(super) struct Body<'a> {
-    model: &'a str,
-    messages: Vec<Message<'a>>,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stream_options: Option<StreamOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) max_completion_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) top_p: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) response_format: Option<ResponseFormat<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
-    role: &'static str,
-    /// Null for calls without text.
-    content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
-}
-
-impl<'a> Message<'a> {
-    fn text(role: &'static str, content: &'a str) -> Self {
-        Self {
-            role,
-            content: Some(content),
-            tool_calls: Vec::new(),
-            tool_call_id: None,
+    /// Removes or renames the rejected fields.
+    #[expect(deprecated, reason = "most servers only know `max_tokens`")]
+    pub(super) fn apply(self, request: &mut CreateChatCompletionRequest) {
+        if let Some(limit) = self.limit {
+            let renamed = request.max_completion_tokens.take();
+            let tokens = request.max_tokens.take().or(renamed);
+            match limit {
+                Limit::As(TokenLimitField::MaxTokens) => request.max_tokens = tokens,
+                Limit::As(TokenLimitField::MaxCompletionTokens) => {
+                    request.max_completion_tokens = tokens;
+                }
+                Limit::Unsent => {}
+            }
+        }
+        if self.no_temperature {
+            request.temperature = None;
+        }
+        if self.no_top_p {
+            request.top_p = None;
+        }
+        if self.no_stream_options {
+            request.stream_options = None;
+        }
+        if self.no_response_format {
+            request.response_format = None;
         }
     }
 }
 
-/// Call by the assistant.
-#[derive(Serialize)]
-struct Call<'a> {
-    id: &'a str,
-    r#type: &'static str,
-    function: Called<'a>,
+/// Creates the request with all fields that the model table allows.
+#[expect(deprecated, reason = "most servers only know `max_tokens`")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the crate's sampling parameters are 32-bit"
+)]
+pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatCompletionRequest {
+    let has_tools = !request.tools.is_empty();
+    let limit = entry.map(|entry| entry.token_limit).unwrap_or_default();
+    let limit_as = |field| request.max_output_tokens.filter(|_| limit == field);
+    let samples = entry.is_none_or(|entry| entry.temperature);
+    let sampled = |parameter: Option<f64>| parameter.filter(|_| samples).map(|p| p as f32);
+    let has_schemas = entry.is_none_or(|entry| entry.json_schema);
+    let system = (!request.system.is_empty())
+        .then(|| ChatCompletionRequestSystemMessage::from(request.system).into());
+    let turns = request.turns.into_iter().flat_map(messages);
+    CreateChatCompletionRequest {
+        model: request.model,
+        messages: system.into_iter().chain(turns).collect(),
+        stream: Some(true),
+        stream_options: Some(ChatCompletionStreamOptions {
+            include_usage: Some(true),
+            include_obfuscation: None,
+        }),
+        max_tokens: limit_as(TokenLimitField::MaxTokens),
+        max_completion_tokens: limit_as(TokenLimitField::MaxCompletionTokens),
+        temperature: sampled(request.temperature),
+        top_p: sampled(request.top_p),
+        response_format: request
+            .json_schema
+            .as_ref()
+            .filter(|_| has_schemas)
+            .map(format),
+        tools: has_tools.then(|| request.tools.into_iter().map(tool).collect()),
+        tool_choice: choice(request.tool_choice).filter(|_| has_tools),
+        parallel_tool_calls: request.parallel_tool_calls.filter(|_| has_tools),
+        ..CreateChatCompletionRequest::default()
+    }
 }
 
-#[derive(Serialize)]
-struct Called<'a> {
-    name: &'a str,
-    arguments: &'a str,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parameters: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
-}
-
-impl<'a> From<&'a FunctionTool> for Tool<'a> {
-    fn from(tool: &'a FunctionTool) -> Self {
-        Self {
-            r#type: "function",
-            function: Function {
-                name: &tool.name,
-                description: tool.description.as_deref(),
-                parameters: tool.parameters.as_ref(),
-                strict: tool.strict,
-            },
+/// Converts a request to JSON, with two corrections. The crate omits the `content` of messages with calls only, but some
+/// providers require it to be null. The crate's 32-bit numbers become long decimals, such as 0.20000000298 for 0.2.
+pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
+    let mut body = json!(request);
+    for message in body["messages"].as_array_mut().into_iter().flatten() {
+        if message["role"] == "assistant" && message.get("content").is_none() {
+            message["content"] = Value::Null;
         }
     }
+    for (field, value) in [
+        ("temperature", request.temperature),
+        ("top_p", request.top_p),
+    ] {
+        if let Some(decimal) = value.and_then(|value| value.to_string().parse::<f64>().ok()) {
+            body[field] = decimal.into();
+        }
+    }
+    body
 }
 
 /// Converts a turn to messages: one per tool result, before the text of the user.
-fn messages<'t>(turn: &'t ChatMessage) -> Vec<Message<'t>> {
+fn messages(turn: ChatMessage) -> Vec<ChatCompletionRequestMessage> {
+    let has_words = !turn.content.is_empty();
     if turn.role == Role::Assistant {
-        let call = |call: &'t ToolCall| Call {
-            id: &call.id,
-            r#type: "function",
-            function: Called {
-                name: &call.name,
-                arguments: &call.arguments,
-            },
+        let has_calls = !turn.calls.is_empty();
+        let message = ChatCompletionRequestAssistantMessage {
+            content: (has_words || !has_calls).then(|| turn.content.into()),
+            tool_calls: has_calls.then(|| turn.calls.into_iter().map(call).collect()),
+            ..ChatCompletionRequestAssistantMessage::default()
         };
-        let has_words = !turn.content.is_empty() || turn.calls.is_empty();
-        return vec![Message {
-            role: "assistant",
-            content: has_words.then_some(turn.content.as_str()),
-            tool_calls: turn.calls.iter().map(call).collect(),
-            tool_call_id: None,
-        }];
+        return vec![message.into()];
     }
-    let results = turn.results.iter().map(|result| Message {
-        tool_call_id: Some(&result.call_id),
-        ..Message::text("tool", &result.content)
-    });
-    let has_words = !turn.content.is_empty() || turn.results.is_empty();
-    let said = has_words.then(|| Message::text("user", &turn.content));
-    results.chain(said).collect()
+    let said = (has_words || turn.results.is_empty())
+        .then(|| ChatCompletionRequestUserMessage::from(turn.content).into());
+    turn.results.into_iter().map(result).chain(said).collect()
+}
+
+fn call(call: ToolCall) -> ChatCompletionMessageToolCalls {
+    ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall {
+        id: call.id,
+        function: FunctionCall {
+            name: call.name,
+            arguments: call.arguments,
+        },
+    })
+}
+
+fn result(result: ToolResult) -> ChatCompletionRequestMessage {
+    ChatCompletionRequestMessage::Tool(ChatCompletionRequestToolMessage {
+        content: result.content.into(),
+        tool_call_id: result.call_id,
+    })
+}
+
+fn tool(tool: FunctionTool) -> ChatCompletionTools {
+    ChatCompletionTools::Function(ChatCompletionTool {
+        function: FunctionObject {
+            name: tool.name,
+            description: tool.description,
+            parameters: tool.parameters,
+            strict: tool.strict,
+        },
+    })
 }
 
 /// Converts the tool choice; omitted for `Auto`, which is the default of all servers.
-fn choice(choice: &ToolChoice) -> Option<Value> {
+fn choice(choice: ToolChoice) -> Option<ChatCompletionToolChoiceOption> {
+    use ChatCompletionToolChoiceOption::{Function, Mode};
     match choice {
         ToolChoice::Auto => None,
-        ToolChoice::None => Some("none".into()),
-        ToolChoice::Required => Some("required".into()),
-        ToolChoice::Function(name) => {
-            Some(serde_json::json!({"type": "function", "function": {"name": name}}))
-        }
+        ToolChoice::None => Some(Mode(ToolChoiceOptions::None)),
+        ToolChoice::Required => Some(Mode(ToolChoiceOptions::Required)),
+        ToolChoice::Function(name) => Some(Function(ChatCompletionNamedToolChoice::from(name))),
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct StreamOptions {
-    include_usage: bool,
-}
-
-#[derive(Serialize)]
-pub(super) struct ResponseFormat<'a> {
-    r#type: &'static str,
-    json_schema: Schema<'a>,
-}
-
-#[derive(Serialize)]
-struct Schema<'a> {
-    name: &'static str,
-    strict: bool,
-    schema: &'a Value,
-}
-
-impl<'a> Body<'a> {
-    pub(super) fn new(request: &'a ChatRequest, entry: Option<&Model>, quirks: Quirks) -> Self {
-        let system = Message::text("system", &request.system);
-        let turns = request.turns.iter().flat_map(messages);
-        let has_tools = !request.tools.is_empty();
-        let has_system = !request.system.is_empty();
-        let by_table = Limit::As(entry.map(|entry| entry.token_limit).unwrap_or_default());
-        let limit = quirks.limit.unwrap_or(by_table);
-        let limit_as = |field| {
-            request
-                .max_output_tokens
-                .filter(|_| limit == Limit::As(field))
-        };
-        let has_schemas = entry.is_none_or(|entry| entry.json_schema);
-        let samples = entry.is_none_or(|entry| entry.temperature);
-        Self {
-            model: &request.model,
-            messages: has_system
-                .then_some(system)
-                .into_iter()
-                .chain(turns)
-                .collect(),
-            stream: true,
-            stream_options: (!quirks.no_stream_options).then_some(StreamOptions {
-                include_usage: true,
-            }),
-            max_tokens: limit_as(TokenLimitField::MaxTokens),
-            max_completion_tokens: limit_as(TokenLimitField::MaxCompletionTokens),
-            temperature: request
-                .temperature
-                .filter(|_| samples && !quirks.no_temperature),
-            top_p: request.top_p.filter(|_| samples && !quirks.no_top_p),
-            response_format: request
-                .json_schema
-                .as_ref()
-                .filter(|_| has_schemas && !quirks.no_response_format)
-                .map(|wanted| ResponseFormat {
-                    r#type: "json_schema",
-                    json_schema: Schema {
-                        name: wanted.name,
-                        strict: true,
-                        schema: &wanted.schema,
-                    },
-                }),
-            tools: request.tools.iter().map(Tool::from).collect(),
-            tool_choice: choice(&request.tool_choice).filter(|_| has_tools),
-            parallel_tool_calls: request.parallel_tool_calls.filter(|_| has_tools),
-        }
+fn format(wanted: &JsonSchema) -> ResponseFormat {
+    ResponseFormat::JsonSchema {
+        json_schema: ResponseFormatJsonSchema {
+            name: wanted.name.to_owned(),
+            schema: Value::clone(&wanted.schema),
+            strict: Some(true),
+            description: None,
+        },
     }
 }
