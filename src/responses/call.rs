@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_openai::types::responses::{OutputStatus, ResponseStreamEvent};
 use futures::StreamExt;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -10,7 +11,7 @@ use tracing::Instrument;
 use super::{
     Plan, ResponseError, ResponsesService,
     conversation::Conversation,
-    draft::{Draft, Event},
+    draft::Draft,
     object::{Fault, IncompleteDetails, Response, ResponseUsage, Status},
     store::{self, NewRow},
 };
@@ -46,7 +47,7 @@ pub enum Progress {
     /// The model accepted the request; sent at most once.
     Connected,
     /// Only sent for streams.
-    Event(Event),
+    Event(Box<ResponseStreamEvent>),
     /// Always sent last.
     Ended(Box<Ended>),
 }
@@ -190,10 +191,10 @@ impl Job {
         }
     }
 
-    async fn tell_all(&self, events: Vec<Event>) -> Result<(), ResponseError> {
+    async fn tell_all(&self, events: Vec<ResponseStreamEvent>) -> Result<(), ResponseError> {
         if self.delivery == Delivery::Stream {
             for event in events {
-                self.tell(Progress::Event(event)).await?;
+                self.tell(Progress::Event(Box::new(event))).await?;
             }
         }
         Ok(())
@@ -341,12 +342,12 @@ impl Job {
         (usage, counted): &(TokenUsage, Option<Usage>),
     ) -> (Response, Option<ResponseError>) {
         let is_cut = answered.reason == StopReason::Length;
-        let status = if is_cut {
-            Status::Incomplete
+        let (status, items) = if is_cut {
+            (Status::Incomplete, OutputStatus::Incomplete)
         } else {
-            Status::Completed
+            (Status::Completed, OutputStatus::Completed)
         };
-        let events = self.draft.end(status);
+        let events = self.draft.end(items);
         let response = Response {
             status,
             completed_at: (!is_cut).then(|| now().unix_s()),
@@ -405,7 +406,7 @@ impl Job {
         if let Err(e) = self.record(task, None).await {
             tracing::error!(error = %e, "the usage of a call could not be recorded");
         }
-        self.draft.end(Status::Incomplete);
+        self.draft.end(OutputStatus::Incomplete);
         let response = Response {
             output: self.draft.items().to_vec(),
             ..self.plan.response.clone()

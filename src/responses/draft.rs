@@ -1,24 +1,18 @@
 //! A response during streaming: turns chunks from the model into output items and events.
+//!
+//! Events are numbered when they are sent, so their `sequence_number` is 0 here.
 
-use serde_json::{Value, json};
+use async_openai::types::responses::{
+    AssistantRole, FunctionToolCall, OutputContent, OutputItem, OutputMessage,
+    OutputMessageContent, OutputStatus, OutputTextContent, ResponseContentPartAddedEvent,
+    ResponseContentPartDoneEvent, ResponseFunctionCallArgumentsDeltaEvent,
+    ResponseFunctionCallArgumentsDoneEvent, ResponseOutputItemAddedEvent,
+    ResponseOutputItemDoneEvent, ResponseStreamEvent as Event, ResponseTextDeltaEvent,
+    ResponseTextDoneEvent,
+};
+use uuid::Uuid;
 
-use super::object::{OutputItem, OutputText, Status};
-use crate::model::ToolCallPiece;
-
-/// One event of a stream, without its `sequence_number`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    /// Event type, such as `response.output_text.delta`; also included in the data as `type`.
-    pub kind: &'static str,
-    pub data: Value,
-}
-
-impl Event {
-    pub(super) fn new(kind: &'static str, mut data: Value) -> Self {
-        data["type"] = kind.into();
-        Self { kind, data }
-    }
-}
+use crate::model::{CallHead, ToolCallPiece};
 
 /// The output so far.
 #[derive(Debug, Default)]
@@ -50,27 +44,34 @@ impl Draft {
             return events;
         }
         if !self.is_speaking {
-            let item = OutputItem::message();
-            let at = self.items.len();
-            let part = json!({"item_id": item.id(), "output_index": at, "content_index": 0, "part": OutputText::new(String::new())});
-            events.push(Event::new(
-                "response.output_item.added",
-                json!({"output_index": at, "item": item}),
-            ));
-            events.push(Event::new("response.content_part.added", part));
-            self.items.push(item);
+            let message = message();
+            let part = ResponseContentPartAddedEvent {
+                sequence_number: 0,
+                item_id: message.id.clone(),
+                output_index: index(self.items.len()),
+                content_index: 0,
+                part: OutputContent::OutputText(text_part()),
+            };
+            events.push(self.add(OutputItem::Message(message)));
+            events.push(Event::ResponseContentPartAdded(part));
             self.is_speaking = true;
         }
-        let at = self.items.len() - 1;
-        if let Some(OutputItem::Message { id, content, .. }) = self.items.last_mut() {
-            match content.first_mut() {
-                Some(part) => part.text.push_str(fresh),
-                None => content.push(OutputText::new(fresh.to_owned())),
+        let output_index = index(self.items.len() - 1);
+        if let Some(OutputItem::Message(message)) = self.items.last_mut() {
+            if message.content.is_empty() {
+                let part = OutputMessageContent::OutputText(text_part());
+                message.content.push(part);
             }
-            events.push(Event::new(
-                "response.output_text.delta",
-                json!({"item_id": id, "output_index": at, "content_index": 0, "delta": fresh, "logprobs": []}),
-            ));
+            if let Some(OutputMessageContent::OutputText(part)) = message.content.first_mut() {
+                part.text.push_str(fresh);
+            }
+            events.push(Event::ResponseOutputTextDelta(ResponseTextDeltaEvent {
+                item_id: message.id.clone(),
+                output_index,
+                delta: fresh.to_owned(),
+                logprobs: Some(Vec::new()),
+                ..ResponseTextDeltaEvent::default()
+            }));
         }
         events
     }
@@ -79,92 +80,96 @@ impl Draft {
     pub(super) fn call(&mut self, piece: ToolCallPiece) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(head) = piece.begins {
-            events.extend(self.end_message(Status::Completed));
-            let item = OutputItem::call(head.id, head.name);
-            let at = self.items.len();
-            events.push(Event::new(
-                "response.output_item.added",
-                json!({"output_index": at, "item": item}),
-            ));
-            self.items.push(item);
-            self.calls.push(at);
+            events.extend(self.end_message(OutputStatus::Completed));
+            self.calls.push(self.items.len());
+            events.push(self.add(OutputItem::FunctionCall(function_call(head))));
         }
         let fresh = piece.arguments.replace('\0', "");
         if let Some(at) = self.calls.get(piece.index).copied()
-            && let Some(OutputItem::FunctionCall { id, arguments, .. }) = self.items.get_mut(at)
+            && let Some(OutputItem::FunctionCall(call)) = self.items.get_mut(at)
             && !fresh.is_empty()
         {
-            arguments.push_str(&fresh);
-            events.push(Event::new(
-                "response.function_call_arguments.delta",
-                json!({"item_id": id, "output_index": at, "delta": fresh}),
-            ));
+            call.arguments.push_str(&fresh);
+            let delta = ResponseFunctionCallArgumentsDeltaEvent {
+                sequence_number: 0,
+                item_id: call.id.clone().unwrap_or_default(),
+                output_index: index(at),
+                delta: fresh,
+            };
+            events.push(Event::ResponseFunctionCallArgumentsDelta(delta));
         }
         events
     }
 
     /// Ends the response: all open items get this status.
-    pub(super) fn end(&mut self, status: Status) -> Vec<Event> {
+    pub(super) fn end(&mut self, status: OutputStatus) -> Vec<Event> {
         let mut events = self.end_message(status);
         for at in std::mem::take(&mut self.calls) {
-            let Some(item) = self.items.get_mut(at) else {
+            let Some(OutputItem::FunctionCall(call)) = self.items.get_mut(at) else {
                 continue;
             };
-            if let OutputItem::FunctionCall {
-                id,
-                name,
-                arguments,
-                status: ended,
-                ..
-            } = item
-            {
-                *ended = status;
-                events.push(Event::new(
-                    "response.function_call_arguments.done",
-                    json!({"item_id": id, "output_index": at, "name": name, "arguments": arguments}),
-                ));
-            }
-            events.push(Event::new(
-                "response.output_item.done",
-                json!({"output_index": at, "item": item}),
-            ));
+            call.status = Some(status);
+            let done = ResponseFunctionCallArgumentsDoneEvent {
+                name: Some(call.name.clone()),
+                sequence_number: 0,
+                item_id: call.id.clone().unwrap_or_default(),
+                output_index: index(at),
+                arguments: call.arguments.clone(),
+            };
+            events.push(Event::ResponseFunctionCallArgumentsDone(done));
+            events.push(self.done(at));
         }
         events
     }
 
-    fn end_message(&mut self, status: Status) -> Vec<Event> {
+    fn end_message(&mut self, status: OutputStatus) -> Vec<Event> {
+        let mut events = Vec::new();
         if !std::mem::take(&mut self.is_speaking) {
-            return Vec::new();
+            return events;
         }
         let at = self.items.len() - 1;
-        let Some(item) = self.items.last_mut() else {
-            return Vec::new();
-        };
-        let mut events = Vec::new();
-        if let OutputItem::Message {
-            id,
-            status: ended,
-            content,
-            ..
-        } = item
-        {
-            *ended = status;
-            for part in content.iter() {
-                events.push(Event::new(
-                    "response.output_text.done",
-                    json!({"item_id": id, "output_index": at, "content_index": 0, "text": part.text, "logprobs": []}),
-                ));
-                events.push(Event::new(
-                    "response.content_part.done",
-                    json!({"item_id": id, "output_index": at, "content_index": 0, "part": part}),
-                ));
+        if let Some(OutputItem::Message(message)) = self.items.last_mut() {
+            message.status = status;
+            for part in &message.content {
+                let OutputMessageContent::OutputText(part) = part else {
+                    continue;
+                };
+                events.push(Event::ResponseOutputTextDone(ResponseTextDoneEvent {
+                    item_id: message.id.clone(),
+                    output_index: index(at),
+                    text: part.text.clone(),
+                    logprobs: Some(Vec::new()),
+                    ..ResponseTextDoneEvent::default()
+                }));
+                let done = ResponseContentPartDoneEvent {
+                    sequence_number: 0,
+                    item_id: message.id.clone(),
+                    output_index: index(at),
+                    content_index: 0,
+                    part: OutputContent::OutputText(part.clone()),
+                };
+                events.push(Event::ResponseContentPartDone(done));
             }
         }
-        events.push(Event::new(
-            "response.output_item.done",
-            json!({"output_index": at, "item": item}),
-        ));
+        events.push(self.done(at));
         events
+    }
+
+    fn add(&mut self, item: OutputItem) -> Event {
+        self.items.push(item.clone());
+        Event::ResponseOutputItemAdded(ResponseOutputItemAddedEvent {
+            sequence_number: 0,
+            output_index: index(self.items.len() - 1),
+            item,
+        })
+    }
+
+    fn done(&self, at: usize) -> Event {
+        Event::ResponseOutputItemDone(ResponseOutputItemDoneEvent {
+            sequence_number: 0,
+            output_index: index(at),
+            item: self.items[at].clone(),
+        })
     }
 
     /// All text written by the model, for estimates.
@@ -172,17 +177,18 @@ impl Draft {
         let mut all = String::new();
         for item in &self.items {
             match item {
-                OutputItem::Message { content, .. } => {
-                    for part in content {
-                        all.push_str(&part.text);
+                OutputItem::Message(message) => {
+                    for part in &message.content {
+                        if let OutputMessageContent::OutputText(part) = part {
+                            all.push_str(&part.text);
+                        }
                     }
                 }
-                OutputItem::FunctionCall {
-                    name, arguments, ..
-                } => {
-                    all.push_str(name);
-                    all.push_str(arguments);
+                OutputItem::FunctionCall(call) => {
+                    all.push_str(&call.name);
+                    all.push_str(&call.arguments);
                 }
+                _ => {}
             }
         }
         all
@@ -193,10 +199,50 @@ impl Draft {
     }
 }
 
+fn message() -> OutputMessage {
+    OutputMessage {
+        id: item_id("msg"),
+        role: AssistantRole::Assistant,
+        status: OutputStatus::InProgress,
+        content: Vec::new(),
+        phase: None,
+    }
+}
+
+/// A text without content; its annotations and probabilities stay empty.
+fn text_part() -> OutputTextContent {
+    OutputTextContent {
+        logprobs: Some(Vec::new()),
+        ..OutputTextContent::default()
+    }
+}
+
+fn function_call(head: CallHead) -> FunctionToolCall {
+    FunctionToolCall {
+        id: Some(item_id("fc")),
+        call_id: head.id,
+        name: head.name,
+        status: Some(OutputStatus::InProgress),
+        ..FunctionToolCall::default()
+    }
+}
+
+fn item_id(prefix: &str) -> String {
+    format!("{prefix}_{}", Uuid::now_v7().simple())
+}
+
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::model::CallHead;
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+    use utoipa::PartialSchema;
+
+    use super::{super::object, *};
 
     fn piece(index: usize, name: Option<&str>, arguments: &str) -> ToolCallPiece {
         ToolCallPiece {
@@ -209,11 +255,44 @@ mod tests {
         }
     }
 
-    fn kinds(events: &[Event]) -> Vec<&'static str> {
+    fn kinds(events: &[Event]) -> Vec<String> {
+        let kind = |event| json!(event)["type"].as_str().unwrap().to_owned();
         events
             .iter()
-            .map(|event| event.kind.trim_start_matches("response."))
+            .map(|event| kind(event).trim_start_matches("response.").to_owned())
             .collect()
+    }
+
+    fn fields(object: &Value) -> BTreeSet<&str> {
+        object
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect()
+    }
+
+    fn required(schema: &Value) -> BTreeSet<&str> {
+        let names = schema["required"].as_array().unwrap();
+        names.iter().filter_map(Value::as_str).collect()
+    }
+
+    #[test]
+    fn items_have_exactly_the_documented_fields() {
+        let mut draft = Draft::default();
+        draft.say("Wait.");
+        draft.call(piece(0, Some("a"), "{}"));
+        draft.end(OutputStatus::Completed);
+        let items = json!(draft.items());
+        let documented = json!(object::OutputItem::schema());
+        for (at, kind) in ["message", "function_call"].iter().enumerate() {
+            assert_eq!(items[at]["type"], *kind);
+            let schema = &documented["oneOf"][at];
+            assert_eq!(schema["properties"]["type"]["enum"], json!([kind]));
+            assert_eq!(fields(&items[at]), required(schema));
+        }
+        let part = json!(object::OutputText::schema());
+        assert_eq!(fields(&items[0]["content"][0]), required(&part));
     }
 
     #[test]
@@ -222,7 +301,7 @@ mod tests {
         assert!(draft.say(" \n").is_empty());
         let mut events = draft.say("\nHel\0");
         events.extend(draft.say("lo "));
-        events.extend(draft.end(Status::Completed));
+        events.extend(draft.end(OutputStatus::Completed));
         assert_eq!(
             kinds(&events),
             [
@@ -235,8 +314,9 @@ mod tests {
                 "output_item.done",
             ]
         );
-        assert_eq!(events[4].data["text"], "Hello ");
-        assert_eq!(events[6].data["item"]["status"], "completed");
+        let events = json!(events);
+        assert_eq!(events[4]["text"], "Hello ");
+        assert_eq!(events[6]["item"]["status"], "completed");
         assert_eq!(draft.text(), "Hello ");
     }
 
@@ -248,7 +328,7 @@ mod tests {
         events.extend(draft.call(piece(1, Some("b"), "{")));
         events.extend(draft.call(piece(0, None, "{}")));
         events.extend(draft.call(piece(1, None, "}")));
-        events.extend(draft.end(Status::Completed));
+        events.extend(draft.end(OutputStatus::Completed));
         assert_eq!(
             kinds(&events)[3..],
             [
@@ -278,7 +358,7 @@ mod tests {
     fn a_truncated_response_is_incomplete() {
         let mut draft = Draft::default();
         draft.say("Half");
-        draft.end(Status::Incomplete);
+        draft.end(OutputStatus::Incomplete);
         let items = serde_json::to_value(draft.items()).unwrap();
         assert_eq!(items[0]["status"], "incomplete");
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use async_openai::types::responses;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
-use uuid::Uuid;
 
 use crate::{
     ids::{AgentId, ResponseId},
@@ -32,8 +32,8 @@ pub enum Status {
 }
 
 /// A text part of a message.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct OutputText {
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct OutputText {
     /// Always `output_text`.
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -46,21 +46,14 @@ pub struct OutputText {
     pub logprobs: [(); 0],
 }
 
-impl OutputText {
-    pub fn new(text: String) -> Self {
-        Self {
-            kind: "output_text",
-            text,
-            annotations: [],
-            logprobs: [],
-        }
-    }
-}
-
 /// A message, or a function call for the client to run.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[derive(Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum OutputItem {
+#[expect(
+    dead_code,
+    reason = "only for the API document: `draft` creates items with the types of `async-openai`, which have no schema"
+)]
+pub(super) enum OutputItem {
     Message {
         /// `msg_…`; not the ID of a message in a thread.
         id: String,
@@ -79,37 +72,6 @@ pub enum OutputItem {
         arguments: String,
         status: Status,
     },
-}
-
-impl OutputItem {
-    pub(super) fn message() -> Self {
-        Self::Message {
-            id: item_id("msg"),
-            role: "assistant",
-            status: Status::InProgress,
-            content: Vec::new(),
-        }
-    }
-
-    pub(super) fn call(call_id: String, name: String) -> Self {
-        Self::FunctionCall {
-            id: item_id("fc"),
-            call_id,
-            name,
-            arguments: String::new(),
-            status: Status::InProgress,
-        }
-    }
-
-    pub(super) fn id(&self) -> &str {
-        match self {
-            Self::Message { id, .. } | Self::FunctionCall { id, .. } => id,
-        }
-    }
-}
-
-fn item_id(prefix: &str) -> String {
-    format!("{prefix}_{}", Uuid::now_v7().simple())
 }
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -201,7 +163,8 @@ pub struct Response {
     /// The model that was used, which may differ from the requested one.
     pub model: String,
     /// Items in the order in which they began.
-    pub output: Vec<OutputItem>,
+    #[schema(value_type = Vec<OutputItem>)]
+    pub output: Vec<responses::OutputItem>,
     pub parallel_tool_calls: bool,
     pub previous_response_id: Option<ResponseId>,
     /// Whether the response can be retrieved and continued.

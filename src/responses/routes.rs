@@ -112,25 +112,25 @@ struct Writer {
 }
 
 impl Writer {
-    /// Name and data of the next event; `None` after the end.
-    async fn next(&mut self) -> Option<(&'static str, Value)> {
-        let whole = |response: &Response| json!({"response": response});
+    /// Next event, without its number; `None` after the end.
+    async fn next(&mut self) -> Option<Value> {
+        let whole = |kind, response: &Response| json!({"type": kind, "response": response});
         loop {
             match self.stage {
                 Stage::Begun => {
                     self.stage = Stage::Created;
-                    return Some(("response.created", whole(&self.call.begun)));
+                    return Some(whole("response.created", &self.call.begun));
                 }
                 Stage::Created => {
                     self.stage = Stage::Open;
-                    return Some(("response.in_progress", whole(&self.call.begun)));
+                    return Some(whole("response.in_progress", &self.call.begun));
                 }
                 Stage::Ended => return None,
                 Stage::Open => {}
             }
             match self.call.next().await {
                 Some(Progress::Connected) => {}
-                Some(Progress::Event(event)) => return Some((event.kind, event.data)),
+                Some(Progress::Event(event)) => return Some(json!(event)),
                 Some(Progress::Ended(ended)) => {
                     self.stage = Stage::Ended;
                     let kind = match (&ended.error, &ended.response.incomplete_details) {
@@ -138,12 +138,12 @@ impl Writer {
                         (None, Some(_)) => "response.incomplete",
                         (None, None) => "response.completed",
                     };
-                    return Some((kind, whole(&ended.response)));
+                    return Some(whole(kind, &ended.response));
                 }
                 None => {
                     self.stage = Stage::Ended;
                     let failed = self.call.begun.clone().failed(&ResponseError::Broken);
-                    return Some(("response.failed", whole(&failed)));
+                    return Some(whole("response.failed", &failed));
                 }
             }
         }
@@ -157,10 +157,10 @@ fn events(call: Call) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send
         number: 0,
     };
     futures::stream::unfold(writer, |mut writer| async move {
-        let (kind, mut data) = writer.next().await?;
-        data["type"] = kind.into();
+        let mut data = writer.next().await?;
         data["sequence_number"] = writer.number.into();
         writer.number += 1;
+        let kind = data["type"].as_str().unwrap_or_default();
         let event = SseEvent::default().event(kind).data(data.to_string());
         Some((Ok(event), writer))
     })
