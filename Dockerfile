@@ -13,6 +13,8 @@ FROM rust:1.95-slim-bookworm AS server
 WORKDIR /src
 # Not rust-toolchain.toml: the image has the toolchain, without the parts that only checks need.
 COPY Cargo.toml Cargo.lock build.rs ./
+# Only the manifest: this package is part of the workspace, but not of the server.
+COPY tests/clients/Cargo.toml tests/clients/
 COPY migrations migrations
 COPY seeds seeds
 COPY src src

@@ -34,7 +34,7 @@ test: check test-rust test-web test-clients test-fuzz ## Run all checks and test
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
-	cargo fmt --check
+	cargo fmt --all --check
 	$(CLEAN) cargo clippy --all-targets -- -D warnings
 	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --quiet
 	cd web && npm run --silent check
@@ -59,7 +59,7 @@ test-web: node packages test-tools ## Run the unit tests and browser tests of th
 	cd web && $(CLEAN) npm run --silent e2e
 
 .PHONY: test-clients
-test-clients: node test-tools ## Test the server with the official OpenAI libraries for Python and Node
+test-clients: node test-tools ## Test the server with the OpenAI libraries for Python, Node, and Rust
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
 

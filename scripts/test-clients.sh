@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the official OpenAI libraries for Python and Node against target/debug/openvibe (or OPENVIBE_BIN), with a scripted
-# model server. Installs both in the versions from tests/clients if those have changed; for Python, into target/clients.
+# Runs the official OpenAI libraries for Python and Node, and async-openai for Rust, against target/debug/openvibe (or
+# OPENVIBE_BIN), with a scripted model server. Installs the first two in the versions from tests/clients if those have
+# changed; for Python, into target/clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -22,4 +23,5 @@ if ! stamp $clients/package-lock.json $clients/node_modules/.openvibe-lockfile; 
     die "could not install the Node packages in $clients/package-lock.json."
   cp $clients/package-lock.json $clients/node_modules/.openvibe-lockfile
 fi
-node $clients/run.mjs "$PWD/$venv/bin/python"
+cargo build --quiet --package openvibe-test-clients
+node $clients/run.mjs "$PWD/$venv/bin/python" "${CARGO_TARGET_DIR:-$PWD/target}/debug/openvibe-test-client"

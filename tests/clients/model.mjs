@@ -1,4 +1,4 @@
-// A small chat-completions server: what it answers depends on the conversation alone, so that both clients can ask at once.
+// A small chat-completions server: what it answers depends on the conversation alone, so that all clients can ask at once.
 import { createServer } from 'node:http';
 
 const usage = { prompt_tokens: 12, completion_tokens: 5 };

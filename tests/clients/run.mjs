@@ -1,5 +1,5 @@
-// Runs the two programs with the official OpenAI libraries, unchanged, against the real server beside a scripted model.
-// Usage: node tests/clients/run.mjs PYTHON, where PYTHON has the packages of requirements.txt.
+// Runs the three programs with OpenAI libraries, unchanged, against the real server and a scripted model.
+// Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON has the packages of requirements.txt, and RUST is the built client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,15 +8,15 @@ import { Server } from '../../web/e2e/lib/server.mjs';
 import { startModel } from './model.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
-const python = process.argv[2];
-if (!python) throw new Error('usage: node tests/clients/run.mjs PYTHON');
+const [python, rust] = process.argv.slice(2);
+if (!rust) throw new Error('usage: node tests/clients/run.mjs PYTHON RUST');
 
 const model = await startModel();
 const server = new Server({
   OPENVIBE_MODEL_BASE_URL: model.base,
   OPENVIBE_MODEL_API_KEY: 'unused',
   OPENVIBE_RETRY_DELAYS: '10ms',
-  // Both clients are one person, who has a quarter of these.
+  // All clients are one user, who has a quarter of these.
   OPENVIBE_WORKERS: '64',
 });
 
@@ -55,7 +55,7 @@ try {
     OPENAI_API_KEY: await key('agents:use'),
     OTHER_API_KEY: await key('chat:read'),
   };
-  await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env)]);
+  await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env), run(rust, [], env)]);
 } catch (e) {
   console.error(e.message);
   if (server.log) console.error(server.log);
