@@ -1,30 +1,13 @@
 // Unread messages stay unread until they have been on screen; thread lists lose none.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  fits,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  PHONE,
-  setUp,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { before, test } from 'node:test';
+import { accessible, box, button, fits, message, person, PHONE, shot, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
 const UNREAD = 120;
 const THREADS = 600;
 const ELSEWHERE = 420;
-let server;
-let browser;
-let ada;
-let bo;
+const { server, browser, ada, bo } = await startTeam();
 let thread;
 const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
 const bar = (p) => p.page.getByRole('region', { name: 'Unread messages' });
@@ -53,8 +36,16 @@ const counts = (p) =>
     const t = await (await fetch(`/v1/threads/${id}`)).json();
     return { unread: t.unread_count, mentions: t.mention_count };
   }, thread);
-/** A fixed wait, because time is the subject: messages on screen for one second would be marked by now. */
-const onScreenForASecond = (p) => p.page.evaluate(() => new Promise((done) => setTimeout(done, 1300)));
+/** Read markers that Ada's browser sent. */
+const marks = [];
+ada.page.on('request', (r) => r.url().endsWith(`/${thread}/read`) && marks.push(r.postDataJSON().seq));
+/** Lets Ada's messages be on screen for more than a second; returns her counts, and the markers sent because of it. */
+const onScreenForASecond = async () => {
+  const before = marks.length;
+  await ada.page.clock.fastForward(1300);
+  const after = await counts(ada); // requested after a marker would be
+  return { ...after, marked: marks.slice(before) };
+};
 /** Waits for the first truthy result. */
 const until = async (check) => {
   for (const end = Date.now() + 20_000; Date.now() < end;) {
@@ -70,12 +61,7 @@ const channelId = (p, name) =>
   }, name);
 
 before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
+  await ada.page.clock.install();
   await startThread(bo.page, 'Plans for the fair');
   await bo.page.waitForURL('**/t/**');
   thread = new URL(bo.page.url()).pathname.split('/').at(-1);
@@ -88,10 +74,6 @@ before(async () => {
     content: i === 9 ? `@ada-lindholm line number ${i + 1}` : `Line number ${i + 1}`,
   }));
   await post(bo, `/v1/threads/${thread}/messages`, texts);
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
 });
 
 test('a thread with 120 unread messages opens at the first one', async () => {
@@ -130,8 +112,7 @@ test('jumping to the end leaves unseen messages unread, and shows their number',
   });
   assert.ok(skipped > 20 && skipped < UNREAD, `${skipped} skipped`);
   const { unread } = await counts(ada);
-  await onScreenForASecond(ada);
-  assert.equal((await counts(ada)).unread, unread, 'nothing moved');
+  assert.deepEqual(await onScreenForASecond(), { unread, mentions: 0, marked: [] });
   assert.match(await bar(ada).innerText(), new RegExp(`^${skipped} messages skipped`));
   await accessible(ada.page, 'skipped messages');
   await shot(ada.page, '90-skipped-dark');
@@ -151,7 +132,7 @@ test('Go back returns to the first unread message, and stays there', async () =>
   const first = message(ada.page, new RegExp(`Line number ${UNREAD - unread + 1}\\b`)).first();
   await first.waitFor();
   await bar(ada).getByText('skipped').waitFor({ state: 'detached' });
-  await onScreenForASecond(ada);
+  await onScreenForASecond();
   const top = await list(ada).evaluate((el) => el.getBoundingClientRect().top);
   const at = await first.boundingBox();
   assert.ok(at && at.y >= top && at.y < top + 200, `it is ${at && at.y - top}px down`);
@@ -200,8 +181,7 @@ test('messages that arrive while the tab is hidden stay unread until they are on
   });
   await post(bo, `/v1/threads/${thread}/messages`, [{ content: 'said behind the back' }]);
   await message(ada.page, 'said behind the back').waitFor();
-  await onScreenForASecond(ada);
-  assert.equal((await counts(ada)).unread, 1);
+  assert.deepEqual(await onScreenForASecond(), { unread: 1, mentions: 0, marked: [] });
   const marked = ada.page.waitForResponse((r) => r.url().endsWith('/read') && r.ok());
   await ada.page.evaluate(() => {
     delete document.visibilityState;
@@ -247,10 +227,24 @@ test('every thread of a long list is reachable, with few mounted rows, despite c
     .waitFor();
   const shown = await region.getByRole('link', { name: /^Topic/ }).count();
   assert.ok(shown > 3, `${shown} threads on screen`);
-  await region
-    .getByRole('link', { name: /^Topic/ })
-    .nth(2)
-    .click();
+  // A click counts also while the list scrolls: here, it scrolls until the button is released.
+  const { x, y, width, height } = await region.boundingBox();
+  await ada.page.mouse.move(x + width / 2, y + height / 2);
+  await ada.page.mouse.down();
+  await region.evaluate(async (el) => {
+    const frame = () => new Promise(requestAnimationFrame);
+    let [steps, released] = [0, false];
+    addEventListener('mouseup', () => (released = true), { once: true, capture: true });
+    const scroll = async () => {
+      while (!released) {
+        el.scrollTop += steps++ % 2 ? 1 : -1;
+        await frame();
+      }
+    };
+    void scroll();
+    while (steps < 4) await frame();
+  });
+  await ada.page.mouse.up();
   await ada.page.getByRole('heading', { level: 1, name: /^Topic/ }).waitFor();
   await ada.page.setViewportSize(PHONE);
   await ada.page.goto('/northwind/c/random');
