@@ -12,11 +12,14 @@ const make = (n: number, x: Partial<Thread> = {}) => thread({ id: `thread_${n}`,
 let there: Thread[];
 let threads: Threads;
 let list: ChannelState;
+let unreachable = false;
 
 beforeEach(() => {
+  unreachable = false;
   there = Array.from({ length: 2000 }, (_, i) => make(i + 1));
   threads = new Threads(() => new Set(list.ids));
   const fetch = (request: Request) => {
+    if (unreachable) return Promise.reject(new TypeError('Failed to fetch'));
     const cursor = Number(new URL(request.url).searchParams.get('cursor') ?? Infinity);
     const older = there.filter((t) => t.last_seq < cursor).sort((a, b) => b.last_seq - a.last_seq);
     const data = older.slice(0, PAGE);
@@ -47,7 +50,7 @@ test('all 2,000 threads of a channel are reachable, in order, and none is droppe
   expect(numbers()).toEqual(down(2000, 1));
   expect(list.ids.every((id) => threads.map.has(id))).toBe(true);
 });
-test('420 new threads elsewhere do not evict the listed ones, and do not accumulate', async () => {
+test('1,000 new threads elsewhere do not evict the listed ones, and do not accumulate', async () => {
   await list.load();
   for (let i = 0; i < 1000; i++) threads.put(make(5000 + i, { channel_id: 'chan_2' }));
   expect(list.ids.every((id) => threads.map.has(id))).toBe(true);
@@ -75,6 +78,29 @@ test('a thread that moved up while a page was loading is listed once', async () 
   list.put(threads.map.get('thread_1960')!);
   await loading;
   expect(numbers()).toEqual([1960, ...down(2000, 1961), ...down(1959, 1941)]);
+});
+test('a page that fails leaves the list as it is, and the next attempt continues there', async () => {
+  await list.load();
+  unreachable = true;
+  await list.loadMore();
+  expect([list.status, list.busy, list.more]).toEqual(['ready', false, true]);
+  expect(numbers()).toEqual(down(2000, 1971));
+  unreachable = false;
+  await list.loadMore();
+  expect(numbers()).toEqual(down(2000, 1941));
+});
+test('a first page that fails shows the problem until the list can be loaded', async () => {
+  unreachable = true;
+  await list.load();
+  expect([list.status, list.busy, list.problem]).toEqual([
+    'error',
+    false,
+    'The server cannot be reached.',
+  ]);
+  unreachable = false;
+  await list.load();
+  expect(list.status).toBe('ready');
+  expect(numbers()).toEqual(down(2000, 1971));
 });
 test('a list that was left keeps its first page and continues from there', async () => {
   await all();
