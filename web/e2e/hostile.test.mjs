@@ -1,23 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { accessible, button, launch, message, person, setUp, shot, startThread } from './lib/browser.mjs';
+import { test } from 'node:test';
+import { accessible, button, message, shot, startThread } from './lib/browser.mjs';
 import { hostile } from './lib/hostile.mjs';
-import { Server } from './lib/server.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-
-before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  await setUp(ada.page);
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { ada } = await startTeam({ bo: null });
 
 test('a thread with a hostile message stays readable, live and after a reload', async () => {
   await startThread(ada.page, 'Hostile text');
@@ -25,26 +12,22 @@ test('a thread with a hostile message stays readable, live and after a reload', 
   const messages = hostile(10 * 1024).filter(({ text }) => text.trim());
   assert.ok(messages.length >= 60);
   const home = new URL(page.url()).pathname.replace(/[^/]+$/, '');
-  for (const { name, text } of messages) {
-    const thread = await page.evaluate(async (content) => {
-      const send = async (url, content) => {
-        const body = JSON.stringify({ content });
-        const r = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
-        if (!r.ok) throw new Error(`${r.status} ${await r.text()}`);
-        return r.json();
-      };
-      const here = `/v1/threads/${location.pathname.split('/').at(-1)}`;
-      const { channel_id } = await (await fetch(here)).json();
-      await send(`${here}/messages`, content); // live
-      await send(`${here}/messages`, 'Still readable.');
-      const { thread } = await send(`/v1/channels/${channel_id}/threads`, content);
-      await send(`/v1/threads/${thread.id}/messages`, 'Still readable.');
-      return thread.id;
-    }, text);
-    await message(page, 'Still readable.').last().waitFor();
-    await page.goto(`${home}${thread}`); // stored; the next message arrives live
-    await message(page, 'Still readable.').first().waitFor();
-    assert.equal(await page.getByText('Something went wrong').count(), 0, name);
+  const { channel_id } = await api(ada, 'GET', `threads/${page.url().split('/').at(-1)}`);
+  const send = (path, content) => api(ada, 'POST', path, { content });
+  const readable = async (name, text) => {
+    await message(page, text).waitFor();
+    assert.equal(await page.getByText('Something went wrong').count(), 0, `${name}: ${text}`);
+  };
+  // Each text arrives live in the thread that the one before started.
+  for (const [i, { name, text }] of messages.entries()) {
+    const open = `threads/${page.url().split('/').at(-1)}/messages`;
+    await send(open, text);
+    await send(open, `Readable live, ${i}.`);
+    await readable(name, `Readable live, ${i}.`);
+    const { thread } = await send(`channels/${channel_id}/threads`, text);
+    await send(`threads/${thread.id}/messages`, `Readable when stored, ${i}.`);
+    await page.goto(`${home}${thread.id}`);
+    await readable(name, `Readable when stored, ${i}.`);
   }
 });
 

@@ -1,27 +1,10 @@
 // Navigation in threads and conversations: list, switcher, find, menus, keyboard.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  PHONE,
-  reply,
-  setUp,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { test } from 'node:test';
+import { accessible, box, button, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
+const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const home = (p, channel = 'general') => side(p).getByRole('link', { name: channel }).click();
 const list = (p) => p.page.getByRole('region', { name: /^Threads in / });
@@ -29,19 +12,6 @@ const row = (p, title) => list(p).getByRole('listitem').filter({ hasText: title 
 const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const focusedText = (p) => p.page.evaluate(() => document.activeElement.textContent.trim());
 const WIDE = { width: 1440, height: 900 };
-
-before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
 
 test('a row is 56 px high: the title, and one line of the newest text', async () => {
   await startThread(ada.page, 'Launch on Monday\n\nThe fair is on Wednesday.');
@@ -243,15 +213,28 @@ test('between people, the header does not mention agents', async () => {
   assert.equal(await page.locator('main header').getByText('Nobody').count(), 0);
 });
 
-test('Recent answers: the newest six first', async () => {
+test('Recent answers: the newest six first, out of more than a page of tasks', async () => {
   const { page } = ada;
-  await side(ada).getByRole('button', { name: 'Vibe' }).click();
-  const panel = page.getByRole('region', { name: 'Agent', exact: true });
-  const asked = page.waitForRequest((r) => /\/v1\/tasks\?.*order=newest/.test(r.url()));
-  await page.reload();
-  assert.match((await asked).url(), /agent_id=agent_/);
-  await panel.getByText('Recent answers').waitFor();
-  await panel.getByRole('listitem').first().waitFor();
+  const { channels } = await api(ada, 'GET', 'snapshot');
+  const general = channels.find((c) => c.name === 'general').id;
+  const started = [];
+  for (let i = 1; i <= 24; i++) {
+    const { thread } = await api(ada, 'POST', `channels/${general}/threads`, {
+      content: `@coder question ${i}`,
+    });
+    started.unshift(thread.id);
+  }
+  await side(ada).getByRole('button', { name: 'Coder' }).click();
+  await page.getByRole('region', { name: 'Agent', exact: true }).waitFor();
+  await page.reload(); // tasks that ended are known only from the request
+  await page.waitForFunction(
+    (expected) => {
+      const links = [...document.querySelectorAll('[aria-label="Agent"] li a')];
+      return String(links.map((a) => a.pathname.split('/').at(-1))) === expected;
+    },
+    String(started.slice(0, 6)),
+  );
+  await page.getByText('Recent answers').waitFor();
 });
 
 test('no page logged an error', () => {

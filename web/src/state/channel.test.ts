@@ -92,11 +92,7 @@ test('a page that fails leaves the list as it is, and the next attempt continues
 test('a first page that fails shows the problem until the list can be loaded', async () => {
   unreachable = true;
   await list.load();
-  expect([list.status, list.busy, list.problem]).toEqual([
-    'error',
-    false,
-    'The server cannot be reached.',
-  ]);
+  expect([list.status, list.busy, list.problem]).toEqual(['error', false, 'The server cannot be reached.']);
   unreachable = false;
   await list.load();
   expect(list.status).toBe('ready');
