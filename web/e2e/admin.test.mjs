@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   accessible,
   box,
@@ -8,24 +8,16 @@ import {
   fits,
   inviteLink,
   joinBy,
-  launch,
   message,
   person,
   PHONE,
   reply,
-  setUp,
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { Model } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
-let headers;
+const { server, browser, ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
 const WIDE = { width: 1440, height: 900 };
 const main = (p) => p.page.locator('main');
 const dialog = (p) => p.page.getByRole('dialog');
@@ -39,17 +31,6 @@ const said = (p, text) => p.page.locator('.said').filter({ hasText: text }).wait
 const row = (p, list, text) =>
   p.page.getByRole('list', { name: list }).getByRole('listitem').filter({ hasText: text });
 
-/** API request with this person's session. */
-async function api(p, method, path, data) {
-  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
-    method,
-    data,
-    headers: { origin: server.base, ...headers },
-  });
-  const text = await answer.text();
-  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
-  return text ? JSON.parse(text) : null;
-}
 /** Checks accessibility and takes pictures, in both themes and at both widths. */
 async function inspect(p, name) {
   for (const [width, viewport] of [
@@ -79,23 +60,6 @@ async function signIn(p, email) {
   await button(p.page, 'Sign in').click();
   await box(p.page, 'Start a thread in #general').waitFor();
 }
-
-before(async () => {
-  model = await new Model().start();
-  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-  const { workspaces } = await api(ada, 'GET', 'auth/me');
-  headers = { 'x-workspace-id': workspaces[0].id };
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
-});
 
 test('admin pages are hidden from members, and their addresses show a notice', async () => {
   await open(bo, 'profile');

@@ -1,27 +1,11 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  person,
-  PHONE,
-  setUp,
-  shot,
-} from './lib/browser.mjs';
-import { Model } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { test } from 'node:test';
+import { accessible, box, button, PHONE, shot } from './lib/browser.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
-let headers;
+const { model, ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
+const { workspace } = await api(ada, 'GET', 'snapshot');
 const WIDE = { width: 1440, height: 900 };
 const AGENTS = '/northwind/settings/agents';
 const main = (p) => p.page.locator('main');
@@ -37,17 +21,6 @@ const card = (p, name) =>
     .getByRole('listitem')
     .filter({ has: p.page.getByRole('heading', { name }) });
 
-/** API request with this person's session. */
-async function api(p, method, path, data, more = {}) {
-  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
-    method,
-    data,
-    headers: { origin: server.base, ...headers, ...more },
-  });
-  const text = await answer.text();
-  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
-  return JSON.parse(text);
-}
 const byName = async (name) => (await api(ada, 'GET', 'agents?limit=100')).data.find((a) => a.name === name);
 /** Checks accessibility and takes pictures, in both themes and at both widths. */
 async function inspect(p, name) {
@@ -69,23 +42,6 @@ const more = async (p, what) => {
   await p.page.getByRole('button', { name: /^Actions for/ }).click();
   await p.page.getByRole('menuitem', { name: what }).click();
 };
-
-before(async () => {
-  model = await new Model().start();
-  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-  const { workspaces } = await api(ada, 'GET', 'auth/me');
-  headers = { 'x-workspace-id': workspaces[0].id };
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
-});
 
 test('the agent list filters by status and by words', async () => {
   await ada.page.goto(AGENTS);
@@ -135,7 +91,7 @@ test('a new agent from a template, with its prompt beside the form', async () =>
 });
 
 test('an edit previews the base and the workspace’s rules, survives a reload, and is saved as a version', async () => {
-  await api(ada, 'PATCH', `workspaces/${headers['x-workspace-id']}/policy`, {
+  await api(ada, 'PATCH', `workspaces/${workspace.id}/policy`, {
     required_text: 'Never share customer data.',
   });
   await api(ada, 'POST', 'agents', {
@@ -366,7 +322,7 @@ test('admins change the workspace’s rules; members without the right have no b
   await ada.page.getByLabel('Members can create and edit agents').uncheck();
   await button(ada.page, 'Save rules').click();
   await ada.page.getByText('Saved. The next reply').first().waitFor();
-  const policy = await api(ada, 'GET', `workspaces/${headers['x-workspace-id']}/policy`);
+  const policy = await api(ada, 'GET', `workspaces/${workspace.id}/policy`);
   assert.equal(policy.members_write_agents, false);
   assert.equal(policy.allowed_tools.includes('web_fetch'), false);
   await bo.page.goto(AGENTS);

@@ -1,45 +1,15 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  person,
-  reply,
-  setUp,
-  startThread,
-} from './lib/browser.mjs';
-import { Model } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { test } from 'node:test';
+import { box, button, inviteLink, joinBy, person, reply, setUp, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
+const { server, model, browser, ada, bo } = await startTeam({
+  model: true,
+  env: { OPENVIBE_RETRY_DELAYS: '2s,2s,2s' },
+});
 let cy;
 const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
-
-before(async () => {
-  model = await new Model().start();
-  server = await new Server({
-    OPENVIBE_MODEL_BASE_URL: model.base,
-    OPENVIBE_RETRY_DELAYS: '2s,2s,2s',
-  }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
-});
 
 test('a mention shows before sending which agent will reply', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');

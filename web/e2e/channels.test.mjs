@@ -1,42 +1,14 @@
 // Channels: browsing, joining, renaming, archiving with Undo, and their rows in the sidebar.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  person,
-  PHONE,
-  setUp,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { test } from 'node:test';
+import { accessible, box, button, PHONE, shot, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
+const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const channels = (p) => side(p).getByRole('region', { name: 'Channels' });
 const dialog = (p) => p.page.getByRole('dialog');
 const WIDE = { width: 1440, height: 900 };
-
-before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
 
 async function create(p, name, topic = '') {
   await button(p.page, 'New channel').click();

@@ -1,29 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  fits,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  PHONE,
-  reply,
-  setUp,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
+import { test } from 'node:test';
+import { accessible, box, button, fits, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
 import { pdf, png, wav } from './lib/made.mjs';
-import { Server } from './lib/server.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
-let workspace;
+const { server, ada, bo } = await startTeam({ bo: { theme: 'light' } });
 const WIDE = { width: 1440, height: 900 };
 const BOX = 'Reply, or @mention an agent';
 const HILLS = { name: 'hills.png', mimeType: 'image/png', buffer: png(1200, 800, 1) };
@@ -83,29 +64,8 @@ const asks = (p) =>
     dispatchEvent(e);
     return e.defaultPrevented;
   });
-async function api(p, method, path, data) {
-  const headers = { origin: server.base, ...(workspace ? { 'x-workspace-id': workspace } : {}) };
-  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, { method, data, headers });
-  const text = await answer.text();
-  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
-  return text ? JSON.parse(text) : null;
-}
 /** ID of this row's message. */
 const idOf = async (row) => (await row.getAttribute('id')).slice(2);
-
-before(async () => {
-  server = await new Server({}).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-  workspace = (await api(ada, 'GET', 'auth/me')).workspaces[0].id;
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
 
 test('files from the button: chips, then a message with a picture and cards', async () => {
   await startThread(ada.page, 'Pictures of the place');

@@ -1,25 +1,10 @@
 // Focus management, and keyboard use of dialogs.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  setUp,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { test } from 'node:test';
+import { accessible, box, button, message, shot, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
+const { ada, bo } = await startTeam();
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 /** Accessible name of the focused element. */
 const focused = (page) =>
@@ -33,19 +18,6 @@ const becomes = (page, name) =>
     const own = el.getAttribute('aria-label') ?? el.labels?.[0]?.textContent.trim() ?? el.textContent.trim();
     return own === n;
   }, name);
-
-before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
 
 test('a dialog opens with the focus in its first field, and Enter submits it', async () => {
   const { page } = ada;

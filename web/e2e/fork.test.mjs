@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import {
   accessible,
   box,
@@ -7,23 +7,19 @@ import {
   fits,
   inviteLink,
   joinBy,
-  launch,
   message,
   person,
   PHONE,
   reply,
-  setUp,
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { Model } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
+const { server, model, browser, ada, bo } = await startTeam({
+  model: true,
+  env: { OPENVIBE_RETRY_DELAYS: '2s' },
+});
 /** Address of the thread. */
 let place;
 const QUESTION = 'Friday or Monday for the launch?';
@@ -66,24 +62,12 @@ async function startElsewhere(p, text) {
 const focused = (p) => p.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
 
 before(async () => {
-  model = await new Model().start();
-  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '2s' }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
   await startThread(ada.page, `${QUESTION}\n\nThe fair is on **Wednesday**, in the old hall.`);
   await reply(ada.page, 'Nobody wants to deploy on a Friday.');
   await message(ada.page, 'Nobody wants to deploy').waitFor();
   await bo.page.getByRole('link', { name: QUESTION }).click();
   await message(bo.page, 'Nobody wants to deploy').waitFor();
   place = new URL(bo.page.url()).pathname;
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
 });
 
 test('a dive opens immediately beside the thread with the composer focused; the thread gets a chip and no message', async () => {

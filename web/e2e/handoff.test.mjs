@@ -1,31 +1,24 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import {
   accessible,
   box,
   button,
   fits,
-  inviteLink,
-  joinBy,
-  launch,
   message,
   person,
   PHONE,
   reply,
-  setUp,
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { Model } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
-/** Headers for Ada's API requests, and the agents by name. */
-let headers;
+const { server, model, browser, ada, bo } = await startTeam({
+  model: true,
+  env: { OPENVIBE_RETRY_DELAYS: '2s' },
+});
+/** Agents by name. */
 const agents = {};
 const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const start = (p, channel = 'general') => box(p.page, `Start a thread in #${channel}`);
@@ -37,11 +30,7 @@ const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const said = (p) => p.page.getByRole('article').count();
 const threadId = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
-const call = async (method, path, data, more = {}) => {
-  const r = await ada.page.request.fetch(`/v1/${path}`, { method, data, headers: { ...headers, ...more } });
-  assert.ok(r.ok(), `${method} ${path}: ${r.status()} ${await r.text()}`);
-  return r.json();
-};
+const call = (...request) => api(ada, ...request);
 const press = async (p, ...keys) => {
   for (const key of keys) await p.page.keyboard.press(key);
 };
@@ -61,24 +50,10 @@ const pictures = async (p, name) => {
 };
 
 before(async () => {
-  model = await new Model().start();
-  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '2s' }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-  const me = await (await ada.page.request.get('/v1/auth/me')).json();
-  headers = { 'X-Workspace-Id': me.workspaces[0].id, origin: server.base };
   for (const a of (await call('GET', 'agents')).data) agents[a.name] = a;
   await startThread(ada.page, 'Friday or Monday for the launch?');
   await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
   await composer(bo).waitFor();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
 });
 
 test('the header shows the responder; an agent chosen there replies to every message', async () => {

@@ -1,23 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  box,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  reply,
-  setUp,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { before, test } from 'node:test';
+import { box, message, person, reply, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
 const COUNT = 260;
-let server;
-let browser;
-let ada;
-let bo;
+const { server, browser, ada, bo } = await startTeam();
 let thread;
 const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
 const inDom = (p) => p.page.getByRole('article').count();
@@ -32,12 +19,6 @@ const wheelTo = async (p, way, sign) => {
 };
 
 before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
   await startThread(ada.page, 'The very first line');
   thread = new URL(ada.page.url()).pathname;
   await ada.page.evaluate(async (count) => {
@@ -52,10 +33,6 @@ before(async () => {
       if (!r.ok) throw new Error(`${r.status} ${await r.text()}`);
     }
   }, COUNT);
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
 });
 
 test('a person who was present sees the end, with few mounted rows', async () => {

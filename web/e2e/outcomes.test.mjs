@@ -1,22 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  person,
-  PHONE,
-  setUp,
-  shot,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { before, test } from 'node:test';
+import { accessible, button, PHONE, shot } from './lib/browser.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
+const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 let ids;
 const WIDE = { width: 1440, height: 900 };
 const main = (p) => p.page.locator('main');
@@ -28,17 +15,6 @@ const day = (days) => {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
 };
 
-/** API request with this person's session. */
-async function api(p, method, path, data) {
-  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
-    method,
-    data,
-    headers: { origin: server.base, ...(ids ? { 'x-workspace-id': ids.workspace } : {}) },
-  });
-  const text = await answer.text();
-  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
-  return JSON.parse(text);
-}
 /** A dive in a new thread, with one message, resolved by `who`. */
 async function decide(who, channel, question, resolution) {
   const { thread, message } = await api(who, 'POST', `channels/${channel}/threads`, { content: question });
@@ -62,28 +38,15 @@ async function decide(who, channel, question, resolution) {
 }
 
 before(async () => {
-  server = await new Server({}).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-  const { workspaces } = await api(ada, 'GET', 'auth/me');
-  ids = { workspace: workspaces[0].id };
   const s = await api(ada, 'GET', 'snapshot');
   const channel = (name) => s.channels.find((c) => c.name === name).id;
   const user = (name) => s.members.find((m) => m.name === name).user_id;
   ids = {
-    ...ids,
     general: channel('general'),
     random: channel('random'),
     ada: user('Ada Lindholm'),
     bo: user('Bo Chen'),
   };
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
 });
 
 test('both empty pages explain their content', async () => {

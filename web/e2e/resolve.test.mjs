@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   accessible,
   box,
   button,
-  inviteLink,
-  joinBy,
-  launch,
   message,
   person,
   PHONE,
@@ -15,14 +12,14 @@ import {
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { DRAFT, Model, SAID } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { DRAFT, SAID } from './lib/model.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
+const { server, model, browser, ada, bo } = await startTeam({
+  model: true,
+  env: { OPENVIBE_RETRY_DELAYS: '60s' },
+  bo: { theme: 'light' },
+});
 const WIDE = { width: 1440, height: 900 };
 const forkPanel = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
 const headline = (p) => box(p.page, 'Headline');
@@ -48,21 +45,6 @@ async function answered(p, times) {
   await button(p.page, 'Resolve dive').and(p.page.locator(':enabled')).waitFor();
 }
 const saved = (p) => forkPanel(p).getByText('Saved', { exact: true }).waitFor();
-
-before(async () => {
-  model = await new Model().start();
-  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '60s' }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
-});
 
 test('resolving shows a skeleton while the draft is written', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');

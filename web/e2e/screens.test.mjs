@@ -1,50 +1,30 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   accessible,
   box,
   button,
   fits,
-  inviteLink,
-  joinBy,
-  launch,
   message,
   person,
   PHONE,
   reply,
-  setUp,
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { Model } from './lib/model.mjs';
-import { Server } from './lib/server.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let model;
-let server;
-let browser;
-let ada;
-let bo;
+const { server, model, browser, ada, bo } = await startTeam({
+  model: true,
+  env: { OPENVIBE_RETRY_DELAYS: '60s' },
+  bo: { theme: 'light' },
+});
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const back = async (p) => {
   await side(p).getByRole('link', { name: 'general' }).click();
   return p.page;
 };
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
-
-before(async () => {
-  model = await new Model().start();
-  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '60s' }).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await model?.close();
-});
 
 test('a channel with threads: read, unread, with a reply in progress', async () => {
   await startThread(

@@ -1,25 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  fits,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  PHONE,
-  setUp,
-  shot,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { before, test } from 'node:test';
+import { accessible, box, button, fits, message, PHONE, shot } from './lib/browser.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
+const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 let ids;
 const WIDE = { width: 1440, height: 900 };
 const field = (p) => p.page.getByRole('combobox', { name: 'Search messages' });
@@ -38,35 +22,16 @@ const lists = async (p, ...texts) => {
   }, texts);
 };
 
-/** API request with this person's session. */
-async function api(p, method, path, data) {
-  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
-    method,
-    data,
-    headers: { origin: server.base, ...(ids ? { 'x-workspace-id': ids.workspace } : {}) },
-  });
-  const text = await answer.text();
-  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
-  return text ? JSON.parse(text) : null;
-}
 const start = (p, channel, content) => api(p, 'POST', `channels/${channel}/threads`, { content });
 const say = async (p, thread, content) =>
   (await api(p, 'POST', `threads/${thread}/messages`, { content })).message.id;
 
 before(async () => {
-  server = await new Server({}).start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base, { theme: 'light' });
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-  const { workspaces } = await api(ada, 'GET', 'auth/me');
-  ids = { workspace: workspaces[0].id };
   const s = await api(ada, 'GET', 'snapshot');
   const channel = (name) => s.channels.find((c) => c.name === name).id;
   const secret = await api(ada, 'POST', 'channels', { name: 'board', private: true });
   const { handle } = s.members.find((m) => m.name === 'Bo Chen');
-  ids = { ...ids, handle, general: channel('general'), random: channel('random'), board: secret.id };
+  ids = { handle, general: channel('general'), random: channel('random'), board: secret.id };
 
   const { thread: long, message: root } = await start(ada, ids.random, 'The long log of the lighthouse');
   for (let i = 1; i <= 400; i++) {
@@ -89,10 +54,6 @@ before(async () => {
       content: i === 5 ? 'What if it rains at the launch?' : `A thought, number ${i}`,
     });
   ids = { ...ids, fork: fork.id };
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
 });
 
 test('the empty search page shows the syntax and focuses the field', async () => {

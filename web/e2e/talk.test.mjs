@@ -1,40 +1,12 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  reply,
-  setUp,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { test } from 'node:test';
+import { accessible, box, button, message, reply, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
-let server;
-let browser;
-let ada;
-let bo;
+const { server, ada, bo } = await startTeam();
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const go = (p, channel) => side(p).getByRole('link', { name: channel }).click();
-
-before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
 
 test('presence: both people see each other online', async () => {
   await side(ada).getByRole('link', { name: 'Members' }).click();

@@ -1,45 +1,21 @@
 // No text is lost: drafts and unsent messages of several windows, offline, closed, and reloaded at any time.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  inviteLink,
-  joinBy,
-  launch,
-  message,
-  person,
-  setUp,
-  startThread,
-} from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { before, test } from 'node:test';
+import { accessible, box, button, message, startThread } from './lib/browser.mjs';
+import { startTeam } from './lib/team.mjs';
 
 const BOX = 'Reply, or @mention an agent';
-let server;
-let browser;
-let ada;
-let bo;
+const { ada, bo } = await startTeam();
 /** Paths of the threads in which people write. */
 const threads = [];
 
 before(async () => {
-  server = await new Server().start();
-  browser = await launch();
-  ada = await person(browser, server.base);
-  bo = await person(browser, server.base);
-  await setUp(ada.page);
-  await joinBy(bo.page, await inviteLink(ada.page));
   for (const name of ['First', 'Second', 'Third']) {
     await ada.page.goto('/northwind/c/general');
     await startThread(ada.page, `${name} thread`);
     await ada.page.waitForURL('**/t/**');
     threads.push(new URL(ada.page.url()).pathname);
   }
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
 });
 
 /** Another window of the same person. */
