@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { AT, task } from '../test/make';
+import { chipText, waitText } from './chip';
+
+test('the chip shows the state of the task', () => {
+  const now = Date.parse(AT) + 7200;
+  const textOf = (x: object, writing = false) =>
+    chipText(task(x), { now, writing, me: 'user_me', stopped: () => 'You' });
+  expect(textOf({})).toBe('Queued');
+  expect(textOf({ status: 'running', started_at: AT })).toBe('Reading the thread');
+  expect(textOf({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');
+  expect(textOf({ retry_at: '2026-01-05T09:00:12.000Z', attempt: 2 })).toBe('Retrying in 5 s · attempt 2');
+  expect(textOf({ status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' })).toBe(
+    '6.4 s',
+  );
+  expect(textOf({ status: 'failed' })).toBe('Failed');
+  expect(waitText(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
+    'The same request will be sent again',
+  );
+});

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { commandFor, isCommandKey } from './keys';
+
+const key = (k: string, m: object = {}) => ({
+  key: k,
+  metaKey: false,
+  ctrlKey: false,
+  altKey: false,
+  shiftKey: false,
+  ...m,
+});
+
+test('on Apple platforms Ctrl keeps its meaning in text, and Cmd is the modifier', () => {
+  expect(commandFor(key('f', { ctrlKey: true }), true, true)).toBeNull();
+  expect(commandFor(key('f', { metaKey: true }), true, true)).toBe('find');
+  expect(commandFor(key('f', { ctrlKey: true }), true, false)).toBe('find');
+  expect([
+    isCommandKey(key('b', { ctrlKey: true }), true),
+    isCommandKey(key('b', { metaKey: true }), true),
+  ]).toEqual([false, true]);
+});
+test('plain shortcuts do nothing while typing, those with a modifier do', () => {
+  expect(commandFor(key('j'), false)).toBe('next-message');
+  expect(commandFor(key('j'), true)).toBeNull();
+  expect(commandFor(key('k', { ctrlKey: true }), true)).toBe('switcher');
+  expect(commandFor(key('F', { metaKey: true, shiftKey: true }), true)).toBe('search');
+  expect(commandFor(key('f', { ctrlKey: true }), true)).toBe('find');
+  expect(commandFor(key(']'), false)).toBe('next-unread-thread');
+  expect(commandFor(key(']'), true)).toBeNull();
+  expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
+  expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();
+});
