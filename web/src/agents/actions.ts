@@ -1,7 +1,7 @@
 import type { AgentProfile } from '../api/agent-types';
 import { zip } from '../lib/zip';
 import { filesOf } from '../state/agents-import';
-import type { AgentsHome } from './home.svelte';
+import type { AgentsContext } from './agents-context.svelte';
 import { download } from '../lib/download';
 
 /** Actions that the person can take on a whole agent. */
@@ -17,10 +17,10 @@ export interface Rights {
 /**
  * Only admins change the status or the default, or delete an agent; the default agent cannot be archived or deleted.
  */
-export function rightsFor(a: AgentProfile, home: AgentsHome): Rights {
-  const admin = home.isAdmin;
+export function rightsFor(a: AgentProfile, context: AgentsContext): Rights {
+  const admin = context.isAdmin;
   return {
-    duplicate: home.mayWrite,
+    duplicate: context.mayWrite,
     switchOn: admin && a.status === 'inactive',
     switchOff: admin && a.status === 'active' && !a.is_default,
     makeDefault: admin && a.status === 'active' && !a.is_default && a.mentionable,
@@ -32,25 +32,25 @@ export function rightsFor(a: AgentProfile, home: AgentsHome): Rights {
 export async function setStatus(
   a: AgentProfile,
   status: 'active' | 'inactive',
-  home: AgentsHome,
+  context: AgentsContext,
 ): Promise<AgentProfile> {
-  return home.api.patch(a.id, a.version, { status });
+  return context.api.patch(a.id, a.version, { status });
 }
-export async function archive(a: AgentProfile, home: AgentsHome): Promise<AgentProfile> {
-  await home.api.archive(a.id, a.version);
-  return home.api.get(a.id);
+export async function archive(a: AgentProfile, context: AgentsContext): Promise<AgentProfile> {
+  await context.api.archive(a.id, a.version);
+  return context.api.get(a.id);
 }
-export async function makeDefault(a: AgentProfile, home: AgentsHome): Promise<AgentProfile> {
-  const made = await home.api.makeDefault(a.id);
-  void home.list.load(); // the previous default has changed
+export async function makeDefault(a: AgentProfile, context: AgentsContext): Promise<AgentProfile> {
+  const made = await context.api.makeDefault(a.id);
+  void context.list.load(); // the previous default has changed
   return made;
 }
 
-export async function exportFiles(a: AgentProfile, home: AgentsHome): Promise<void> {
-  const files = filesOf(await home.api.export(a.id));
+export async function exportFiles(a: AgentProfile, context: AgentsContext): Promise<void> {
+  const files = filesOf(await context.api.export(a.id));
   download(`${a.name}.zip`, zip(files.map((f) => ({ ...f, path: `${a.name}/${f.path}` }))));
 }
-export async function exportJson(a: AgentProfile, home: AgentsHome): Promise<void> {
-  const text = JSON.stringify(await home.api.export(a.id), null, 2);
+export async function exportJson(a: AgentProfile, context: AgentsContext): Promise<void> {
+  const text = JSON.stringify(await context.api.export(a.id), null, 2);
   download(`${a.name}.json`, new Blob([text + '\n'], { type: 'application/json' }));
 }

@@ -5,7 +5,7 @@ import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
 /** Context of a workspace's agent pages: their API client, the agent list, and the person's rights. */
-export class AgentsHome {
+export class AgentsContext {
   readonly api: AgentsApi;
   readonly list: AgentList;
   readonly ws: WorkspaceState;
@@ -42,11 +42,11 @@ export class AgentsHome {
   }
 }
 
-const homes = new WeakMap<WorkspaceState, AgentsHome>();
+const contexts = new WeakMap<WorkspaceState, AgentsContext>();
 /** Lives as long as its workspace, so that navigation between pages does not reload anything. */
-export function homeOf(ws: WorkspaceState): AgentsHome {
-  let home = homes.get(ws);
-  if (!home) homes.set(ws, (home = new AgentsHome(ws)));
-  else void home.list.load();
-  return home;
+export function agentsContextOf(ws: WorkspaceState): AgentsContext {
+  let context = contexts.get(ws);
+  if (!context) contexts.set(ws, (context = new AgentsContext(ws)));
+  else void context.list.load();
+  return context;
 }

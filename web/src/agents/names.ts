@@ -1,12 +1,12 @@
 import { agentName } from '../lib/text';
 import type { Names } from '../state/agents-diff';
-import type { AgentsHome } from './home.svelte';
+import type { AgentsContext } from './agents-context.svelte';
 
 /** Current names of the people and agents that a field refers to. */
-export const namesIn = (home: AgentsHome): Names => ({
-  person: (id) => home.ws.people.members.get(id)?.name ?? 'a former member',
+export const namesIn = (context: AgentsContext): Names => ({
+  person: (id) => context.ws.people.members.get(id)?.name ?? 'a former member',
   agent: (id) => {
-    const agent = home.list.get(id);
+    const agent = context.list.get(id);
     return agent ? agentName(agent) : 'a deleted agent';
   },
 });

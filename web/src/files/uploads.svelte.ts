@@ -18,7 +18,7 @@ export interface Held {
   /** The attachment as shown; without an ID until it is uploaded. */
   readonly shown: Attachment;
 }
-export interface UploadsHome {
+export interface UploadsDeps {
   drafts: Pick<Drafts, 'get' | 'set' | 'clear' | 'current'>;
   outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
   channels: { map: ReadonlyMap<string, { id: string; kind: string }> };
@@ -81,12 +81,12 @@ const isFiles = (x: unknown): x is Attachment[] =>
 export class Uploads {
   readonly #places = new SvelteMap<string, Upload[]>();
   #sent = new Map<string, Upload[]>();
-  #home: UploadsHome;
+  #deps: UploadsDeps;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #guarding = false;
 
-  constructor(home: UploadsHome) {
-    this.#home = home;
+  constructor(deps: UploadsDeps) {
+    this.#deps = deps;
   }
 
   in(place: string): Upload[] {
@@ -107,7 +107,7 @@ export class Uploads {
   }
   #kept(place: string): Attachment[] {
     try {
-      const value: unknown = JSON.parse(this.#home.drafts.get(`f:${place}`) || '[]');
+      const value: unknown = JSON.parse(this.#deps.drafts.get(`f:${place}`) || '[]');
       return isFiles(value) ? value : [];
     } catch {
       return [];
@@ -115,7 +115,7 @@ export class Uploads {
   }
   async #check(place: string, u: Upload): Promise<void> {
     try {
-      const now = await this.#home.files.metadata(u.file!.id);
+      const now = await this.#deps.files.metadata(u.file!.id);
       if (!now.message_id) return;
     } catch (e) {
       if (!(e instanceof ApiError) || e.status !== 404) return; // unknown; sending reports it
@@ -125,15 +125,15 @@ export class Uploads {
       place,
       this.in(place).filter((x) => x !== u),
     );
-    this.#home.notify(`${u.name} is no longer available for this draft. Attach it again.`);
+    this.#deps.notify(`${u.name} is no longer available for this draft. Attach it again.`);
   }
 
   /** Rejects files that are too large, empty, or too many, with a toast that names each. */
   add(key: string, files: readonly File[]): void {
-    const place = this.#home.drafts.current(key); // the server may have created the dive meanwhile
+    const place = this.#deps.drafts.current(key); // the server may have created the dive meanwhile
     this.restore(place);
     const refused: string[] = [];
-    const max = this.#home.fileBytesMax;
+    const max = this.#deps.fileBytesMax;
     const fits = files.filter((f) => {
       if (f.size > max) refused.push(`${f.name} is ${sizeText(f.size)}; the limit is ${sizeText(max)}.`);
       else if (!f.size) refused.push(`${f.name} is empty.`);
@@ -145,7 +145,7 @@ export class Uploads {
       refused.push(
         `The limit is ${FILES_MAX} files per message: ${listed(over.map((f) => f.name))} left out.`,
       );
-    if (refused.length) this.#home.notify(`Not attached. ${refused.join(' ')}`);
+    if (refused.length) this.#deps.notify(`Not attached. ${refused.join(' ')}`);
     const taken = fits.slice(0, Math.max(room, 0)).map((f) => new Upload(f));
     if (!taken.length) return;
     this.#put(place, [...this.in(place), ...taken]);
@@ -200,7 +200,7 @@ export class Uploads {
   }
   /** Returns the files to the composer in which they were attached. */
   takeBack(item: OutItem): void {
-    const { drafts, outbox, channels } = this.#home;
+    const { drafts, outbox, channels } = this.#deps;
     const all =
       this.#sent.get(item.client_id) ??
       (item.attachments ?? []).filter((a) => a.id).map((a) => new Upload(a));
@@ -238,8 +238,8 @@ export class Uploads {
   /** Uploaded files survive a reload with their draft. */
   #keep(place: string): void {
     const there = this.in(place).flatMap((u) => u.file ?? []);
-    if (there.length) this.#home.drafts.set(`f:${place}`, JSON.stringify(there));
-    else this.#home.drafts.clear(`f:${place}`);
+    if (there.length) this.#deps.drafts.set(`f:${place}`, JSON.stringify(there));
+    else this.#deps.drafts.clear(`f:${place}`);
   }
   #pump(): void {
     const all = this.#all();
@@ -253,7 +253,7 @@ export class Uploads {
     u.status = 'sending';
     u.part = 0;
     try {
-      u.file = await this.#home.upload({
+      u.file = await this.#deps.upload({
         file: u.blob!,
         name: u.name,
         clientId: u.key,
@@ -294,7 +294,7 @@ export class Uploads {
         ? `Couldn't upload ${listed(failed.map((u) => u.name))}. ${failed[0]!.problem}`
         : null;
       if (all.every((u) => u.file)) this.#sent.delete(id);
-      this.#home.outbox.settle(
+      this.#deps.outbox.settle(
         id,
         all.map((u) => u.shown),
         error,
@@ -303,7 +303,7 @@ export class Uploads {
   }
   #drop(u: Upload): void {
     u.off?.abort();
-    if (u.file) this.#home.files.remove(u.file.id).catch(() => undefined); // unattached files are deleted by the server within a day
+    if (u.file) this.#deps.files.remove(u.file.id).catch(() => undefined); // unattached files are deleted by the server within a day
   }
 
   /** Closing the page loses unfinished uploads, so the browser asks first; otherwise it does not. */

@@ -15,7 +15,7 @@ export interface ActionGroup {
   title: string;
   items: ActionItem[];
 }
-export interface ActionListHome {
+export interface ActionListDeps {
   readonly api: Pick<Api, 'actionItems'>;
   readonly myId: string;
   readonly outcomes: Outcomes;
@@ -41,12 +41,12 @@ export class ActionList {
    */
   readonly held = new SvelteSet<string>();
 
-  #home: ActionListHome;
+  #deps: ActionListDeps;
   #after: string | undefined;
   #run = 0;
 
   readonly groups: ActionGroup[] = $derived.by(() => {
-    const all = [...this.#home.outcomes.items.values()]
+    const all = [...this.#deps.outcomes.items.values()]
       .filter((i) => this.held.has(i.id) || this.#fits(i))
       .sort(byDue);
     if (this.filter.done) return all.length ? [{ key: 'done', title: 'Done', items: all.reverse() }] : [];
@@ -57,14 +57,14 @@ export class ActionList {
     })).filter((g) => g.items.length);
   });
 
-  constructor(home: ActionListHome) {
-    this.#home = home;
+  constructor(deps: ActionListDeps) {
+    this.#deps = deps;
   }
 
   #fits(i: ActionItem): boolean {
     const { whose, done } = this.filter;
     const owned =
-      whose === 'all' || (whose === 'mine' ? i.owner_id === this.#home.myId : i.owner_id === null);
+      whose === 'all' || (whose === 'mine' ? i.owner_id === this.#deps.myId : i.owner_id === null);
     return owned && i.done === done;
   }
 
@@ -82,9 +82,9 @@ export class ActionList {
     try {
       for (let i = 0; i < PAGES_AT_ONCE; i++) {
         const owner = whose === 'mine' ? 'me' : whose === 'none' ? 'none' : undefined;
-        const page = await this.#home.api.actionItems({ owner, done, after: this.#after });
+        const page = await this.#deps.api.actionItems({ owner, done, after: this.#after });
         if (run !== this.#run) return;
-        this.#home.outcomes.learnItems(page.data);
+        this.#deps.outcomes.learnItems(page.data);
         this.#after = page.data.at(-1)?.id ?? this.#after;
         this.more = page.has_more;
         if (!page.has_more) break;
@@ -100,6 +100,6 @@ export class ActionList {
   }
   async change(item: ActionItem, patch: ActionItemPatch): Promise<void> {
     this.held.add(item.id);
-    await this.#home.outcomes.change(item.id, patch);
+    await this.#deps.outcomes.change(item.id, patch);
   }
 }

@@ -5,7 +5,7 @@ import type { Thread } from '../api/types';
 const PAGES_MAX = 10;
 const THREADS_AT_ONCE = 4;
 
-interface Home {
+interface ChannelResultsDeps {
   readonly api: Api;
   readonly threads: { readonly map: ReadonlyMap<string, Thread>; readonly version: number };
   learnThread(thread: Thread, version: number): void;
@@ -15,12 +15,12 @@ interface Home {
 export class ChannelResults {
   ids = $state.raw<ReadonlySet<string>>(new Set());
   problem = $state('');
-  #home: Home;
+  #deps: ChannelResultsDeps;
   #channel: string;
 
-  constructor(channel: string, home: Home) {
+  constructor(channel: string, deps: ChannelResultsDeps) {
     this.#channel = channel;
-    this.#home = home;
+    this.#deps = deps;
   }
   async load(): Promise<void> {
     this.problem = '';
@@ -28,13 +28,13 @@ export class ChannelResults {
       const ids = new Set<string>();
       let cursor: string | undefined;
       for (let page = 0; page < PAGES_MAX; page++) {
-        const found = await this.#home.api.decisions({ channel_id: this.#channel, cursor });
+        const found = await this.#deps.api.decisions({ channel_id: this.#channel, cursor });
         for (const r of found.data) ids.add(r.thread_id);
         cursor = found.next_cursor ?? undefined;
         if (!found.has_more || !cursor) break;
       }
       this.ids = ids; // first: the cache keeps what is shown
-      await this.#learn([...ids].filter((id) => !this.#home.threads.map.has(id)));
+      await this.#learn([...ids].filter((id) => !this.#deps.threads.map.has(id)));
     } catch (e) {
       this.problem = errorMessage(e);
     }
@@ -44,11 +44,11 @@ export class ChannelResults {
     if (!this.ids.has(thread)) this.ids = new Set([...this.ids, thread]);
   }
   async #learn(missing: string[]): Promise<void> {
-    const { version } = this.#home.threads;
+    const { version } = this.#deps.threads;
     const next = async (): Promise<void> => {
       for (let id = missing.pop(); id; id = missing.pop())
-        await this.#home.api.thread(id).then(
-          (t) => this.#home.learnThread(t, version),
+        await this.#deps.api.thread(id).then(
+          (t) => this.#deps.learnThread(t, version),
           () => undefined,
         );
     };

@@ -4,7 +4,7 @@ import type { Task, Thread } from '../api/types';
 import { ChannelResults } from './channel-results.svelte';
 import type { Loading } from './window.svelte';
 
-export interface ChannelHome {
+export interface ChannelStateDeps {
   readonly api: Api;
   readonly threads: { readonly version: number; readonly map: ReadonlyMap<string, Thread> };
   learnThread(thread: Thread, version: number): void;
@@ -28,12 +28,12 @@ export class ChannelState {
   #first: { cursor: string | undefined; reach: number } | null = null;
   /** Incremented on each load from the start: responses to earlier loads are dropped. */
   #load = 0;
-  #home: ChannelHome;
+  #deps: ChannelStateDeps;
 
-  constructor(id: string, home: ChannelHome) {
+  constructor(id: string, deps: ChannelStateDeps) {
     this.id = id;
-    this.#home = home;
-    this.results = new ChannelResults(id, home);
+    this.#deps = deps;
+    this.results = new ChannelResults(id, deps);
   }
 
   async load(): Promise<void> {
@@ -48,21 +48,21 @@ export class ChannelState {
     const load = this.#load;
     this.busy = true;
     try {
-      const { version } = this.#home.threads;
-      const page = await this.#home.api.threads(this.id, cursor);
+      const { version } = this.#deps.threads;
+      const page = await this.#deps.api.threads(this.id, cursor);
       if (load !== this.#load) return;
       // A thread that moved up while the page was loading is already in its place.
       const ids = page.data.map((t) => t.id).filter((id) => !cursor || !this.#known.has(id));
       this.#set(cursor ? [...this.ids, ...ids] : ids);
       for (const t of page.data) {
-        this.#home.learnThread(t, version);
-        this.#home.learnTasks(t.active_tasks ?? []);
+        this.#deps.learnThread(t, version);
+        this.#deps.learnTasks(t.active_tasks ?? []);
       }
       this.#cursor = page.next_cursor ?? undefined;
       this.more = page.has_more && this.#cursor !== undefined;
       this.#reach = this.more ? (page.data.at(-1)?.last_seq ?? 0) : 0;
       if (!cursor) this.#first = this.more ? { cursor: this.#cursor, reach: this.#reach } : null;
-      if (!cursor) for (const t of this.#home.threads.map.values()) this.put(t);
+      if (!cursor) for (const t of this.#deps.threads.map.values()) this.put(t);
       this.status = 'ready';
     } catch (e) {
       if (this.status !== 'ready' && load === this.#load) {
@@ -78,7 +78,7 @@ export class ChannelState {
     if (thread.channel_id !== this.id) return;
     const here = this.#known.has(thread.id);
     if (!here && !this.covers(thread.last_seq)) return;
-    const seqAt = (i: number) => this.#home.threads.map.get(this.ids[i]!)?.last_seq ?? 0;
+    const seqAt = (i: number) => this.#deps.threads.map.get(this.ids[i]!)?.last_seq ?? 0;
     const at = here ? this.ids.indexOf(thread.id) : -1;
     const fits =
       here &&
@@ -86,7 +86,7 @@ export class ChannelState {
       (at === this.ids.length - 1 || seqAt(at + 1) < thread.last_seq);
     if (fits) return;
     const others = here ? this.ids.toSpliced(at, 1) : this.ids;
-    const next = others.findIndex((id) => (this.#home.threads.map.get(id)?.last_seq ?? 0) < thread.last_seq);
+    const next = others.findIndex((id) => (this.#deps.threads.map.get(id)?.last_seq ?? 0) < thread.last_seq);
     this.#set(others.toSpliced(next < 0 ? others.length : next, 0, thread.id));
   }
   /** Whether the list reaches a thread with this `last_seq`. */
@@ -104,7 +104,7 @@ export class ChannelState {
     this.#reach = this.#first.reach;
     this.#cursor = this.#first.cursor;
     this.more = true;
-    const { map } = this.#home.threads;
+    const { map } = this.#deps.threads;
     this.#set(this.ids.filter((id) => this.covers(map.get(id)?.last_seq ?? 0)));
   }
   #set(ids: readonly string[]): void {

@@ -18,7 +18,7 @@ import { DraftText } from './drafting-text.svelte';
 import { isActive } from './tasks.svelte';
 
 export type DraftingApi = Pick<Api, 'resolve' | 'resolution' | 'patchResolution' | 'publish' | 'stopTask'>;
-export interface DraftingHome {
+export interface DraftingDeps {
   readonly api: DraftingApi;
   readonly myId: string;
   readonly editStorage: EditStorage;
@@ -74,7 +74,7 @@ export class Drafting extends DraftText {
   late = $state.raw<Resolution | null>(null);
   closed = $state.raw<Closed | null>(null);
 
-  #home: DraftingHome;
+  #deps: DraftingDeps;
   /** There is a posted result to continue from, if drafting fails. */
   #posted = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -88,11 +88,11 @@ export class Drafting extends DraftText {
 
   #unwatch: () => void;
 
-  constructor(fork: string, home: DraftingHome) {
+  constructor(fork: string, deps: DraftingDeps) {
     super();
     this.fork = fork;
-    this.#home = home;
-    this.#unwatch = home.editStorage.watch((text) => this.#typedElsewhere(text));
+    this.#deps = deps;
+    this.#unwatch = deps.editStorage.watch((text) => this.#typedElsewhere(text));
   }
 
   // --- start or load a draft ---
@@ -103,7 +103,7 @@ export class Drafting extends DraftText {
     this.#posted = fork.resolution_id !== null;
     if (running) return this.#watch(running);
     if (fork.draft_id || (fork.resolution_id && (edit || !fork.stale))) return this.#load();
-    if (this.#home.editStorage.get()) return this.#show(null, 0);
+    if (this.#deps.editStorage.get()) return this.#show(null, 0);
     return this.draft();
   }
   async draft(guidance = '', replace = false): Promise<void> {
@@ -115,10 +115,10 @@ export class Drafting extends DraftText {
     this.#clearTimer();
     const body = { ...(guidance ? { guidance } : {}), ...(replace ? { replace_draft: true } : {}) };
     try {
-      const { task } = await this.#home.api.resolve(this.fork, body);
-      this.#home.learnTasks([task]);
+      const { task } = await this.#deps.api.resolve(this.fork, body);
+      this.#deps.learnTasks([task]);
       if (this.phase === 'drafting') return this.#stopped ? undefined : await this.#watch(task);
-      await this.#home.api.stopTask(task.id).catch(() => undefined); // the user writes by hand in the meantime
+      await this.#deps.api.stopTask(task.id).catch(() => undefined); // the user writes by hand in the meantime
     } catch (e) {
       if (this.#stopped) return;
       if (e instanceof ApiError && e.code === 'draft_edited') {
@@ -153,18 +153,18 @@ export class Drafting extends DraftText {
     if (task.status === 'completed') return this.#load();
     this.stopped = task.status === 'cancelled';
     await this.#noDraft(
-      task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} couldn't draft this.`,
+      task.status === 'cancelled' ? 'Stopped.' : `${this.#deps.drafter()} couldn't draft this.`,
     );
   }
   async stop(): Promise<void> {
-    if (this.taskId) this.#home.learnTasks([await this.#home.api.stopTask(this.taskId)]);
+    if (this.taskId) this.#deps.learnTasks([await this.#deps.api.stopTask(this.taskId)]);
   }
   /** Stops waiting for the draft: the fields stay as they are, and the task is canceled. */
   async byHand(): Promise<void> {
     const task = this.taskId;
     this.taskId = null;
     await this.#noDraft('');
-    if (task) await this.#home.api.stopTask(task).catch(() => undefined); // it may have ended by itself
+    if (task) await this.#deps.api.stopTask(task).catch(() => undefined); // it may have ended by itself
   }
   async #watch(task: Task): Promise<void> {
     this.phase = 'drafting';
@@ -180,13 +180,13 @@ export class Drafting extends DraftText {
   }
   async #load(): Promise<void> {
     try {
-      const { resolution, etag } = await this.#home.api.resolution(this.fork);
+      const { resolution, etag } = await this.#deps.api.resolution(this.fork);
       if (!this.#stopped) this.#show(resolution, etag);
     } catch (e) {
       if (this.#stopped) return;
       if (isMissing(e)) {
         this.#posted = false;
-        return this.#noDraft(`${this.#home.drafter()} couldn't draft this.`);
+        return this.#noDraft(`${this.#deps.drafter()} couldn't draft this.`);
       }
       this.failed = errorMessage(e);
       this.phase = this.empty ? 'error' : 'editing';
@@ -194,8 +194,8 @@ export class Drafting extends DraftText {
   }
   /** Opens a draft for editing; unsaved edits from this device are applied to it. */
   #show(r: Resolution | null, etag: number): void {
-    const kept = this.previous ? null : this.#home.editStorage.get();
-    if (this.previous) this.#home.editStorage.clear();
+    const kept = this.previous ? null : this.#deps.editStorage.get();
+    if (this.previous) this.#deps.editStorage.clear();
     const theirs = r ? editOf(fieldsOf(r)) : NOTHING;
     const { merged, clashes } = kept ? merge(kept.base, kept.mine, theirs) : { merged: theirs, clashes: [] };
     this.put(r, etag, merged);
@@ -244,14 +244,14 @@ export class Drafting extends DraftText {
     const names = this.#own().filter((n) => !long.includes(n));
     if (!names.length) {
       this.saving = long.length ? 'long' : 'saved';
-      if (!this.dirty) this.#home.editStorage.clear();
+      if (!this.dirty) this.#deps.editStorage.clear();
       return !long.length;
     }
     this.saving = 'saving';
     this.saveProblem = '';
     const sent = this.filledActions();
     try {
-      const { resolution, etag } = await this.#home.api.patchResolution(
+      const { resolution, etag } = await this.#deps.api.patchResolution(
         this.fork,
         this.revision,
         pick(now, names),
@@ -267,7 +267,7 @@ export class Drafting extends DraftText {
     if (this.dirty) this.touched();
     else {
       this.saving = 'saved';
-      this.#home.editStorage.clear();
+      this.#deps.editStorage.clear();
     }
     return !this.dirty;
   }
@@ -287,11 +287,11 @@ export class Drafting extends DraftText {
   }
   #keep(): void {
     if (this.dirty)
-      this.#home.editStorage.set({
+      this.#deps.editStorage.set({
         base: this.base,
         mine: { ...this.base, ...pick(this.edit, this.#own()) },
       });
-    else this.#home.editStorage.clear();
+    else this.#deps.editStorage.clear();
   }
   /** Fields edited in another window of this user; fields edited here stay. */
   #typedElsewhere(text: StoredEdit): void {
@@ -338,14 +338,14 @@ export class Drafting extends DraftText {
     if (this.dirty) return void (await this.save());
     if (!this.resolution) return;
     try {
-      const { resolution } = await this.#home.api.resolution(this.fork);
+      const { resolution } = await this.#deps.api.resolution(this.fork);
       if (!this.#stopped && resolution.status === 'draft') this.#remote(resolution, false, 'refresh');
     } catch {
       // Events and the next save report it as well.
     }
   }
   #whoOf(r: Resolution): string | null {
-    return r.edited_by.findLast((id) => id !== this.#home.myId) ?? r.edited_by.at(-1) ?? null;
+    return r.edited_by.findLast((id) => id !== this.#deps.myId) ?? r.edited_by.at(-1) ?? null;
   }
   #remote(theirs: Resolution, sure = false, type = 'resolution.updated'): void {
     if (this.#saveRun && !sure) {
@@ -430,17 +430,17 @@ export class Drafting extends DraftText {
     try {
       if (this.resolution && this.dirty && !(await this.save())) return this.#notPosted();
       const whole = this.resolution ? null : this.edit;
-      const { message, resolution } = await this.#home.api.publish(
+      const { message, resolution } = await this.#deps.api.publish(
         this.fork,
         whole,
         this.resolution ? this.revision : null,
       );
-      if (message.author.id !== this.#home.myId) {
+      if (message.author.id !== this.#deps.myId) {
         this.end(resolution.published_by, message.id); // someone else posted first
         return null;
       }
       this.#clearTimer();
-      this.#home.editStorage.clear();
+      this.#deps.editStorage.clear();
       return message;
     } catch (e) {
       this.#notSaved(e);

@@ -1,9 +1,9 @@
 import type { MessagePage } from '../api/api';
 import type { Fork, List, Message, Task } from '../api/types';
 import type { Forks } from './forks.svelte';
-import { MessageWindow, type OpenAt, type Opened, type WindowHome } from './window.svelte';
+import { MessageWindow, type OpenAt, type Opened, type WindowDeps } from './window.svelte';
 
-export interface ForkHome extends WindowHome {
+export interface ForkStateDeps extends WindowDeps {
   readonly forks: Forks;
 }
 
@@ -11,16 +11,16 @@ export interface ForkHome extends WindowHome {
 export class ForkState extends MessageWindow {
   /** Origin message of the dive, once known. */
   origin = $state.raw<Message | null>(null);
-  #home: ForkHome;
+  #deps: ForkStateDeps;
 
-  constructor(id: string, home: ForkHome) {
-    super(id, home);
-    this.#home = home;
+  constructor(id: string, deps: ForkStateDeps) {
+    super(id, deps);
+    this.#deps = deps;
   }
 
   /** The dive itself, kept up to date by events. */
   get fork(): Fork | undefined {
-    return this.#home.forks.get(this.id);
+    return this.#deps.forks.get(this.id);
   }
   /** The user just created it from this message: there is nothing to load. */
   begin(origin: Message): void {
@@ -30,7 +30,7 @@ export class ForkState extends MessageWindow {
 
   protected override async open(at: OpenAt): Promise<Opened> {
     const around = typeof at === 'object' ? at.around : null;
-    const { api, forks } = this.#home;
+    const { api, forks } = this.#deps;
     const { version } = forks;
     const [fork, page] = await Promise.all([api.fork(this.id), this.firstPage(around)]);
     forks.learn(fork, version);
@@ -43,12 +43,12 @@ export class ForkState extends MessageWindow {
     };
   }
   protected override page(at: MessagePage): Promise<List<Message>> {
-    return this.#home.api.forkMessages(this.id, at);
+    return this.#deps.api.forkMessages(this.id, at);
   }
   protected override tasks(): Promise<List<Task>> {
     const fork = this.fork;
     return fork
-      ? this.#home.api.tasks({ thread_id: fork.thread_id })
+      ? this.#deps.api.tasks({ thread_id: fork.thread_id })
       : Promise.resolve({ data: [], has_more: false });
   }
   protected override opened(): void {
@@ -60,7 +60,7 @@ export class ForkState extends MessageWindow {
   }
   #findOrigin(fork: Fork): void {
     if (this.origin) return;
-    this.#home.api.message(fork.message_id).then(
+    this.#deps.api.message(fork.message_id).then(
       (m) => (this.origin = m),
       () => undefined, // the panel shows that it does not exist
     );

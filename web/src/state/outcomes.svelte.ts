@@ -3,7 +3,7 @@ import type { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
 import type { ActionItem, ActionItemPatch, Fork, Message, Resolution, ResolutionAction } from '../api/types';
 
-export interface OutcomesHome {
+export interface OutcomesDeps {
   readonly api: Pick<Api, 'resolutions' | 'actionItems' | 'patchActionItem'>;
   readonly myId: string;
   readonly forks: { inThread(thread: string): readonly Fork[] };
@@ -20,18 +20,18 @@ export class Outcomes {
   readonly failed = new SvelteMap<string, string>();
   /** Number of open action items of the user, for the sidebar. */
   readonly mineOpen = $derived.by(
-    () => [...this.items.values()].filter((i) => !i.done && i.owner_id === this.#home.myId).length,
+    () => [...this.items.values()].filter((i) => !i.done && i.owner_id === this.#deps.myId).length,
   );
   /** Counts the starts: lists loaded before the latest one are loaded again. */
   starts = $state(0);
   /** The user chose to edit the posted text of this dive instead of a new draft. */
   editing: string | null = null;
 
-  #home: OutcomesHome;
+  #deps: OutcomesDeps;
   #asked = new Set<string>();
 
-  constructor(home: OutcomesHome) {
-    this.#home = home;
+  constructor(deps: OutcomesDeps) {
+    this.#deps = deps;
   }
 
   /** Loaded with the snapshot: the user's open items, so that their number is correct from then on. */
@@ -44,7 +44,7 @@ export class Outcomes {
     try {
       let after: string | undefined;
       for (let i = 0; i < PAGES_MAX; i++) {
-        const page = await this.#home.api.actionItems({ owner: 'me', done: false, after });
+        const page = await this.#deps.api.actionItems({ owner: 'me', done: false, after });
         this.learnItems(page.data);
         after = page.data.at(-1)?.id;
         if (!page.has_more || !after) return;
@@ -71,7 +71,7 @@ export class Outcomes {
   }
   /** The result, and the dive itself for its `stale` flag. */
   async #find(card: Message, fork: string): Promise<void> {
-    const { forks, forkActions } = this.#home;
+    const { forks, forkActions } = this.#deps;
     const isKnown = forks.inThread(card.thread_id).some((f) => f.id === fork);
     try {
       await Promise.all([isKnown ? null : forkActions.list(card.thread_id), this.load(fork)]);
@@ -84,7 +84,7 @@ export class Outcomes {
   async load(fork: string): Promise<void> {
     let after: string | undefined;
     for (let i = 0; i < PAGES_MAX; i++) {
-      const page = await this.#home.api.resolutions(fork, { after });
+      const page = await this.#deps.api.resolutions(fork, { after });
       for (const r of page.data) this.learn(r);
       after = page.data.at(-1)?.id;
       if (!page.has_more || !after) return;
@@ -136,7 +136,7 @@ export class Outcomes {
     const shown: Partial<ActionItem> = 'owner_id' in patch ? { ...patch, owner_name: null } : patch;
     this.items.set(id, { ...before, ...shown });
     try {
-      this.items.set(id, await this.#home.api.patchActionItem(id, patch));
+      this.items.set(id, await this.#deps.api.patchActionItem(id, patch));
     } catch (e) {
       const now = this.items.get(id);
       const keys = Object.keys(shown) as (keyof ActionItem)[];

@@ -7,7 +7,7 @@ export interface UnreadCounts {
   unread_count: number;
   mention_count: number;
 }
-export interface ReadingHome {
+export interface ReadingDeps {
   readonly myId: string;
   /** Moves the read marker; null if the server cannot be reached. */
   readTo(thread: string, seq: number): Promise<UnreadCounts | null>;
@@ -45,7 +45,7 @@ export class Reading {
   #back: number | null = null;
   /** The user marked messages as unread: they stay so until the user leaves the thread. */
   #paused = false;
-  #home: ReadingHome;
+  #deps: ReadingDeps;
   #loaded: Loaded;
 
   /** Unread messages that are not and have not been on screen. */
@@ -63,9 +63,9 @@ export class Reading {
       Math.min(...this.#visible) > this.divider.seq,
   );
 
-  constructor(thread: string, home: ReadingHome, loaded: Loaded) {
+  constructor(thread: string, deps: ReadingDeps, loaded: Loaded) {
     this.thread = thread;
-    this.#home = home;
+    this.#deps = deps;
     this.#loaded = loaded;
   }
 
@@ -84,7 +84,7 @@ export class Reading {
   reopen(): boolean {
     if (!this.#reaches()) return false;
     const pending = this.#pending();
-    const mention_count = pending.filter((m) => mentionsMe(m, this.#home.myId)).length;
+    const mention_count = pending.filter((m) => mentionsMe(m, this.#deps.myId)).length;
     this.#start(pending[0] ?? null, { unread_count: pending.length, mention_count });
     return true;
   }
@@ -119,7 +119,7 @@ export class Reading {
 
   /** A message arrived while the thread was open. */
   arrived(message: Message): void {
-    const me = this.#home.myId;
+    const me = this.#deps.myId;
     if (message.seq <= this.#readSeq || !counts(message, me)) return;
     this.#unread++;
     const mention = mentionsMe(message, me) ? 1 : 0;
@@ -153,7 +153,7 @@ export class Reading {
     this.divider = message;
     this.#seen = new Set();
     this.#back = null;
-    const now = await this.#home.readTo(this.thread, message.seq - 1);
+    const now = await this.#deps.readTo(this.thread, message.seq - 1);
     if (!now) return;
     this.#acknowledged = message.seq - 1;
     if (this.#readSeq === message.seq - 1) this.#start(message, now);
@@ -181,7 +181,7 @@ export class Reading {
     return this.#reaches() ? (this.#pending().find((m) => !this.#seen.has(m.seq)) ?? null) : null;
   }
   #pending(): Message[] {
-    return this.#loaded.messages.filter((m) => m.seq > this.#readSeq && counts(m, this.#home.myId));
+    return this.#loaded.messages.filter((m) => m.seq > this.#readSeq && counts(m, this.#deps.myId));
   }
   /** Whether no unread message is older than the loaded ones. */
   #reaches(): boolean {
@@ -197,7 +197,7 @@ export class Reading {
     if (!this.#reaches()) return mark;
     for (const m of this.#loaded.messages) {
       if (m.seq <= mark) continue;
-      if (counts(m, this.#home.myId) && !this.#seen.has(m.seq)) break;
+      if (counts(m, this.#deps.myId) && !this.#seen.has(m.seq)) break;
       mark = m.seq;
     }
     return mark;
@@ -205,7 +205,7 @@ export class Reading {
   async #mark(seq: number): Promise<void> {
     this.#readSeq = seq;
     this.#back = null;
-    const now = await this.#home.readTo(this.thread, seq);
+    const now = await this.#deps.readTo(this.thread, seq);
     if (!now) {
       if (this.#readSeq === seq) this.#readSeq = this.#acknowledged; // the next check tries again
       return;

@@ -8,7 +8,7 @@ import type { Threads } from './threads.svelte';
 /** Snapshots and threads are read again at most this often. */
 const LEARN_AFTER_MS = 500;
 
-export interface ReadsHome {
+export interface ReadsDeps {
   /** Reads the counts of all channels again. */
   recount(): void;
   /** How far a thread in memory has been read. */
@@ -25,7 +25,7 @@ export class Reads {
   #api: Api;
   #threads: Threads;
   #channels: Channels;
-  #home: ReadsHome;
+  #deps: ReadsDeps;
   #marking = new Map<string, Marking>();
   /** The last two marks of this window by thread, until their frames arrive: a frame may be later than the response. */
   #mine = new Map<string, number[]>();
@@ -34,11 +34,11 @@ export class Reads {
   #stale = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(api: Api, threads: Threads, channels: Channels, home: ReadsHome) {
+  constructor(api: Api, threads: Threads, channels: Channels, deps: ReadsDeps) {
     this.#api = api;
     this.#threads = threads;
     this.#channels = channels;
-    this.#home = home;
+    this.#deps = deps;
   }
   dispose(): void {
     clearTimeout(this.#timer ?? undefined);
@@ -91,7 +91,7 @@ export class Reads {
     this.#channels.shift(channel, -unread_count, -mention_count);
     this.#learnLater();
     for (const t of this.#threads.inChannel(channel)) {
-      const reading = this.#home.reading(t.id);
+      const reading = this.#deps.reading(t.id);
       if (reading && reading.readSeq < seq) reading.readElsewhere(seq);
       if (t.last_seq > seq) this.#learnLater(t.id);
       else this.#threads.patch(t.id, { unread_count: 0, mention_count: 0 });
@@ -116,7 +116,7 @@ export class Reads {
     const mine = this.#mine.get(thread) ?? [];
     const at = mine.indexOf(seq);
     if (at >= 0) return void this.#mine.set(thread, mine.slice(at + 1));
-    this.#home.reading(thread)?.readElsewhere(seq);
+    this.#deps.reading(thread)?.readElsewhere(seq);
     this.unsettle();
     this.#learnLater(thread);
   }
@@ -135,7 +135,7 @@ export class Reads {
     this.#timer = null;
     const stale = [...this.#stale].filter((id) => this.#threads.map.has(id));
     this.#stale.clear();
-    this.#home.recount();
+    this.#deps.recount();
     const { version } = this.#threads;
     for (const id of stale)
       this.#api.thread(id).then(

@@ -1,10 +1,10 @@
 import type { MessagePage } from '../api/api';
 import type { List, Message, Task, Thread } from '../api/types';
 import { insert } from '../lib/messages';
-import { Reading, type ReadingHome } from './reading.svelte';
-import { MessageWindow, type OpenAt, type Opened, type WindowHome } from './window.svelte';
+import { Reading, type ReadingDeps } from './reading.svelte';
+import { MessageWindow, type OpenAt, type Opened, type WindowDeps } from './window.svelte';
 
-export interface ThreadHome extends WindowHome, ReadingHome {
+export interface ThreadStateDeps extends WindowDeps, ReadingDeps {
   readonly threads: { readonly version: number; readonly map: ReadonlyMap<string, Thread> };
   learnThread(thread: Thread, version: number): void;
 }
@@ -12,16 +12,16 @@ export interface ThreadHome extends WindowHome, ReadingHome {
 /** Main line of one thread, and its read state. */
 export class ThreadState extends MessageWindow {
   override readonly reading: Reading;
-  #home: ThreadHome;
+  #deps: ThreadStateDeps;
   /** Open now, with its divider set. */
   #entered = false;
   /** The user just started it: messages so far were seen. */
   #mine = false;
 
-  constructor(id: string, home: ThreadHome) {
-    super(id, home);
-    this.#home = home;
-    this.reading = new Reading(id, home, this);
+  constructor(id: string, deps: ThreadStateDeps) {
+    super(id, deps);
+    this.#deps = deps;
+    this.reading = new Reading(id, deps, this);
   }
 
   /** The user just started it and continues to write in it. */
@@ -36,11 +36,11 @@ export class ThreadState extends MessageWindow {
   }
 
   protected override async open(at: OpenAt): Promise<Opened> {
-    const { version } = this.#home.threads;
+    const { version } = this.#deps.threads;
     const linked = typeof at === 'object' ? at.around : null;
-    const [thread, end] = await Promise.all([this.#home.api.thread(this.id), this.firstPage(linked)]);
-    this.#home.learnThread(thread, version);
-    this.#home.learnTasks(thread.active_tasks ?? []);
+    const [thread, end] = await Promise.all([this.#deps.api.thread(this.id), this.firstPage(linked)]);
+    this.#deps.learnThread(thread, version);
+    this.#deps.learnTasks(thread.active_tasks ?? []);
     const first = thread.first_unread_id;
     const away = at === 'unread' && !this.#mine && first !== null && !end.data.some((m) => m.id === first);
     const page = away ? await this.firstPage(first) : end;
@@ -60,16 +60,16 @@ export class ThreadState extends MessageWindow {
   /** A linked message was opened, far from the first unread one. */
   async #findDivider(id: string): Promise<void> {
     try {
-      this.reading.found(await this.#home.api.message(id));
+      this.reading.found(await this.#deps.api.message(id));
     } catch {
       // Without it, messages are read where they are.
     }
   }
   protected override page(at: MessagePage): Promise<List<Message>> {
-    return this.#home.api.messages(this.id, at);
+    return this.#deps.api.messages(this.id, at);
   }
   protected override tasks(): Promise<List<Task>> {
-    return this.#home.api.tasks({ thread_id: this.id });
+    return this.#deps.api.tasks({ thread_id: this.id });
   }
   protected override opened(): void {
     this.#entered = true;
@@ -97,13 +97,13 @@ export class ThreadState extends MessageWindow {
     return this.reading.markUnreadFrom(message);
   }
   markAllRead(): Promise<void> {
-    const known = this.#home.threads.map.get(this.id)?.last_seq ?? 0;
+    const known = this.#deps.threads.map.get(this.id)?.last_seq ?? 0;
     return this.reading.markAll(Math.max(known, this.messages.at(-1)?.seq ?? 0));
   }
   /** The message at which to continue reading, loaded if needed. */
   async toUnread(): Promise<string | null> {
     if (this.reading.next) return this.reading.next.id;
-    const { first_unread_id } = await this.#home.api.thread(this.id);
+    const { first_unread_id } = await this.#deps.api.thread(this.id);
     if (!first_unread_id) return null;
     await this.load({ around: first_unread_id });
     return first_unread_id;

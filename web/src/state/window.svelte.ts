@@ -8,7 +8,7 @@ import type { Reading } from './reading.svelte';
 export type Loading = 'loading' | 'ready' | 'missing' | 'error';
 /** Where to open it: at the first unread message, at the end, or around a message. */
 export type OpenAt = 'unread' | 'end' | { around: string };
-export interface WindowHome {
+export interface WindowDeps {
   readonly api: Api;
   readonly myId: string;
   learnTasks(tasks: Task[]): void;
@@ -43,15 +43,15 @@ export abstract class MessageWindow {
   /** Read state; null if nothing counts as unread here. */
   readonly reading: Reading | null = null;
 
-  readonly #home: WindowHome;
+  readonly #deps: WindowDeps;
   /** Incremented when a load starts or ends: earlier loads, and pages next to replaced ones, are dropped. */
   #load = 0;
   /** Events since each page in flight was requested; they are newer than the page. */
   #logs = new Set<ServerEvent[]>();
 
-  constructor(id: string, home: WindowHome) {
+  constructor(id: string, deps: WindowDeps) {
     this.id = id;
-    this.#home = home;
+    this.#deps = deps;
   }
 
   /** Loads the conversation and its messages. */
@@ -81,7 +81,7 @@ export abstract class MessageWindow {
       this.opened();
       this.status = 'ready';
       this.tasks().then(
-        (l) => this.#home.learnTasks(l.data),
+        (l) => this.#deps.learnTasks(l.data),
         () => undefined, // rows load their own task if it is missing
       );
     } catch (e) {
@@ -209,7 +209,7 @@ export abstract class MessageWindow {
 
   /** Opens the user's newest message for editing; results have their own editor. */
   editLast(): void {
-    const me = this.#home.myId;
+    const me = this.#deps.myId;
     const editable = (m: Message) =>
       isFrom(m, me) && m.kind === 'text' && m.state === 'complete' && !m.deleted_at;
     this.editing = this.messages.findLast(editable)?.id ?? null;
