@@ -108,7 +108,7 @@ test('a completed item is updated everywhere, and a slip can be undone in place'
   assert.equal(new URL(ada.page.url()).search, '?show=done');
   await button(ada.page, 'Open').click();
   await item(ada, 'Thank the testers').waitFor();
-  assert.equal(await item(ada, 'Book the room').count(), 0);
+  await item(ada, 'Book the room').waitFor({ state: 'detached' });
 });
 
 test('owner and due date are changed in place; both people’s lists follow', async () => {
