@@ -11,11 +11,9 @@ use crate::{
 const BYTES_MAX: &str = "workspace_bytes_max";
 const AGENTS_MAX: &str = "agents_max";
 /// Approximate size of a row without its texts.
-pub const ROW_BYTES: usize = 1024;
+pub const ROW_BYTES: i64 = 1024;
 /// Approximate size of a message without its texts.
 const MESSAGE_ROW_BYTES: i64 = 512;
-/// Bytes of messages for which one check against the limit is valid, because the sum of the uploads takes time.
-const MESSAGE_CHECK_BYTES: i64 = 64 * 1024;
 
 /// Part of the limit that only changes without more text may use beyond it.
 const RESERVE_FRACTION: i64 = 10;
@@ -54,8 +52,7 @@ async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
 }
 
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select cast(coalesce((select sum(size_bytes) from files where workspace_id = $1), 0) \
-         + coalesce((select agent_bytes + message_bytes from workspace_sizes where workspace_id = $1), 0) as bigint)")
+    c.q("select cast(coalesce((select agent_bytes + message_bytes + file_bytes from workspace_sizes where workspace_id = $1), 0) as bigint)")
         .bind(workspace)
         .value()
         .await
@@ -145,18 +142,18 @@ pub fn message_bytes(content: &str, plain: &str) -> i64 {
     MESSAGE_ROW_BYTES.saturating_add(i64::try_from(texts).unwrap_or(i64::MAX))
 }
 
-/// Adds to the storage use of messages. Returns that of messages and agents, and up to which value of it the limit was checked.
+/// Adds to the storage use of messages, and returns that of the workspace.
 async fn count_message_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
     more: i64,
-) -> Result<(i64, i64), DbError> {
+) -> Result<i64, DbError> {
     c.q("insert into workspace_sizes (workspace_id, agent_bytes, message_bytes) values ($1, 0, $2) \
          on conflict (workspace_id) do update set message_bytes = workspace_sizes.message_bytes + excluded.message_bytes \
-         returning agent_bytes + message_bytes, checked_bytes")
+         returning agent_bytes + message_bytes + file_bytes")
         .bind(workspace)
         .bind(more)
-        .one()
+        .value()
         .await
 }
 
@@ -170,8 +167,7 @@ pub async fn count_message(
     Ok(())
 }
 
-/// Counts more bytes of messages, and fails if they exceed the limit. Uploads since the last check count with the next one, at most
-/// `MESSAGE_CHECK_BYTES` later.
+/// Counts more bytes of messages, and fails if they exceed the limit.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -180,20 +176,14 @@ pub async fn count_message_within_limit(
     workspace: WorkspaceId,
     more: i64,
 ) -> Result<(), AuthError> {
-    let (counted, checked) = count_message_bytes(c, workspace, more).await?;
-    if more <= 0 || counted <= checked {
+    let stored = count_message_bytes(c, workspace, more).await?;
+    if more <= 0 {
         return Ok(());
     }
     let max = limit(c, BYTES_MAX).await?;
-    let free = max.saturating_sub(stored_bytes(c, workspace).await?);
-    if free < 0 {
+    if stored > max {
         return Err(bytes_exceeded(max));
     }
-    c.q("update workspace_sizes set checked_bytes = $2 where workspace_id = $1")
-        .bind(workspace)
-        .bind(counted.saturating_add(free.min(MESSAGE_CHECK_BYTES)))
-        .run()
-        .await?;
     Ok(())
 }
 
@@ -271,6 +261,26 @@ pub async fn count_agent_bytes(
 ) -> Result<(), DbError> {
     c.q("insert into workspace_sizes (workspace_id, agent_bytes) values ($1, $2) \
          on conflict (workspace_id) do update set agent_bytes = workspace_sizes.agent_bytes + excluded.agent_bytes")
+        .bind(workspace)
+        .bind(more)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Counted size of this many uploads with this many bytes of content.
+pub fn file_bytes(files: i64, content_bytes: i64) -> i64 {
+    content_bytes.saturating_add(files.saturating_mul(ROW_BYTES))
+}
+
+/// Adds to the storage use of uploads; negative for deletions.
+pub async fn count_file_bytes(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+) -> Result<(), DbError> {
+    c.q("insert into workspace_sizes (workspace_id, agent_bytes, file_bytes) values ($1, 0, $2) \
+         on conflict (workspace_id) do update set file_bytes = workspace_sizes.file_bytes + excluded.file_bytes")
         .bind(workspace)
         .bind(more)
         .run()

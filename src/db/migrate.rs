@@ -173,6 +173,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121075500_count_message_bytes.sql"
         )),
     ),
+    (
+        20_261_121_094_423,
+        "count_uploads",
+        Text::Common(include_str!(
+            "../../migrations/20261121094423_count_uploads.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -122,7 +122,9 @@ pub async fn insert(
     actor: &Actor<'_>,
     new: &NewFile,
 ) -> Result<(File, Uuid), FileError> {
-    quota::check_bytes(c, actor.workspace, new.size_bytes).await?;
+    let counted_bytes = quota::file_bytes(1, new.size_bytes);
+    quota::check_bytes(c, actor.workspace, counted_bytes).await?;
+    quota::count_file_bytes(c, actor.workspace, counted_bytes).await?;
     let upload = blobs::name_blob(c, &new.hash, new.upload, new.size_bytes).await?;
     let stored = Stored {
         about: Attachment {
@@ -248,24 +250,32 @@ pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), D
     .bind(message)
     .run()
     .await?;
-    c.q("delete from files where message_id = $1")
+    let removed: Vec<(WorkspaceId, i64)> = c
+        .q("delete from files where message_id = $1 returning workspace_id, size_bytes")
         .bind(message)
-        .run()
+        .all()
         .await?;
+    for (workspace, size_bytes) in removed {
+        quota::count_file_bytes(c, workspace, -quota::file_bytes(1, size_bytes)).await?;
+    }
     Ok(())
 }
 
 /// Removes a file that is neither attached to a message nor a picture. Returns false if it is either, or does not
 /// exist.
 pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
-    let gone: Option<(WorkspaceId, UserId, Option<String>)> = c
-        .q("delete from files where id = $1 and message_id is null and is_avatar = FALSE returning workspace_id, created_by, client_id")
+    let gone: Option<(WorkspaceId, UserId, Option<String>, i64)> = c
+        .q(
+            "delete from files where id = $1 and message_id is null and is_avatar = FALSE \
+            returning workspace_id, created_by, client_id, size_bytes",
+        )
         .bind(id)
         .opt()
         .await?;
-    let Some((workspace, user, client_id)) = gone else {
+    let Some((workspace, user, client_id, size_bytes)) = gone else {
         return Ok(false);
     };
+    quota::count_file_bytes(c, workspace, -quota::file_bytes(1, size_bytes)).await?;
     if let Some(client_id) = client_id {
         c.q("delete from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
             .bind(workspace)
@@ -283,6 +293,15 @@ pub async fn erase_unattached(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<u64, DbError> {
+    let (files, content_bytes): (i64, i64) = c
+        .q("select count(*), cast(coalesce(sum(size_bytes), 0) as bigint) from files \
+            where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE")
+        .bind(workspace)
+        .bind(user)
+        .one()
+        .await?;
+    let counted_bytes = quota::file_bytes(files, content_bytes);
+    quota::count_file_bytes(c, workspace, -counted_bytes).await?;
     c.q("delete from files where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE")
         .bind(workspace)
         .bind(user)

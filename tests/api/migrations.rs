@@ -85,11 +85,20 @@ fn rows(uuid: impl Fn(u8) -> String) -> Vec<String> {
 
 /// Makes a database as it was before this version, with some rows in it.
 pub async fn make_before(version: i64, place: &TestDatabase) {
+    make_before_with(version, place, |uuid| rows(uuid)).await;
+}
+
+/// As `make_before`, with these statements; the function gets the literal of an ID by its last digit.
+async fn make_before_with(
+    version: i64,
+    place: &TestDatabase,
+    rows: impl Fn(&dyn Fn(u8) -> String) -> Vec<String>,
+) {
     let old = before(version, place);
     if let Some(url) = &place.postgres {
         let mut c = PgConnection::connect(url).await.unwrap();
         old.run_direct(None, &mut c, false).await.unwrap();
-        for sql in rows(|n| format!("'{ID}{n}'")) {
+        for sql in rows(&|n| format!("'{ID}{n}'")) {
             let sql = sqlx::raw_sql(AssertSqlSafe(sql));
             sql.execute(&mut c).await.unwrap();
         }
@@ -103,7 +112,7 @@ pub async fn make_before(version: i64, place: &TestDatabase) {
         .create_if_missing(true);
     let mut c = options.connect().await.unwrap();
     old.run_direct(None, &mut c, false).await.unwrap();
-    for sql in rows(|n| format!("x'{}{n}'", ID.replace('-', ""))) {
+    for sql in rows(&|n| format!("x'{}{n}'", ID.replace('-', ""))) {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql));
         sql.execute(&mut c).await.unwrap();
     }
@@ -284,4 +293,76 @@ async fn messages_of_an_earlier_version_are_searchable() {
         let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut c).await.unwrap();
         assert_eq!(found, wanted, "{sql}");
     }
+}
+
+/// An agent with two versions, a file with two, and two attached uploads, as they were stored before there was a quota.
+fn agents_and_uploads(uuid: &dyn Fn(u8) -> String) -> Vec<String> {
+    let (workspace, user, agent) = (uuid(1), uuid(2), uuid(5));
+    let profile = r#"{"instructions":"Help."}"#;
+    let version = |n: i64| {
+        format!(
+            "insert into agent_versions (agent_id, version, profile, resolved, changed_at) \
+             values ({agent}, {n}, '{profile}', '{profile}', {AT})"
+        )
+    };
+    let file_version = |n: i64, content: &str| {
+        format!(
+            "insert into agent_file_versions (owner_id, path, version, content, changed_by, changed_at) \
+             values ({agent}, 'notes.md', {n}, {content}, {user}, {AT})"
+        )
+    };
+    let upload = |id: u8, size_bytes: i64| {
+        format!(
+            "insert into files (id, workspace_id, hash, name, content_type, size_bytes, created_by, message_id, is_avatar, created_at) \
+             values ({}, {workspace}, 'abc', 'a.txt', 'text/plain', {size_bytes}, {user}, {}, false, {AT})",
+            uuid(id),
+            uuid(4)
+        )
+    };
+    let mut all = rows(uuid);
+    all.extend([
+        format!(
+            "insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, created_at, updated_at) \
+             values ({agent}, {workspace}, 'sage', 'active', false, true, 2, '{profile}', {AT}, {AT})"
+        ),
+        version(1),
+        version(2),
+        format!(
+            "insert into agent_files (workspace_id, owner_id, path, content, version, updated_by, updated_at) \
+             values ({workspace}, {agent}, 'notes.md', null, 2, {user}, {AT})"
+        ),
+        file_version(1, "'0123456789'"),
+        file_version(2, "null"),
+        format!(
+            "insert into blobs (hash, upload_id, size_bytes, created_at) values ('abc', {}, 3, {AT})",
+            uuid(8)
+        ),
+        upload(8, 3),
+        upload(9, 4000),
+    ]);
+    all
+}
+
+#[tokio::test]
+async fn agents_and_uploads_of_an_earlier_version_count_in_the_quota() {
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    make_before_with(20_261_121_033_400, &place, agents_and_uploads).await;
+    TestProcess::start(&place, &model, &[]).await.kill().await;
+    // PostgreSQL shows JSON with a space after the colon.
+    let profile_bytes = if place.postgres.is_some() { 25 } else { 24 };
+    let numbers = place
+        .numbers(
+            &[
+                "select agent_bytes from workspace_sizes",
+                "select file_bytes from workspace_sizes",
+                "select cast(sum(bytes) as bigint) from agent_versions",
+            ]
+            .map(str::to_owned),
+        )
+        .await;
+    let versions = 2 * (1024 + 2 * profile_bytes);
+    assert_eq!(
+        numbers,
+        [versions + 2 * 1024 + 10, 2 * 1024 + 4003, versions]
+    );
 }

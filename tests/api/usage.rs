@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
-    team, team_with, text, unknown_id,
+    Answer, Gate, MULTIPART, ModelServer, Person, Team, TestDatabase, TestProcess, id, list,
+    multipart, number, sign_up, team, team_with, text, unknown_id, within,
 };
 
 fn answer(text: &str, input: i64, output: i64) -> Answer {
@@ -289,6 +289,77 @@ async fn messages_count_in_the_quota_until_they_are_deleted() {
         stored_bytes(&t.ada.at(&t.app.base)).await,
         after_cancel + ROW
     );
+}
+
+#[tokio::test]
+async fn uploads_count_in_the_quota_with_their_rows_until_they_are_removed() {
+    let t = team_with(&[("UPLOAD_ORPHAN_AFTER", "1h")]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let before = stored_bytes(&t.ada).await;
+    let row = 1024;
+    let first = t.ada.upload("a.txt", b"a").await;
+    let attached = t.ada.upload("b.txt", b"bb").await;
+    assert_eq!(stored_bytes(&t.ada).await, before + 2 * row + 3);
+    t.ada.delete(&text(&first, "/url")).await;
+    assert_eq!(stored_bytes(&t.ada).await, before + row + 2);
+    let content = json!({"content": "", "attachments": [id(&attached)]});
+    let posted = t
+        .ada
+        .post(&format!("/v1/threads/{thread}/messages"), content)
+        .await
+        .is(201);
+    assert_eq!(stored_bytes(&t.ada).await, before + ROW + row + 2);
+    let message = text(&posted, "/message/id");
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    let after_delete = before + ROW;
+    assert_eq!(stored_bytes(&t.ada).await, after_delete);
+    t.bo.upload("c.txt", b"ccc").await;
+    t.bo.upload("d.txt", b"dddd").await;
+    assert_eq!(stored_bytes(&t.ada).await, after_delete + 2 * row + 7);
+    let erase = format!("/v1/members/{}/erase", t.bo.id);
+    t.ada
+        .post(&erase, json!({"handle": t.bo.handle}))
+        .await
+        .is(200);
+    assert_eq!(stored_bytes(&t.ada).await, after_delete);
+}
+
+#[tokio::test]
+async fn expired_uploads_no_longer_count_in_the_quota() {
+    let t = team_with(&[("UPLOAD_ORPHAN_AFTER", "1s")]).await;
+    let before = stored_bytes(&t.ada).await;
+    t.ada.upload("loose.txt", b"loose").await;
+    let removed = async {
+        while t.app.place.count("files").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the upload to expire", removed).await;
+    assert_eq!(stored_bytes(&t.ada).await, before);
+}
+
+#[tokio::test]
+async fn many_small_uploads_reach_the_quota() {
+    let t = team_with(&[("WORKSPACE_BYTES_MAX", "64KiB")]).await;
+    let disposition = "name=\"file\"; filename=\"a.txt\"";
+    let mut rejected = None;
+    for _ in 0..64 {
+        let file = multipart(&[(disposition, b"a")]);
+        let typed = [("content-type", MULTIPART)];
+        let reply = t
+            .ada
+            .send(reqwest::Method::POST, "/v1/files", &typed, Some(file))
+            .await;
+        if reply.status != 201 {
+            rejected = Some(reply.refused(422));
+            break;
+        }
+    }
+    assert_eq!(rejected.as_deref(), Some("quota_exceeded"));
+    assert!(stored_bytes(&t.ada).await <= 64 * 1024);
 }
 
 /// Posts until the quota is reached; the messages.

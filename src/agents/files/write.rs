@@ -138,8 +138,8 @@ pub(super) async fn write_row(
         return Ok(shown(row, source));
     }
     let text = content.map(str::to_owned);
-    let bytes = quota::ROW_BYTES + text.as_deref().map_or(0, str::len);
-    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let text_bytes = text.as_deref().map_or(0, str::len);
+    let bytes = quota::ROW_BYTES.saturating_add(i64::try_from(text_bytes).unwrap_or(i64::MAX));
     if text.is_some() {
         quota::check_bytes(c, actor.workspace, bytes).await?;
     }

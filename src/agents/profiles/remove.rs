@@ -97,7 +97,7 @@ pub async fn delete_agent(
     let file_bytes: i64 = c
         .q("select cast(coalesce(sum(octet_length(content)), 0) + $2 * count(*) as bigint) from agent_file_versions where owner_id = $1")
         .bind(row.id)
-        .bind(i64::try_from(quota::ROW_BYTES).unwrap_or(i64::MAX))
+        .bind(quota::ROW_BYTES)
         .value()
         .await?;
     quota::count_agent_bytes(c, actor.workspace, -(bytes + file_bytes)).await?;

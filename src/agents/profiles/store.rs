@@ -266,12 +266,13 @@ async fn index_metadata(
 
 /// Size of a version as it is stored: the profile as it was written, and as it is merged with its bases.
 fn size_of(profile: &Profile, merged: &Merged) -> i64 {
-    let bytes = quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile);
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+    quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile)
 }
 
-fn stored_bytes(profile: &Profile) -> usize {
-    serde_json::to_string(profile).map_or(0, |text| text.len())
+/// Length of a profile as JSON.
+fn stored_bytes(profile: &Profile) -> i64 {
+    let bytes = serde_json::to_string(profile).map_or(0, |text| text.len());
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 fn instructions_bytes(profile: &Profile) -> i64 {

@@ -149,7 +149,7 @@ impl TestDatabase {
     }
 
     /// The first column of what a query gives, as numbers.
-    async fn numbers(&self, sql: &[String]) -> Vec<i64> {
+    pub async fn numbers(&self, sql: &[String]) -> Vec<i64> {
         let statement = sql.join(" union all ");
         let statement = sqlx::AssertSqlSafe(statement);
         if let Some(url) = &self.postgres {
