@@ -51,8 +51,10 @@ async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
         .unwrap_or(i64::MAX))
 }
 
+/// Storage use, including what outdated agents will take.
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select cast(coalesce((select agent_bytes + message_bytes + file_bytes from workspace_sizes where workspace_id = $1), 0) as bigint)")
+    c.q("select cast(coalesce((select agent_bytes + message_bytes + file_bytes from workspace_sizes where workspace_id = $1), 0) \
+         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) as bigint)")
         .bind(workspace)
         .value()
         .await
@@ -150,7 +152,8 @@ async fn count_message_bytes(
 ) -> Result<i64, DbError> {
     c.q("insert into workspace_sizes (workspace_id, agent_bytes, message_bytes) values ($1, 0, $2) \
          on conflict (workspace_id) do update set message_bytes = workspace_sizes.message_bytes + excluded.message_bytes \
-         returning agent_bytes + message_bytes + file_bytes")
+         returning cast(agent_bytes + message_bytes + file_bytes \
+         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) as bigint)")
         .bind(workspace)
         .bind(more)
         .value()

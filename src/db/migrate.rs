@@ -180,6 +180,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121094423_count_uploads.sql"
         )),
     ),
+    (
+        20_261_121_101_200,
+        "reserve_refreshes",
+        Text::Common(include_str!(
+            "../../migrations/20261121101200_reserve_refreshes.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -1304,3 +1304,60 @@ async fn a_full_workspace_counts_tools_and_gives_back_what_a_deleted_agent_took(
     t.ada.delete(&gone).await.is(200);
     assert_eq!(stored().await, before);
 }
+
+/// Storage use of the workspace.
+async fn stored_bytes(person: &Person) -> i64 {
+    let usage = person.get("/v1/usage").await.ok();
+    usage["storage"]["bytes"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn a_base_change_is_rejected_if_its_children_would_exceed_the_quota() {
+    const MAX: i64 = 2400 * 1024;
+    let t = crate::support::team_with(&[("WORKSPACE_BYTES_MAX", "2400KiB")]).await;
+    let base = make(&t.ada, "base", None, json!({})).await;
+    let long = json!({"instructions": "word ".repeat(4000)});
+    let mut children = Vec::new();
+    for n in 0..25 {
+        children.push(make(&t.ada, &format!("child-{n}"), Some(&base), long.clone()).await);
+    }
+    // 25 versions with 40 KB each, and as many again after one change.
+    let before = stored_bytes(&t.ada).await;
+    change(&t.ada, &base, json!({"instructions": "Mind the tide."})).await;
+    let reserved = stored_bytes(&t.ada).await - before;
+    assert!((900_000..1_300_000).contains(&reserved), "{reserved}");
+    all_follow(&t, &children, "Mind the tide.").await;
+    let grown = json!({"instructions": "Mind the tide, too."});
+    let code = code_of(&t.ada, &base, grown).await;
+    assert_eq!(code, "quota_exceeded");
+    for agent in children.iter().chain([&base]) {
+        assert_eq!(t.ada.get(&path(agent)).await.ok()["version"], 2);
+    }
+    assert!(stored_bytes(&t.ada).await <= MAX);
+    // Changes that the children do not inherit are still possible.
+    change(&t.ada, &base, json!({"status": "inactive"})).await;
+    let pending = async {
+        while t.app.place.count("agent_refreshes").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    crate::support::within("the children to follow", pending).await;
+    assert_eq!(resolved(&t.ada, &children[24]).await["version"], 2);
+    assert!(stored_bytes(&t.ada).await <= MAX);
+}
+
+#[tokio::test]
+async fn grandchildren_count_before_a_base_changes() {
+    let t = crate::support::team_with(&[("WORKSPACE_BYTES_MAX", "1MiB")]).await;
+    let top = make(&t.ada, "top", None, json!({})).await;
+    let middle = make(&t.ada, "middle", Some(&top), json!({})).await;
+    let long = json!({"instructions": "word ".repeat(4000)});
+    let mut last = String::new();
+    for n in 0..15 {
+        last = make(&t.ada, &format!("leaf-{n}"), Some(&middle), long.clone()).await;
+    }
+    let code = code_of(&t.ada, &top, json!({"instructions": "Mind the tide."})).await;
+    assert_eq!(code, "quota_exceeded");
+    assert_eq!(t.ada.get(&path(&middle)).await.ok()["version"], 1);
+    assert_eq!(t.ada.get(&path(&last)).await.ok()["version"], 1);
+}

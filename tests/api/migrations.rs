@@ -356,6 +356,7 @@ async fn agents_and_uploads_of_an_earlier_version_count_in_the_quota() {
                 "select agent_bytes from workspace_sizes",
                 "select file_bytes from workspace_sizes",
                 "select cast(sum(bytes) as bigint) from agent_versions",
+                "select profile_bytes from agents where name = 'sage'",
             ]
             .map(str::to_owned),
         )
@@ -363,6 +364,11 @@ async fn agents_and_uploads_of_an_earlier_version_count_in_the_quota() {
     let versions = 2 * (1024 + 2 * profile_bytes);
     assert_eq!(
         numbers,
-        [versions + 2 * 1024 + 10, 2 * 1024 + 4003, versions]
+        [
+            versions + 2 * 1024 + 10,
+            2 * 1024 + 4003,
+            versions,
+            profile_bytes
+        ]
     );
 }

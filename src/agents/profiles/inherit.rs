@@ -79,6 +79,11 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     }
 }
 
+/// The part of a base's profile that its children inherit.
+pub(super) fn inherited(base: &Profile) -> Profile {
+    merge(base, &Profile::default())
+}
+
 #[derive(sqlx::FromRow)]
 struct BaseRow {
     id: AgentId,

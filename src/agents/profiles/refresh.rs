@@ -3,6 +3,9 @@
 //! A change to a base creates a version of every agent that inherits from it. The first few are created in the
 //! transaction of the change; a background job creates the others, a few per transaction, so that other writes can
 //! proceed in between. An agent that is invoked earlier is refreshed first.
+//!
+//! A change is rejected if the workspace cannot store all versions that follow from it. Their size is reserved until
+//! they are stored, so that nothing else takes their place.
 
 use super::{
     AccessControl, Agent, Base, Brief, Profile, Row,
@@ -10,11 +13,11 @@ use super::{
     find::find_row,
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
-    store::{Version, insert_version},
+    store::{Version, insert_version, stored_bytes},
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::{Actor, AuthError, Scope, WorkspaceCaller},
+    auth::{Actor, AuthError, Scope, WorkspaceCaller, quota},
     db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
     ids::{AgentId, UserId, WorkspaceId},
 };
@@ -23,6 +26,8 @@ use crate::{
 const CHILDREN_AT_ONCE: i64 = 20;
 /// Maximum number of agents with the same base.
 pub(in crate::agents) const CHILDREN_MAX: i64 = 1000;
+/// Position before the first child.
+const FIRST: AgentId = AgentId(uuid::Uuid::nil());
 /// Maximum number of workspaces per round of the job.
 const WORKSPACES_AT_ONCE: i64 = 1000;
 
@@ -32,6 +37,16 @@ struct Refresh {
     base_id: AgentId,
     requested_by: UserId,
     after_id: AgentId,
+    reserved_bytes: i64,
+}
+
+/// Storage use of the versions that follow from a change of a base.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Followers {
+    /// Maximum size of these versions.
+    bytes: i64,
+    /// The part of it that is not reserved for an earlier change.
+    pub(super) more_bytes: i64,
 }
 
 /// The inherited data.
@@ -94,6 +109,66 @@ pub(super) async fn check_sizes(
     Err(AgentError::ResolvedTooLarge(name, bytes))
 }
 
+/// Determines what the agents below this one will take if its merged profile changes to `changed`.
+pub(super) async fn plan(
+    c: &mut Conn,
+    base: AgentId,
+    changed: &Profile,
+) -> Result<Followers, DbError> {
+    let inherited = inherit::inherited(changed);
+    let bytes = bytes_below(c, base, FIRST, &inherited).await?;
+    if bytes == 0 || inherit::inherited(&get_parent(c, base).await?.merged.profile) == inherited {
+        return Ok(Followers::default());
+    }
+    let reserved_bytes: i64 = c
+        .q(
+            "select cast(coalesce(sum(reserved_bytes), 0) as bigint) from agent_refreshes \
+            where base_id = $1 or base_id in (select id from agents where base_id = $1)",
+        )
+        .bind(base)
+        .value()
+        .await?;
+    Ok(Followers {
+        bytes,
+        more_bytes: bytes - reserved_bytes,
+    })
+}
+
+/// Maximum size of the next versions of the children of an agent, from `after` on, and of the children's children.
+/// `inherited` is the part of the agent's profile that they inherit: a merged profile is at most as long as both parts.
+async fn bytes_below(
+    c: &mut Conn,
+    base: AgentId,
+    after: AgentId,
+    inherited: &Profile,
+) -> Result<i64, DbError> {
+    let each = quota::ROW_BYTES + stored_bytes(inherited);
+    let children: i64 = c
+        .q(
+            "select cast(coalesce(sum($3 + 2 * profile_bytes), 0) as bigint) from agents \
+            where base_id = $1 and id > $2",
+        )
+        .bind(base)
+        .bind(after)
+        .bind(each)
+        .value()
+        .await?;
+    if children == 0 {
+        return Ok(0);
+    }
+    let grandchildren: i64 = c
+        .q(
+            "select cast(coalesce(sum($3 + a.profile_bytes + 2 * g.profile_bytes), 0) as bigint) from agents a \
+            join agents g on g.base_id = a.id where a.base_id = $1 and a.id > $2",
+        )
+        .bind(base)
+        .bind(after)
+        .bind(each)
+        .value()
+        .await?;
+    Ok(children.saturating_add(grandchildren))
+}
+
 /// Starts refreshing the children of an agent: the first ones immediately, the others in the background. The
 /// workspace must be locked.
 pub(super) async fn begin(
@@ -101,30 +176,36 @@ pub(super) async fn begin(
     by: UserId,
     workspace: WorkspaceId,
     base: AgentId,
+    followers: Followers,
     people: &mut Option<People>,
 ) -> Result<(), DbError> {
-    if request(c, by, workspace, base).await? {
+    if request(c, by, workspace, base, followers.bytes).await? {
         advance_with(c, workspace, people).await?;
     }
     Ok(())
 }
 
-/// Records that the children of an agent have to be refreshed; returns false if it does not have any.
+/// Records that the children of an agent have to be refreshed, and reserves the size of their versions; returns false if
+/// it does not have any.
 async fn request(
     c: &mut Conn,
     by: UserId,
     workspace: WorkspaceId,
     base: AgentId,
+    bytes: i64,
 ) -> Result<bool, DbError> {
     let n = c
-        .q("insert into agent_refreshes (base_id, workspace_id, requested_by, after_id, created_at) \
-            select $1, $2, $3, $4, $5 from workspaces w where w.id = $2 and exists (select 1 from agents a where a.base_id = $1) \
-            on conflict (base_id) do update set requested_by = excluded.requested_by, after_id = excluded.after_id")
+        .q("insert into agent_refreshes (base_id, workspace_id, requested_by, after_id, created_at, reserved_bytes) \
+            select $1, $2, $3, $4, $5, $6 from workspaces w where w.id = $2 and exists (select 1 from agents a where a.base_id = $1) \
+            on conflict (base_id) do update set requested_by = excluded.requested_by, after_id = excluded.after_id, \
+            reserved_bytes = case when excluded.reserved_bytes > agent_refreshes.reserved_bytes then excluded.reserved_bytes \
+            else agent_refreshes.reserved_bytes end")
         .bind(base)
         .bind(workspace)
         .bind(by)
-        .bind(AgentId(uuid::Uuid::nil()))
+        .bind(FIRST)
         .bind(now())
+        .bind(bytes)
         .run()
         .await?;
     Ok(n > 0)
@@ -174,7 +255,7 @@ async fn advance_with(
     let mut left = CHILDREN_AT_ONCE;
     while left > 0 {
         let refresh: Option<Refresh> = c
-            .q("select base_id, requested_by, after_id from agent_refreshes where workspace_id = $1 order by created_at, base_id limit 1")
+            .q("select base_id, requested_by, after_id, reserved_bytes from agent_refreshes where workspace_id = $1 order by created_at, base_id limit 1")
             .bind(workspace)
             .opt()
             .await?;
@@ -199,17 +280,40 @@ async fn advance_with(
         for child in children {
             refresh_child(c, refresh.requested_by, workspace, &parent, child, people).await?;
         }
-        let q = match last.filter(|_| !is_done) {
-            Some(last) => c
-                .q("update agent_refreshes set after_id = $2 where base_id = $1")
-                .bind(refresh.base_id)
-                .bind(last),
-            None => c
-                .q("delete from agent_refreshes where base_id = $1")
-                .bind(refresh.base_id),
-        };
-        q.run().await?;
+        match last.filter(|_| !is_done) {
+            Some(last) => set_position(c, &refresh, last, &parent).await?,
+            None => {
+                c.q("delete from agent_refreshes where base_id = $1")
+                    .bind(refresh.base_id)
+                    .run()
+                    .await?;
+            }
+        }
     }
+    Ok(())
+}
+
+/// Records the last child that was refreshed, and reserves the size of the remaining ones only.
+async fn set_position(
+    c: &mut Conn,
+    refresh: &Refresh,
+    last: AgentId,
+    parent: &Parent,
+) -> Result<(), DbError> {
+    // Without a reservation, the children's profiles do not change.
+    let reserved_bytes = if refresh.reserved_bytes == 0 {
+        0
+    } else {
+        let inherited = inherit::inherited(&parent.merged.profile);
+        let left = bytes_below(c, refresh.base_id, last, &inherited).await?;
+        left.min(refresh.reserved_bytes)
+    };
+    c.q("update agent_refreshes set after_id = $2, reserved_bytes = $3 where base_id = $1")
+        .bind(refresh.base_id)
+        .bind(last)
+        .bind(reserved_bytes)
+        .run()
+        .await?;
     Ok(())
 }
 
@@ -272,7 +376,7 @@ pub async fn refresh_first(
         .chain([(base, agent)]);
     for (base, child) in links {
         let refresh: Option<Refresh> = c
-            .q("select base_id, requested_by, after_id from agent_refreshes where base_id = $1 and after_id < $2")
+            .q("select base_id, requested_by, after_id, reserved_bytes from agent_refreshes where base_id = $1 and after_id < $2")
             .bind(base)
             .bind(child)
             .opt()
@@ -311,8 +415,14 @@ async fn refresh_child(
         bases,
     };
     // Its own children also record the versions of their bases.
-    request(c, by, workspace, row.id).await?;
-    if merged.profile == resolved.0 {
+    let is_unchanged = merged.profile == resolved.0;
+    let bytes_below = if is_unchanged {
+        0
+    } else {
+        bytes_below(c, row.id, FIRST, &inherit::inherited(&merged.profile)).await?
+    };
+    request(c, by, workspace, row.id, bytes_below).await?;
+    if is_unchanged {
         c.q("update agent_versions set bases = $3 where agent_id = $1 and version = $2")
             .bind(row.id)
             .bind(row.version)
@@ -353,8 +463,7 @@ async fn refresh_child(
         access: row.access(),
     };
     let access: Option<&AccessControl> = merged.profile.access_control.as_ref();
-    announce(c, "agent.updated", &agent, access, Some(before), people).await?;
-    Ok(())
+    announce(c, "agent.updated", &agent, access, Some(before), people).await
 }
 
 /// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.

@@ -47,7 +47,8 @@ pub async fn insert_agent(
         return Err(AgentError::NameTaken(first.name.clone()));
     }
     c.q("insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
-         created_by, created_at, updated_at, instructions_bytes) values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12)")
+         created_by, created_at, updated_at, instructions_bytes, profile_bytes) \
+         values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12, $13)")
         .bind(id)
         .bind(workspace)
         .bind(first.name.clone())
@@ -60,6 +61,7 @@ pub async fn insert_agent(
         .bind(first.created_by)
         .bind(now())
         .bind(instructions_bytes(&first.profile))
+        .bind(stored_bytes(&first.profile))
         .run()
         .await?;
     let version = Version {
@@ -117,7 +119,8 @@ pub(super) async fn store(
     )
     .await?;
     check_size(wanted.name, &merged)?;
-    let bytes = size_of(&wanted.profile, &merged);
+    let followers = refresh::plan(c, row.id, &merged.profile).await?;
+    let bytes = size_of(&wanted.profile, &merged).saturating_add(followers.more_bytes);
     if stored_bytes(&wanted.profile) > stored_bytes(&row.profile.0) {
         quota::check_bytes(c, row.workspace_id, bytes).await?;
     } else {
@@ -143,7 +146,7 @@ pub(super) async fn store(
     // succeeds.
     let updated: Option<(i64,)> = c
         .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
-            version = version + 1, updated_at = $10, instructions_bytes = $12 \
+            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13 \
             where workspace_id = $1 and id = $2 and version = $11 returning version")
         .bind(row.workspace_id)
         .bind(row.id)
@@ -157,6 +160,7 @@ pub(super) async fn store(
         .bind(now())
         .bind(wanted.expected.unwrap_or(row.version))
         .bind(instructions_bytes(&wanted.profile))
+        .bind(stored_bytes(&wanted.profile))
         .opt()
         .await?;
     let Some((version,)) = updated else {
@@ -193,7 +197,7 @@ pub(super) async fn store(
     let mut people = None;
     let access = merged.profile.access_control.as_ref();
     announce(c, kind, &agent, access, Some(before), &mut people).await?;
-    refresh::begin(c, by, row.workspace_id, row.id, &mut people).await?;
+    refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
     Ok(agent)
 }
 
@@ -270,7 +274,7 @@ fn size_of(profile: &Profile, merged: &Merged) -> i64 {
 }
 
 /// Length of a profile as JSON.
-fn stored_bytes(profile: &Profile) -> i64 {
+pub(super) fn stored_bytes(profile: &Profile) -> i64 {
     let bytes = serde_json::to_string(profile).map_or(0, |text| text.len());
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
