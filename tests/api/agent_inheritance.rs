@@ -1361,3 +1361,48 @@ async fn grandchildren_count_before_a_base_changes() {
     assert_eq!(t.ada.get(&path(&middle)).await.ok()["version"], 1);
     assert_eq!(t.ada.get(&path(&last)).await.ok()["version"], 1);
 }
+
+#[tokio::test]
+async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes() {
+    let t = team().await;
+    let base = make(&t.ada, "base", None, json!({})).await;
+    let long = "word ".repeat(4000);
+    let large = json!({"instructions": long, "metadata": {"team": "core"}});
+    let large = make(&t.ada, "large", Some(&base), large).await;
+    make(&t.ada, "small", Some(&base), json!({})).await;
+    let mut socket = t.bo.socket().await;
+    change(&t.ada, &base, json!({"instructions": "Mind the tide."})).await;
+    let mut announced = Vec::new();
+    for _ in 0..3 {
+        let event = socket.of("agent.updated").await;
+        announced.push(event["data"]["agent"].clone());
+    }
+    let texts: Vec<_> = announced
+        .iter()
+        .map(|agent| (text(agent, "/name"), agent["instructions"].as_str()))
+        .collect();
+    let small = instructions_of("small");
+    assert_eq!(
+        texts,
+        [
+            ("base".to_owned(), Some("Mind the tide.")),
+            ("large".to_owned(), None),
+            ("small".to_owned(), Some(small.as_str())),
+        ]
+    );
+    // It has all fields of the list, so that clients know of the new version.
+    let listed = t.bo.every("/v1/agents").await;
+    let listed = listed.into_iter().find(|agent| agent["id"] == large);
+    let mut listed = listed.unwrap();
+    let fields = listed.as_object_mut().unwrap();
+    fields.remove("effective_model");
+    fields.insert("workspace_id".to_owned(), t.bo.workspace.clone().into());
+    assert_eq!(announced[1], listed);
+    assert_eq!(announced[1]["version"], 2);
+    let whole = t.bo.get(&path(&large)).await.ok();
+    assert_eq!(text(&whole, "/instructions"), long);
+    // A change of its own is announced in full.
+    change(&t.ada, &large, json!({"description": "Grown"})).await;
+    let event = socket.of("agent.updated").await;
+    assert_eq!(text(&event, "/data/agent/instructions"), long);
+}

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{AccessControl, Agent, parts};
+use super::{AccessControl, Agent, AgentSummary, parts};
 use crate::{
     auth::Role,
     db::{Conn, DbError},
@@ -13,9 +13,42 @@ use crate::{
     },
 };
 
+/// Maximum length of an agent that follows its base, as JSON in an event. A change of one base can lead to a thousand such
+/// events.
+const FOLLOWER_BYTES_MAX: usize = 16 * 1024;
+
 #[derive(Serialize)]
 struct AgentEvent<'a> {
-    agent: &'a Agent,
+    agent: Announced<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Announced<'a> {
+    Whole(&'a Agent),
+    /// The agent as in lists.
+    Summary {
+        #[serde(flatten)]
+        summary: &'a AgentSummary,
+        workspace_id: WorkspaceId,
+    },
+}
+
+/// An agent that follows its base, without its long texts if they exceed the limit. Those are its own, and do not change
+/// with the base.
+fn as_follower(agent: &Agent) -> Announced<'_> {
+    let bytes = serde_json::to_vec(agent).map_or(usize::MAX, |json| json.len());
+    if bytes <= FOLLOWER_BYTES_MAX {
+        return Announced::Whole(agent);
+    }
+    Announced::Summary {
+        summary: &agent.summary,
+        workspace_id: agent.workspace_id,
+    }
+}
+
+fn as_whole(agent: &Agent) -> Announced<'_> {
+    Announced::Whole(agent)
 }
 
 /// Members of a workspace, read once for all agents that one change announces.
@@ -79,6 +112,30 @@ pub(super) async fn announce(
     before: Option<Before<'_>>,
     people: &mut Option<People>,
 ) -> Result<(), DbError> {
+    announce_as(c, kind, agent, access, before, people, as_whole).await
+}
+
+/// As `announce`, for an agent with a new version because of its base. A large agent is announced without its long texts.
+pub(super) async fn announce_follower(
+    c: &mut Conn,
+    agent: &Agent,
+    access: Option<&AccessControl>,
+    before: Before<'_>,
+    people: &mut Option<People>,
+) -> Result<(), DbError> {
+    let (kind, before) = ("agent.updated", Some(before));
+    announce_as(c, kind, agent, access, before, people, as_follower).await
+}
+
+async fn announce_as(
+    c: &mut Conn,
+    kind: &'static str,
+    agent: &Agent,
+    access: Option<&AccessControl>,
+    before: Option<Before<'_>>,
+    people: &mut Option<People>,
+    form: fn(&Agent) -> Announced<'_>,
+) -> Result<(), DbError> {
     let workspace = agent.workspace_id;
     let is_limited = access.is_some() || before.as_ref().is_some_and(|b| b.access.is_some());
     if is_limited && people.is_none() {
@@ -89,20 +146,21 @@ pub(super) async fn announce(
         if lost.is_some() {
             let mut gone = before.agent.clone();
             "archived".clone_into(&mut gone.summary.status);
-            append(c, "agent.archived", &gone, lost).await?;
+            append(c, "agent.archived", workspace, form(&gone), lost).await?;
         }
     }
     let only = people.as_ref().and_then(|people| people.seeing(access));
-    append(c, kind, agent, only).await
+    append(c, kind, workspace, form(agent), only).await
 }
 
 async fn append(
     c: &mut Conn,
     kind: &'static str,
-    agent: &Agent,
+    workspace: WorkspaceId,
+    agent: Announced<'_>,
     only: Option<Recipients>,
 ) -> Result<(), DbError> {
-    let seq = log::reserve(c, agent.workspace_id, 1).await?;
+    let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(seq, kind, Audience::Workspace, &AgentEvent { agent })?;
-    log::append(c, agent.workspace_id, event.only_to(only)).await
+    log::append(c, workspace, event.only_to(only)).await
 }

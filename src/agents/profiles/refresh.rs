@@ -9,7 +9,7 @@
 
 use super::{
     AccessControl, Agent, Base, Brief, Profile, Row,
-    announce::{Before, People, announce},
+    announce::{Before, People, announce_follower},
     find::find_row,
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
@@ -463,7 +463,7 @@ async fn refresh_child(
         access: row.access(),
     };
     let access: Option<&AccessControl> = merged.profile.access_control.as_ref();
-    announce(c, "agent.updated", &agent, access, Some(before), people).await
+    announce_follower(c, &agent, access, before, people).await
 }
 
 /// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
