@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button, inviteLink, joinBy, person, reply, setUp, startThread } from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { server, model, browser, ada, bo } = await startTeam({

@@ -13,6 +13,7 @@ import {
   startThread,
 } from './lib/browser.mjs';
 import { DRAFT, SAID } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { server, model, browser, ada, bo } = await startTeam({
