@@ -41,7 +41,7 @@ use crate::{
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     responses::{self, CallSlots, ResponsesService},
     tasks::{
-        Queue,
+        Queue, TaskKind,
         queue::{self, Stopped, Wake},
         usage::Counted,
         worker::{Handler, Worker},
@@ -237,7 +237,7 @@ impl App {
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: HashMap::from([("reply", turns), ("resolve", resolver)]),
+            handlers: HashMap::from([(TaskKind::Reply, turns), (TaskKind::Resolve, resolver)]),
             slots: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),

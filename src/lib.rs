@@ -34,6 +34,7 @@ pub mod responses;
 pub mod share;
 pub mod tasks;
 pub mod telemetry;
+mod text_enum;
 pub mod time;
 
 #[cfg(test)]

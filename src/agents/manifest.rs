@@ -32,6 +32,7 @@ use crate::{
     },
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
     model::Role,
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -55,14 +56,24 @@ pub struct LeftOut {
     pub message_ids: Vec<MessageId>,
 }
 
+text_enum! {
+    /// Result of a model call; `retry` if another call followed.
+    pub enum AttemptOutcome {
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        Retry = "retry",
+    }
+}
+
 /// One model call.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AttemptRecord {
     pub attempt: i64,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// `running`, `completed`, `failed`, `cancelled`, or `retry`.
-    pub outcome: String,
+    pub outcome: AttemptOutcome,
     pub error: Option<AttemptError>,
     /// Wait after this attempt, before the next one.
     pub waited_ms: i64,
@@ -272,7 +283,7 @@ pub async fn save(
     // The end of a call whose worker was lost was never recorded.
     if let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) {
         last.ended_at = Some(attempt.started_at);
-        "retry".clone_into(&mut last.outcome);
+        last.outcome = AttemptOutcome::Retry;
     }
     attempts.push(attempt.clone());
     c.q("insert into task_contexts (task_id, manifest, attempts) values ($1, $2, $3) \
@@ -368,7 +379,7 @@ async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
 pub async fn end_attempt(
     c: &mut Conn,
     task: TaskId,
-    outcome: &str,
+    outcome: AttemptOutcome,
     error: Option<AttemptError>,
     waited_ms: i64,
     at: Timestamp,
@@ -378,7 +389,7 @@ pub async fn end_attempt(
         return Ok(());
     };
     last.ended_at = Some(at);
-    outcome.clone_into(&mut last.outcome);
+    last.outcome = outcome;
     last.error = error;
     last.waited_ms = waited_ms;
     c.q("update task_contexts set attempts = $2 where task_id = $1")

@@ -3,6 +3,7 @@
 //! Pure. The counts are stored with the task, so a restart does not reset them; the worker executes the step. Also
 //! contains the notices that people read when a task fails.
 
+use crate::tasks::WaitReason;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -73,14 +74,6 @@ pub struct Attempt {
     pub can_summarise: bool,
 }
 
-/// Reason why a task waits; the task's `wait_reason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    RateLimited,
-    Unavailable,
-}
-
 /// Reason why a task failed; the `code` of the task's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,16 +113,6 @@ impl Failure {
                 ModelError::Empty => FailCode::BadResponse,
             },
             Self::Timeout => FailCode::Timeout,
-        }
-    }
-}
-
-impl WaitReason {
-    /// The value in the API.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::RateLimited => "rate_limited",
-            Self::Unavailable => "unavailable",
         }
     }
 }

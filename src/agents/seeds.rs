@@ -10,6 +10,7 @@ use super::{
     profiles::{FirstVersion, NewAgent, Parts, insert_agent},
 };
 use crate::{
+    agents::profiles::AgentStatus,
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
 };
@@ -25,7 +26,7 @@ struct File {
 
 #[derive(Deserialize)]
 struct Seed {
-    status: String,
+    status: AgentStatus,
     #[serde(flatten)]
     agent: serde_json::Value,
 }
@@ -51,10 +52,10 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
         let new: NewAgent =
             serde_json::from_value(seed.agent).map_err(|e| at_line(e.to_string()))?;
         let parts = new.into_parts().map_err(|e| at_line(e.to_string()))?;
-        let is_active = match seed.status.as_str() {
-            "active" => true,
-            "inactive" => false,
-            other => {
+        let is_active = match seed.status {
+            AgentStatus::Active => true,
+            AgentStatus::Inactive => false,
+            other @ AgentStatus::Archived => {
                 return Err(at_line(format!(
                     "status is `{other}`: use active or inactive"
                 )));
@@ -155,7 +156,11 @@ pub async fn seed(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId
     for (active, parts) in &seeds(c).await? {
         let first = FirstVersion {
             name: parts.name.clone(),
-            status: if *active { "active" } else { "inactive" },
+            status: if *active {
+                AgentStatus::Active
+            } else {
+                AgentStatus::Inactive
+            },
             mentionable: true,
             profile: parts.profile.clone(),
             created_by: None,

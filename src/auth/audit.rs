@@ -8,6 +8,7 @@ use super::{Actor, AuthError};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AuditEntryId, UserId, WorkspaceId},
+    text_enum::text_enum,
 };
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -63,11 +64,12 @@ pub(super) struct Filter {
     pub action: Option<String>,
 }
 
-/// Sort order of entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    Oldest,
-    Newest,
+text_enum! {
+    /// Sort order of entries.
+    pub(super) enum Order {
+        Oldest = "oldest",
+        Newest = "newest",
+    }
 }
 
 /// Lists entries in the given order, after `after` or before `before`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{ChatError, access::ThreadAccess, forks, messages, post, threads};
 use crate::{
-    agents::profiles::{self, AccessControl, InvocableAgent},
+    agents::profiles::{self, AccessControl, AgentStatus, InvocableAgent},
     auth::Actor,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -56,7 +56,7 @@ struct BindingRow {
     agent_version: i64,
     auto_reply: bool,
     stood_in: bool,
-    status: Option<String>,
+    status: Option<AgentStatus>,
     access: Option<Json<AccessControl>>,
 }
 
@@ -79,9 +79,9 @@ pub async fn find_binding(
         agent: row.agent_id,
         version: row.agent_version,
         auto_reply: row.auto_reply,
-        state: match row.status.as_deref() {
-            Some("active") => BoundState::Active,
-            Some("inactive") => BoundState::Off,
+        state: match row.status {
+            Some(AgentStatus::Active) => BoundState::Active,
+            Some(AgentStatus::Inactive) => BoundState::Off,
             _ => BoundState::Gone,
         },
         stood_in: row.stood_in,

@@ -11,6 +11,7 @@ use super::{
     search::index::{self, ThreadRoot},
 };
 use crate::{
+    agents::manifest::AttemptOutcome,
     agents::{
         derived::{self, Change, SourceId},
         manifest,
@@ -84,7 +85,7 @@ pub async fn stop(
         let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
         interrupt_reply(c, reply, text.as_ref(), audience).await?;
     }
-    manifest::end_attempt(c, task.id, "cancelled", None, 0, now()).await?;
+    manifest::end_attempt(c, task.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
     Ok(Some(cancelled))
 }
 

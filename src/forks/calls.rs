@@ -10,6 +10,7 @@ use super::{
     resolver::{Read, Resolver},
 };
 use crate::{
+    agents::manifest::AttemptOutcome,
     agents::{
         manifest::{self, AskedBy, AttemptError, AttemptRecord, Manifest},
         prompt::{Part, Prompt, Source, estimate_tokens},
@@ -183,7 +184,7 @@ impl Calls<'_> {
             attempt: self.attempt,
             started_at: now(),
             ended_at: None,
-            outcome: "running".to_owned(),
+            outcome: AttemptOutcome::Running,
             error: None,
             waited_ms: 0,
         };
@@ -201,7 +202,7 @@ impl Calls<'_> {
 
     /// Ends a successful call when another one follows.
     pub(super) async fn step_done(&mut self) -> Result<(), Abort> {
-        self.advance("completed", None, None).await
+        self.advance(AttemptOutcome::Completed, None, None).await
     }
 
     /// Ends a failed call when another one follows immediately.
@@ -210,12 +211,13 @@ impl Calls<'_> {
         counts: RetryCounts,
         error: AttemptError,
     ) -> Result<(), Abort> {
-        self.advance("retry", Some(error), Some(counts)).await
+        self.advance(AttemptOutcome::Retry, Some(error), Some(counts))
+            .await
     }
 
     async fn advance(
         &mut self,
-        outcome: &'static str,
+        outcome: AttemptOutcome,
         error: Option<AttemptError>,
         counts: Option<RetryCounts>,
     ) -> Result<(), Abort> {
@@ -238,7 +240,7 @@ impl Calls<'_> {
 
     pub(super) async fn end_attempt(
         &self,
-        outcome: &'static str,
+        outcome: AttemptOutcome,
         error: AttemptError,
     ) -> Result<(), Abort> {
         let lease = self.lease;

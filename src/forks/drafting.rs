@@ -13,10 +13,11 @@ use super::{
     resolver::{Drafted, Read, Resolver, extracted},
 };
 use crate::{
+    agents::manifest::AttemptOutcome,
     agents::{
         manifest::{self, AskedBy, AttemptError},
         profiles::Resolved,
-        retry::{Attempt, RetryCounts, Step, WaitReason, next_step},
+        retry::{Attempt, RetryCounts, Step, next_step},
         system,
     },
     db::{Conn, now},
@@ -24,7 +25,7 @@ use crate::{
         Collected,
         extract::{Material, Outline, Reading},
     },
-    tasks::{Lease, LeaseLost, Task, TokenUsage, queue, worker::Abort},
+    tasks::{Lease, LeaseLost, Task, TokenUsage, WaitReason, queue, worker::Abort},
 };
 
 /// Maximum size of one request in tokens, whatever the context window: in larger requests, models
@@ -83,7 +84,7 @@ impl Resolver {
                 Err(Failed::UnparsableDraft(e)) => {
                     tracing::info!(reason = %e, "unusable model draft; using the extracted draft");
                     calls
-                        .end_attempt("failed", bad_response(&e.to_string()))
+                        .end_attempt(AttemptOutcome::Failed, bad_response(&e.to_string()))
                         .await?;
                     return Ok(extracted(read, calls.spent));
                 }
@@ -110,7 +111,7 @@ impl Resolver {
                 }
                 Step::Shrink | Step::Summarise => calls.next_attempt(counts, error).await?,
                 Step::Wait { .. } | Step::Fail { .. } => {
-                    calls.end_attempt("failed", error).await?;
+                    calls.end_attempt(AttemptOutcome::Failed, error).await?;
                     return Ok(extracted(read, calls.spent));
                 }
             }
@@ -160,8 +161,16 @@ impl Resolver {
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
                 let error = Some(error.clone());
-                manifest::end_attempt(c, lease.task, "retry", error, waited_ms, now()).await?;
-                queue::requeue(c, &lease, stored.clone(), retry_at, reason.text(), true).await?;
+                manifest::end_attempt(
+                    c,
+                    lease.task,
+                    AttemptOutcome::Retry,
+                    error,
+                    waited_ms,
+                    now(),
+                )
+                .await?;
+                queue::requeue(c, &lease, stored.clone(), retry_at, reason, true).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;

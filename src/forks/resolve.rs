@@ -14,7 +14,7 @@ use crate::{
     db::{Conn, DbError},
     ids::{AgentId, ForkId, WorkspaceId},
     realtime::log,
-    tasks::{NewTask, Task, queue},
+    tasks::{NewTask, Task, TaskKind, queue},
 };
 
 const GUIDANCE_UNITS_MAX: usize = 2000;
@@ -86,7 +86,10 @@ pub async fn resolve(
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
     let active = queue::active_in_fork(c, id).await?;
-    if let Some(task) = active.into_iter().find(|task| task.kind == "resolve") {
+    if let Some(task) = active
+        .into_iter()
+        .find(|task| task.kind == TaskKind::Resolve)
+    {
         return Ok((fork, task));
     }
     if is_empty(c, id).await? {
@@ -107,7 +110,7 @@ pub async fn resolve(
     };
     let new = NewTask {
         workspace: actor.workspace,
-        kind: "resolve",
+        kind: TaskKind::Resolve,
         agent,
         agent_version,
         channel: access.channel_access.channel,

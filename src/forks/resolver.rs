@@ -23,6 +23,7 @@ use super::{
     resolve::Options,
 };
 use crate::{
+    agents::manifest::AttemptOutcome,
     agents::{
         manifest, profiles,
         retry::{FailCode, RetryCounts, RetryPolicy, notice_text},
@@ -210,7 +211,8 @@ impl Resolver {
                     queue::cancel(c, task.id, lease.audience).await?;
                     return Ok(());
                 };
-                manifest::end_attempt(c, task.id, "completed", None, 0, now()).await?;
+                manifest::end_attempt(c, task.id, AttemptOutcome::Completed, None, 0, now())
+                    .await?;
                 let card = if options.publish && draft.is_new {
                     let author = Author::Agent {
                         agent: lease.target.agent,
@@ -248,7 +250,7 @@ impl Resolver {
                 let notice =
                     post::insert_notice(c, (&lease).into(), lease.audience, None, message.clone())
                         .await?;
-                manifest::end_attempt(c, task.id, "failed", None, 0, now()).await?;
+                manifest::end_attempt(c, task.id, AttemptOutcome::Failed, None, 0, now()).await?;
                 let error = TaskError {
                     code: "worker_lost".to_owned(),
                     message,

@@ -4,17 +4,15 @@
 pub use axum::http::StatusCode;
 use axum::{
     Json,
-    body::Body,
     extract::Request,
-    http::{HeaderValue, Method, header},
+    http::{HeaderValue, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 
-use super::State;
 use crate::{
-    db::{DatabaseFault, DbError, Engine},
+    db::{DatabaseFault, DbError},
     disk::LowDiskSpace,
     share::Exhausted,
 };
@@ -116,6 +114,11 @@ impl ApiError {
     /// True if the cause is already logged, or needs no log line.
     pub fn is_logged(&self) -> bool {
         self.is_logged
+    }
+
+    /// True if the request lost its database connection.
+    pub(super) fn has_lost_connection(&self) -> bool {
+        self.has_lost_connection
     }
 
     pub fn code(&self) -> &'static str {
@@ -382,30 +385,6 @@ pub async fn to_openai_errors(request: Request, next: Next) -> Response {
         return error.into_openai();
     }
     response
-}
-
-/// Repeats a request once that only reads and lost its database connection between two statements of one snapshot. Single
-/// statements are repeated by the connection.
-pub async fn repeat_lost_read(
-    axum::extract::State(state): axum::extract::State<State>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let is_read =
-        request.method() == Method::GET && !request.headers().contains_key(header::UPGRADE);
-    // `SQLite` has no connections that can be lost.
-    if !is_read || state.db.engine() == Engine::Sqlite {
-        return next.run(request).await;
-    }
-    let (parts, body) = request.into_parts();
-    let again = Request::from_parts(parts.clone(), Body::empty());
-    let response = next.clone().run(Request::from_parts(parts, body)).await;
-    let error = response.extensions().get::<ApiError>();
-    if error.is_some_and(|error| error.has_lost_connection) {
-        next.run(again).await
-    } else {
-        response
-    }
 }
 
 impl IntoResponse for ApiError {

@@ -117,24 +117,65 @@ pub struct Query<T>(pub T);
 impl<T: DeserializeOwned> FromRequestParts<State> for Query<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &State) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default();
         // serde detects repeated parameters only in structs without flattened fields.
-        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        if let Ok(axum::extract::Query(pairs)) = pairs {
-            let mut seen = HashSet::new();
-            if let Some((name, _)) = pairs.iter().find(|(name, _)| !seen.insert(name)) {
+        let mut seen = HashSet::new();
+        let mut given = form_urlencoded::Serializer::new(String::new());
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if !value.is_empty() || !counts_as_absent(&name) {
+                given.append_pair(&name, &value);
+            }
+            if !seen.insert(name.clone()) {
                 return Err(ApiError::invalid(
                     "invalid_query",
                     format!("the parameter `{name}` is repeated: send it once"),
-                    name.as_str(),
+                    name,
                 ));
             }
         }
-        axum::extract::Query::<T>::from_request_parts(parts, state)
-            .await
-            .map(|query| Self(query.0))
-            .map_err(|e| ApiError::invalid("invalid_query", e.body_text(), "query"))
+        let given = given.finish();
+        let values = serde_urlencoded::Deserializer::new(form_urlencoded::parse(given.as_bytes()));
+        serde_path_to_error::deserialize(values)
+            .map(Self)
+            .map_err(|e| invalid_parameter(&e.path().to_string(), e.inner()))
     }
+}
+
+/// Error code for an invalid value of a query parameter.
+fn code_of_parameter(name: &str) -> &'static str {
+    match name {
+        "limit" => "invalid_limit",
+        "order" => "invalid_order",
+        "status" => "invalid_status",
+        "cursor" => "invalid_cursor",
+        "from" | "to" => "invalid_month",
+        "after" | "before" | "around" => "invalid_id",
+        name if name.ends_with("_id") => "invalid_id",
+        _ => "invalid_query",
+    }
+}
+
+/// Checks whether the parameter without a value is the same as no parameter. Limits and IDs need a value.
+fn counts_as_absent(name: &str) -> bool {
+    !matches!(code_of_parameter(name), "invalid_limit" | "invalid_id")
+}
+
+/// 400 for a query parameter that cannot be parsed, or is unknown (`name` is `?` or `.`).
+fn invalid_parameter(name: &str, cause: &serde_urlencoded::de::Error) -> ApiError {
+    let is_unknown = name.chars().all(|c| matches!(c, '?' | '.'));
+    let (code, param) = if is_unknown {
+        ("invalid_query", "query")
+    } else {
+        (code_of_parameter(name), name)
+    };
+    let message = match code {
+        "invalid_query" | "invalid_order" | "invalid_status" if !is_unknown => {
+            format!("{name}: {cause}")
+        }
+        _ => cause.to_string(),
+    };
+    ApiError::invalid(code, message, param)
 }
 
 /// Bearer key or session cookie of a request.

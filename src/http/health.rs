@@ -1,5 +1,6 @@
 //! Liveness, readiness, and metrics.
 
+use crate::tasks::TaskKind;
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -148,14 +149,14 @@ const TASKS: [&str; 3] = [
     "openvibe_tasks_running",
 ];
 /// Kinds of tasks that can be queued.
-const TASK_KINDS: [&str; 2] = ["reply", "resolve"];
+const TASK_KINDS: [TaskKind; 2] = [TaskKind::Reply, TaskKind::Resolve];
 const SIZE: &str = "openvibe_db_size_bytes";
 
 /// Sets the gauges to NaN, so that stale values are not taken for current ones.
 fn forget_database() {
     for name in TASKS {
         for kind in TASK_KINDS {
-            ::metrics::gauge!(name, "kind" => kind).set(f64::NAN);
+            ::metrics::gauge!(name, "kind" => kind.as_str()).set(f64::NAN);
         }
     }
     ::metrics::gauge!(SIZE).set(f64::NAN);
@@ -172,7 +173,7 @@ async fn look_at_database(state: &State) -> Result<(), DbError> {
         let oldest = found.and_then(|active| active.oldest_queued_at);
         let age = oldest.map_or(0.0, |at| now.since(at).as_secs_f64());
         for (name, value) in TASKS.into_iter().zip([queued as f64, age, running as f64]) {
-            ::metrics::gauge!(name, "kind" => kind).set(value);
+            ::metrics::gauge!(name, "kind" => kind.as_str()).set(value);
         }
     }
     ::metrics::gauge!(SIZE).set(size_bytes as f64);

@@ -3,25 +3,58 @@
 use serde::{Deserialize, Serialize};
 
 use super::ApiError;
-use crate::ids::IdError;
 
 pub const LIMIT_MAX: i64 = 100;
 
-/// Query of a list that is sorted by creation time.
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct PageQuery {
-    /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    pub limit: Option<String>,
-    /// Only objects created after the one with this ID.
-    pub after: Option<String>,
-    /// Only objects created before the one with this ID.
-    pub before: Option<String>,
+/// Page size of a list, from 1 to 100; it is never clamped.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit(i64);
+
+impl Limit {
+    pub fn or(limit: Option<Self>, default: i64) -> i64 {
+        limit.map_or(default, |limit| limit.0)
+    }
 }
 
-/// A parsed `PageQuery`.
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        match text.parse() {
+            Ok(n @ 1..=LIMIT_MAX) => Ok(Self(n)),
+            _ => Err(serde::de::Error::custom(format!(
+                "limit must be a number from 1 to {LIMIT_MAX}, not `{text}`"
+            ))),
+        }
+    }
+}
+
+impl utoipa::PartialSchema for Limit {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(LIMIT_MAX))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for Limit {}
+
+/// Query of a list that is sorted by creation time.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageQuery<Id: utoipa::ToSchema> {
+    /// 1 to 100; 20 by default.
+    #[param(inline)]
+    pub limit: Option<Limit>,
+    /// Only objects created after the one with this ID.
+    pub after: Option<Id>,
+    /// Only objects created before the one with this ID.
+    pub before: Option<Id>,
+}
+
+/// Range of a list.
 #[derive(Debug)]
 pub struct Page<Id> {
     pub limit: i64,
@@ -29,57 +62,22 @@ pub struct Page<Id> {
     pub before: Option<Id>,
 }
 
-/// # Errors
-/// 400 if it is not a number from 1 to 100; it is never clamped.
-pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
-    match text {
-        None => Ok(default),
-        Some(text) => match text.parse::<i64>() {
-            Ok(n @ 1..=LIMIT_MAX) => Ok(n),
-            _ => Err(ApiError::invalid(
-                "invalid_limit",
-                format!("limit must be a number from 1 to {LIMIT_MAX}, not `{text}`"),
-                "limit",
-            )),
-        },
-    }
-}
-
-/// Parses an optional ID from a query.
-///
-/// # Errors
-/// 400 if it cannot be parsed.
-pub fn parse_id<Id: std::str::FromStr<Err = IdError>>(
-    text: Option<&str>,
-    param: &'static str,
-) -> Result<Option<Id>, ApiError> {
-    text.map(|t| {
-        t.parse()
-            .map_err(|e: IdError| ApiError::invalid("invalid_id", e.to_string(), param))
-    })
-    .transpose()
-}
-
-impl PageQuery {
+impl<Id: utoipa::ToSchema> PageQuery<Id> {
     /// # Errors
-    /// 400 for an invalid limit or ID, and for `after` together with `before`.
-    pub fn parse<Id: std::str::FromStr<Err = IdError>>(
-        &self,
-        default_limit: i64,
-    ) -> Result<Page<Id>, ApiError> {
-        let page = Page {
-            limit: parse_limit(self.limit.as_deref(), default_limit)?,
-            after: parse_id(self.after.as_deref(), "after")?,
-            before: parse_id(self.before.as_deref(), "before")?,
-        };
-        if page.after.is_some() && page.before.is_some() {
+    /// 400 for `after` together with `before`.
+    pub fn page(self, default_limit: i64) -> Result<Page<Id>, ApiError> {
+        if self.after.is_some() && self.before.is_some() {
             return Err(ApiError::invalid(
                 "invalid_cursor",
                 "give `after` or `before`, not both".to_owned(),
                 "before",
             ));
         }
-        Ok(page)
+        Ok(Page {
+            limit: Limit::or(self.limit, default_limit),
+            after: self.after,
+            before: self.before,
+        })
     }
 }
 

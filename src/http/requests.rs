@@ -1,18 +1,22 @@
 //! Request IDs, log spans, and metrics of requests.
 
 use axum::{
+    body::Body,
     extract::{MatchedPath, Request},
-    http::{HeaderMap, HeaderName, HeaderValue},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     middleware::Next,
     response::Response,
 };
 use tracing::{Instrument, field};
 use uuid::Uuid;
 
-use super::ApiError;
-use crate::telemetry::{
-    self,
-    requests::{Open, UNMATCHED, method_label},
+use super::{ApiError, State};
+use crate::{
+    db::Engine,
+    telemetry::{
+        self,
+        requests::{Open, UNMATCHED, method_label},
+    },
 };
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -82,6 +86,30 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
     });
     response.headers_mut().insert(REQUEST_ID, id.0);
     response
+}
+
+/// Repeats a request once that only reads and lost its database connection between two statements of one snapshot. Single
+/// statements are repeated by the connection.
+pub async fn repeat_lost_read(
+    axum::extract::State(state): axum::extract::State<State>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_read =
+        request.method() == Method::GET && !request.headers().contains_key(header::UPGRADE);
+    // `SQLite` has no connections that can be lost.
+    if !is_read || state.db.engine() == Engine::Sqlite {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let again = Request::from_parts(parts.clone(), Body::empty());
+    let response = next.clone().run(Request::from_parts(parts, body)).await;
+    let error = response.extensions().get::<ApiError>();
+    if error.is_some_and(ApiError::has_lost_connection) {
+        next.run(again).await
+    } else {
+        response
+    }
 }
 
 #[cfg(test)]

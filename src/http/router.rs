@@ -104,7 +104,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(
             state.clone(),
-            error::repeat_lost_read,
+            requests::repeat_lost_read,
         ))
         .layer(middleware::from_fn(refuse_nul))
         .layer(axum::Extension(bounds.bodies.upload_pace))

@@ -33,7 +33,7 @@ use crate::{
         UserId, WorkspaceId,
     },
     realtime::{Close, Hub},
-    tasks::{queue, usage},
+    tasks::{TaskKind, queue, usage},
 };
 
 /// Maximum number of messages per transaction: each one affects a dozen tables.
@@ -550,7 +550,7 @@ async fn take_task(
         let audience = queue::audience_of(c, channel).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if task.kind == "resolve" {
+    if task.kind == TaskKind::Resolve {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")

@@ -21,7 +21,7 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::{Delta, ModelError, StopReason, Usage},
-    tasks::{TaskError, TaskOutput, TokenUsage, queue},
+    tasks::{TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage, queue},
     time::Timestamp,
 };
 
@@ -370,7 +370,7 @@ impl Job {
         let task = queue::Call {
             output: Some(output),
             usage: Some(usage.clone()),
-            ..self.task("completed")
+            ..self.task(TaskStatus::Completed)
         };
         let row = self.plan.kept.and_then(|kept| {
             Some(NewRow {
@@ -401,7 +401,11 @@ impl Job {
                 code: error.task_code().to_owned(),
                 message: error.public_text(),
             }),
-            ..self.task(if is_gone { "cancelled" } else { "failed" })
+            ..self.task(if is_gone {
+                TaskStatus::Cancelled
+            } else {
+                TaskStatus::Failed
+            })
         };
         if let Err(e) = self.record(task, None).await {
             tracing::error!(error = %e, "the usage of a call could not be recorded");
@@ -414,11 +418,11 @@ impl Job {
         (response.failed(&error), Some(error))
     }
 
-    fn task(&self, status: &'static str) -> queue::Call {
+    fn task(&self, status: TaskStatus) -> queue::Call {
         queue::Call {
             id: TaskId::new(),
             workspace: self.plan.workspace,
-            kind: "response",
+            kind: TaskKind::Response,
             status,
             agent: self.plan.agent,
             requested_by: self.plan.caller.user,

@@ -10,4 +10,7 @@ pub mod usage;
 pub mod worker;
 
 pub use queue::{Lease, LeaseLost, NewTask, Queue};
-pub use task::{Task, TaskError, TaskEvent, TaskInput, TaskOutput, TaskTarget, TokenUsage};
+pub use task::{
+    Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus, TaskTarget,
+    TokenUsage, WaitReason,
+};

@@ -10,7 +10,40 @@ use crate::{
         WorkspaceId,
     },
     realtime::hub::Conversation,
+    text_enum::text_enum,
 };
+
+text_enum! {
+    /// Kind of work.
+    pub enum TaskKind {
+        /// Reply to a message.
+        Reply = "reply",
+        /// Draft of a resolution.
+        Resolve = "resolve",
+        /// Summary for a reply whose context was too large.
+        Compact = "compact",
+        /// Call of `/v1/responses`, recorded after it has ended; it is never queued.
+        Response = "response",
+    }
+}
+
+text_enum! {
+    pub enum TaskStatus {
+        Queued = "queued",
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+}
+
+text_enum! {
+    /// Reason why a task waits for its next attempt.
+    pub enum WaitReason {
+        RateLimited = "rate_limited",
+        Unavailable = "unavailable",
+    }
+}
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
@@ -81,11 +114,10 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `reply`, `resolve`, `compact` (a summary for a reply whose context was too large), or
-    /// `response` (a call of `/v1/responses`, recorded after it has ended).
-    pub kind: String,
-    /// One of `queued`, `running`, `completed`, `failed`, `cancelled`.
-    pub status: String,
+    /// `compact` is a summary for a reply whose context was too large; `response` is a call of `/v1/responses`, recorded
+    /// after it has ended.
+    pub kind: TaskKind,
+    pub status: TaskStatus,
     /// Null only for a `response` without an agent.
     pub agent_id: Option<AgentId>,
     pub agent_version: Option<i64>,
@@ -102,8 +134,8 @@ pub struct Task {
     pub attempt: i64,
     /// Retry time of a waiting task.
     pub retry_at: Option<Timestamp>,
-    /// Reason why a task is waiting: `rate_limited` or `unavailable`.
-    pub wait_reason: Option<String>,
+    /// Reason why a task is waiting.
+    pub wait_reason: Option<WaitReason>,
     #[schema(value_type = TaskInput)]
     pub input: Json<TaskInput>,
     #[schema(value_type = Option<TaskOutput>)]
@@ -130,7 +162,7 @@ impl Task {
     }
 
     pub fn is_active(&self) -> bool {
-        matches!(self.status.as_str(), "queued" | "running")
+        matches!(self.status, TaskStatus::Queued | TaskStatus::Running)
     }
 }
 

@@ -6,6 +6,8 @@ use super::{Task, TokenUsage};
 use crate::{
     db::{Conn, DbError, now},
     ids::{AgentId, UserId, WorkspaceId},
+    tasks::{TaskKind, TaskStatus},
+    text_enum::text_enum,
 };
 
 /// Maximum rows of a response, highest usage first. The total includes all rows.
@@ -15,10 +17,10 @@ const ROWS_MAX: i64 = 1000;
 pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     let ended = Ended {
         workspace: task.workspace_id,
-        kind: &task.kind,
+        kind: task.kind,
         asked_by: task.requested_by,
         agent: task.agent_id,
-        status: &task.status,
+        status: task.status,
         usage: task.token_usage.as_ref().map(|usage| &usage.0),
     };
     count_ended(c, &ended).await
@@ -27,10 +29,10 @@ pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
 /// Usage data of a task that has ended.
 pub struct Ended<'a> {
     pub workspace: WorkspaceId,
-    pub kind: &'a str,
+    pub kind: TaskKind,
     pub asked_by: UserId,
     pub agent: Option<AgentId>,
-    pub status: &'a str,
+    pub status: TaskStatus,
     pub usage: Option<&'a TokenUsage>,
 }
 
@@ -50,15 +52,15 @@ pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError>
     .bind(ended.asked_by)
     .bind(ended.agent.map_or(ended.workspace.0, |agent| agent.0))
     .bind(usage.map_or_else(String::new, |usage| usage.model.clone()))
-    .bind(i64::from(ended.status == "failed"))
+    .bind(i64::from(ended.status == TaskStatus::Failed))
     .bind(usage.map_or(0, |usage| usage.input_tokens))
     .bind(usage.map_or(0, |usage| usage.output_tokens))
     .bind(usage.and_then(|usage| usage.cost_usd))
     .run()
     .await?;
     c.notify(Box::new(Counted {
-        kind: ended.kind.to_owned(),
-        status: ended.status.to_owned(),
+        kind: ended.kind,
+        status: ended.status,
         input_tokens: usage.map_or(0, |usage| usage.input_tokens.unsigned_abs()),
         output_tokens: usage.map_or(0, |usage| usage.output_tokens.unsigned_abs()),
     }));
@@ -67,8 +69,8 @@ pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError>
 
 /// A task has ended. Sent after the commit, so that each task is measured exactly once.
 pub struct Counted {
-    kind: String,
-    status: String,
+    kind: TaskKind,
+    status: TaskStatus,
     input_tokens: u64,
     output_tokens: u64,
 }
@@ -76,7 +78,10 @@ pub struct Counted {
 impl Counted {
     /// Adds the task to the metrics of this process.
     pub fn measure(&self) {
-        let labels = [("kind", self.kind.clone()), ("status", self.status.clone())];
+        let labels = [
+            ("kind", self.kind.as_str()),
+            ("status", self.status.as_str()),
+        ];
         metrics::counter!("openvibe_tasks_ended_total", &labels).increment(1);
         metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
             .increment(self.input_tokens);
@@ -118,13 +123,34 @@ impl Month {
     }
 }
 
-/// Grouping of usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupBy {
-    Person,
-    Agent,
-    Month,
-    Model,
+impl<'de> serde::Deserialize<'de> for Month {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        Self::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!("`{text}` is not a month (use YYYY-MM)"))
+        })
+    }
+}
+
+impl utoipa::PartialSchema for Month {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .pattern(Some("^[0-9]{4}-(0[1-9]|1[0-2])$"))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for Month {}
+
+text_enum! {
+    /// Grouping of usage.
+    pub enum GroupBy {
+        Person = "person",
+        Agent = "agent",
+        Month = "month",
+        Model = "model",
+    }
 }
 
 /// Filter of usage.

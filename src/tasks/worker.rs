@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     db::{Conn, Db, DbError, now},
-    failpoint, telemetry,
+    failpoint,
+    tasks::TaskKind,
+    telemetry,
 };
 
 /// Polling interval of the queue, in case a wake-up was missed.
@@ -63,7 +65,7 @@ impl From<LeaseLost> for Abort {
 pub struct Worker {
     pub db: Db,
     pub queue: Arc<Queue>,
-    pub handlers: HashMap<&'static str, Arc<dyn Handler>>,
+    pub handlers: HashMap<TaskKind, Arc<dyn Handler>>,
     /// Maximum number of concurrent tasks in this process.
     pub slots: usize,
     pub tracker: TaskTracker,
@@ -71,11 +73,11 @@ pub struct Worker {
 }
 
 /// Span with the fields of every log line about a task.
-fn span_of(lease: &Lease, kind: &str) -> tracing::Span {
+fn span_of(lease: &Lease, kind: TaskKind) -> tracing::Span {
     tracing::info_span!(
         "task",
         task.id = %lease.task,
-        task.kind = kind,
+        task.kind = %kind,
         agent.id = %lease.target.agent,
         workspace.id = %lease.workspace,
     )
@@ -159,7 +161,7 @@ impl Worker {
             let Some((task, lease)) = found else { continue };
             claimed = true;
             let this = Arc::clone(self);
-            let span = span_of(&lease, &task.kind);
+            let span = span_of(&lease, task.kind);
             let work = async move {
                 this.work(task, lease).await;
                 drop(permit);
@@ -171,7 +173,7 @@ impl Worker {
     }
 
     async fn work(&self, task: Task, lease: Lease) {
-        let Some(handler) = self.handlers.get(task.kind.as_str()) else {
+        let Some(handler) = self.handlers.get(&task.kind) else {
             tracing::error!("no handler for this kind of task");
             return;
         };
@@ -179,7 +181,7 @@ impl Worker {
         self.queue.begin(&lease, stop.clone());
         failpoint!("worker_claimed");
         let started = std::time::Instant::now();
-        let (kind, attempt) = (task.kind.clone(), task.attempt);
+        let (kind, attempt) = (task.kind, task.attempt);
         // After a panic, the lease expires and the reaper requeues the task.
         tokio::select! {
             () = handler.run(task, lease, stop.clone()) => {}
@@ -187,7 +189,7 @@ impl Worker {
         }
         self.queue.end(&lease);
         let took = started.elapsed();
-        metrics::histogram!("openvibe_task_run_seconds", "kind" => kind).record(took);
+        metrics::histogram!("openvibe_task_run_seconds", "kind" => kind.as_str()).record(took);
         tracing::debug!(attempt, duration_ms = telemetry::ms(took), "task run ended");
         if self.shutdown.is_cancelled() {
             let back = self
@@ -251,7 +253,7 @@ impl Worker {
                 audience,
                 target: lost.target(),
             };
-            leases.push((lease, lost.kind.as_str()));
+            leases.push((lease, lost.kind));
         }
         drop(c);
         for (lease, kind) in leases {
@@ -261,7 +263,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn recover_lost(&self, lease: Lease, kind: &str) -> Result<(), LeaseLost> {
+    async fn recover_lost(&self, lease: Lease, kind: TaskKind) -> Result<(), LeaseLost> {
         tracing::warn!("task lost its worker");
         self.queue.stop_run(&lease);
         failpoint!("worker_recover");
@@ -273,7 +275,7 @@ impl Worker {
             .await;
         let lost = match back {
             Ok(true) => Ok(()),
-            Ok(false) => match self.handlers.get(kind) {
+            Ok(false) => match self.handlers.get(&kind) {
                 Some(handler) => handler.fail_lost(lease).await,
                 None => Ok(()),
             },

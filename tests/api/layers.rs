@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
         "ids",
         "time",
         "patch",
+        "text_enum",
         "rate",
         "share",
         "disk",
@@ -23,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["telemetry/calls"],
     &["db"],
+    &["http/error"],
     &[
         "config",
         "lock",

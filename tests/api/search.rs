@@ -588,7 +588,7 @@ async fn invalid_queries_are_rejected() {
         ("q=plan&limit=0", "invalid_limit"),
         ("q=plan&limit=101", "invalid_limit"),
         ("q=plan&cursor=x", "invalid_cursor"),
-        ("q=plan&order=best", "invalid_query"),
+        ("q=plan&order=best", "invalid_order"),
         ("q=plan&thread_id=general", "invalid_id"),
         ("q=plan&kind=notice", "invalid_query"),
         ("q=plan&has=nothing", "invalid_query"),

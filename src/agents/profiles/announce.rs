@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{AccessControl, Agent, AgentSummary, parts};
 use crate::{
+    agents::profiles::AgentStatus,
     auth::Role,
     db::{Conn, DbError},
     ids::{UserId, WorkspaceId},
@@ -145,7 +146,7 @@ async fn announce_as(
         let lost = people.losing(before.access, access);
         if lost.is_some() {
             let mut gone = before.agent.clone();
-            "archived".clone_into(&mut gone.summary.status);
+            gone.summary.status = AgentStatus::Archived;
             append(c, "agent.archived", workspace, form(&gone), lost).await?;
         }
     }

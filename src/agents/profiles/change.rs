@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::{
-    Agent, AgentPatch, AgentRole, FirstVersion, MAX_OUTPUT_TOKENS_DEFAULT, NewAgent, Parts,
-    Profile, Row, SettableStatus,
+    Agent, AgentPatch, AgentRole, AgentStatus, FirstVersion, MAX_OUTPUT_TOKENS_DEFAULT, NewAgent,
+    Parts, Profile, Row,
     announce::announce,
     find::{get_row, get_visible_row},
     form::{check, check_names},
@@ -37,8 +37,8 @@ pub async fn create_agent(
     if parts.role == Some(AgentRole::Primary) {
         actor.require(Scope::AgentsAdmin)?;
     }
-    let status = parts.status.unwrap_or(SettableStatus::Active);
-    if status == SettableStatus::Archived {
+    let status = parts.status.unwrap_or(AgentStatus::Active);
+    if status == AgentStatus::Archived {
         let text = "a new agent cannot be archived: use active or inactive";
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
@@ -53,7 +53,7 @@ async fn insert_new(
     parts: Parts,
     summary: String,
 ) -> Result<Agent, AgentError> {
-    let status = parts.status.unwrap_or(SettableStatus::Active);
+    let status = parts.status.unwrap_or(AgentStatus::Active);
     let mut profile = parts.profile;
     identity::reconcile(None, &mut profile);
     // The display name may come from the identity text.
@@ -63,7 +63,7 @@ async fn insert_new(
     share_avatar(c, actor, &profile, None).await?;
     let first = FirstVersion {
         name: parts.name,
-        status: status.as_str(),
+        status,
         mentionable: parts.mentionable,
         profile,
         created_by: Some(actor.user),
@@ -260,10 +260,7 @@ async fn apply(
     previous: Option<&Profile>,
     expected: Option<i64>,
 ) -> Result<Agent, AgentError> {
-    let status = match parts.status {
-        Some(status) => status.as_str(),
-        None => stored_status(&row.status),
-    };
+    let status = parts.status.unwrap_or(row.status);
     let steps_down = parts.role.is_some_and(|role| role != AgentRole::Primary);
     if row.is_default() && steps_down && !actor.scopes.has(Scope::AgentsAdmin) {
         return Err(AgentError::DefaultAgent("`role`"));
@@ -272,19 +269,19 @@ async fn apply(
         return Err(AgentError::DefaultAgent("`status`"));
     }
     if status != row.status {
-        actor.require(if status == "archived" {
+        actor.require(if status == AgentStatus::Archived {
             Scope::AgentsDelete
         } else {
             Scope::AgentsAdmin
         })?;
     }
-    if row.is_default() && (status != "active" || steps_down) {
+    if row.is_default() && (status != AgentStatus::Active || steps_down) {
         return Err(AgentError::DefaultMustStay);
     }
     let becomes_default = parts.role == Some(AgentRole::Primary) && !row.is_default();
     if becomes_default {
         actor.require(Scope::AgentsAdmin)?;
-        if status != "active" {
+        if status != AgentStatus::Active {
             return Err(AgentError::NotActive);
         }
     }
@@ -339,14 +336,6 @@ pub(super) async fn audit(
     Ok(auth::record_audit(c, actor, action, agent.to_string(), data).await?)
 }
 
-fn stored_status(text: &str) -> &'static str {
-    match text {
-        "active" => "active",
-        "archived" => "archived",
-        _ => "inactive",
-    }
-}
-
 /// Makes an agent the workspace's default, whose role is `primary`.
 ///
 /// # Errors
@@ -359,7 +348,7 @@ pub async fn make_default(
     actor.require(Scope::AgentsAdmin)?;
     lock_workspace(c, actor.workspace.0).await?;
     let row = get_visible_row(c, actor, reference).await?;
-    if row.status != "active" {
+    if row.status != AgentStatus::Active {
         return Err(AgentError::NotActive);
     }
     if row.is_default() {
@@ -485,7 +474,7 @@ pub async fn rollback_agent(
     see_base(c, actor, &profile, row.profile.0.base_profile_id).await?;
     let wanted = ProfileWrite {
         name: &row.name,
-        status: stored_status(&row.status),
+        status: row.status,
         mentionable: old.mentionable.unwrap_or(row.mentionable),
         profile,
         summary: Some(format!("rolled back to version {target}")),

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::{AccessControl, Agent, Profile, Row, parts};
 use crate::agents::AgentError;
 use crate::{
+    agents::profiles::AgentStatus,
     auth::Actor,
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId, WorkspaceId},
@@ -193,12 +194,12 @@ async fn find_lists(c: &mut Conn, id: AgentId) -> Result<Option<Option<AccessCon
 
 /// Returns false if the agent is inactive, archived, or permanently deleted.
 pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
-    let row: Option<(String,)> = c
+    let row: Option<(AgentStatus,)> = c
         .q("select status from agents where id = $1")
         .bind(id)
         .opt()
         .await?;
-    Ok(row.is_some_and(|row| row.0 == "active"))
+    Ok(row.is_some_and(|row| row.0 == AgentStatus::Active))
 }
 
 /// The resolved profile that tasks of this version use.

@@ -18,6 +18,7 @@ use crate::{
     auth::{DisplayName, handles},
     db::Conn,
     ids::{AgentId, SandboxPolicyId, UserId, WorkspaceId},
+    text_enum::text_enum,
 };
 
 /// In UTF-8 bytes.
@@ -128,7 +129,7 @@ pub struct NewAgent {
     pub metadata: Option<BTreeMap<String, String>>,
     /// `active` by default; a `PUT` without it leaves the status unchanged.
     #[serde(default)]
-    pub status: Option<SettableStatus>,
+    pub status: Option<AgentStatus>,
     /// Server fields, accepted and ignored if an agent is sent back.
     #[serde(flatten)]
     pub server: ServerFields,
@@ -189,22 +190,12 @@ impl utoipa::PartialSchema for ServerFields {
 
 impl utoipa::ToSchema for ServerFields {}
 
-/// Status that an admin can set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SettableStatus {
-    Active,
-    Inactive,
-    Archived,
-}
-
-impl SettableStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Inactive => "inactive",
-            Self::Archived => "archived",
-        }
+text_enum! {
+    /// Status of an agent.
+    pub enum AgentStatus {
+        Active = "active",
+        Inactive = "inactive",
+        Archived = "archived",
     }
 }
 
@@ -564,7 +555,7 @@ pub struct Parts {
     pub mentionable: bool,
     pub profile: Profile,
     /// `None` leaves the status unchanged.
-    pub status: Option<SettableStatus>,
+    pub status: Option<AgentStatus>,
     /// The requested role, if any.
     pub role: Option<AgentRole>,
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Profile, refresh::CHILDREN_MAX};
 use crate::agents::AgentError;
 use crate::{
+    agents::profiles::AgentStatus,
     db::{Conn, DbError, Json},
     ids::{AgentId, WorkspaceId},
 };
@@ -89,7 +90,7 @@ struct BaseRow {
     id: AgentId,
     name: String,
     version: i64,
-    status: String,
+    status: AgentStatus,
     resolved: Json<Profile>,
     bases: Option<Json<Vec<Base>>>,
 }
@@ -126,7 +127,7 @@ pub(super) async fn resolve(
     if before != Some(base) {
         check_children(c, base).await?;
     }
-    if row.status == "archived" && before != Some(base) {
+    if row.status == AgentStatus::Archived && before != Some(base) {
         return Err(AgentError::BaseArchived);
     }
     let mut bases = row.bases.map(|bases| bases.0).unwrap_or_default();

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
+    agents::profiles::AgentStatus,
     auth::Actor,
     db::{Conn, Json, Query},
     ids::AgentId,
@@ -18,7 +19,7 @@ use crate::{
 /// Filter for a list of agents.
 #[derive(Debug, Default)]
 pub struct Filter {
-    pub status: Option<String>,
+    pub status: Option<AgentStatus>,
     pub name: Option<String>,
     /// Pairs that an agent must all have.
     pub metadata: BTreeMap<String, String>,
@@ -28,7 +29,7 @@ pub struct Filter {
 struct Row {
     id: AgentId,
     name: String,
-    status: String,
+    status: AgentStatus,
     is_system: bool,
     mentionable: bool,
     version: i64,
@@ -251,7 +252,7 @@ async fn page(
                 "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.status = $5 order by a.id limit $4"
             )
         };
-        (sql, vec![Some(status.clone())])
+        (sql, vec![Some(status.to_string())])
     } else if backwards {
         let sql = summary_sql!(
             "agents a",

@@ -63,7 +63,7 @@ pub use find::{
     find_invocable, find_turned_off, find_usable, get_agent, get_by_reference, get_resolved,
     get_visible, is_active, is_hidden, is_visible, newest_version, shown_name,
 };
-pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
+pub use form::{AgentPatch, AgentStatus, NewAgent, Parts, ServerFields};
 pub(in crate::agents) use form::{check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
@@ -223,8 +223,7 @@ pub struct AgentSummary {
     pub mentionable: bool,
     pub is_default: bool,
     pub is_system: bool,
-    /// One of `active`, `inactive`, `archived`.
-    pub status: String,
+    pub status: AgentStatus,
     pub version: i64,
     /// The agent whose profile is merged in before this one's.
     pub base_profile_id: Option<AgentId>,
@@ -287,7 +286,7 @@ struct Row {
     id: AgentId,
     workspace_id: WorkspaceId,
     name: String,
-    status: String,
+    status: AgentStatus,
     is_system: bool,
     mentionable: bool,
     version: i64,
@@ -335,7 +334,7 @@ impl Row {
                 mentionable: self.mentionable,
                 is_default: self.is_default(),
                 is_system: self.is_system,
-                status: self.status.clone(),
+                status: self.status,
                 version: self.version,
                 base_profile_id: profile.base_profile_id,
                 access_control: profile.access_control,

@@ -443,7 +443,7 @@ async fn refresh_child(
         agent: row.id,
         version,
         name: &row.name,
-        status: &row.status,
+        status: row.status,
         mentionable: row.mentionable,
         profile: &row.profile.0,
         merged: &merged,

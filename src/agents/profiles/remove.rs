@@ -11,6 +11,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
+    agents::profiles::AgentStatus,
     auth::{Actor, Scope, handles, quota},
     db::{Conn, dialect::lock_workspace},
     ids::AgentId,
@@ -23,7 +24,7 @@ pub struct Archived {
     /// Always `agent_profile`.
     pub object: &'static str,
     /// Always `archived`.
-    pub status: &'static str,
+    pub status: AgentStatus,
     pub deleted: bool,
 }
 
@@ -32,7 +33,7 @@ impl From<AgentId> for Archived {
         Self {
             id,
             object: "agent_profile",
-            status: "archived",
+            status: AgentStatus::Archived,
             deleted: true,
         }
     }
@@ -52,16 +53,16 @@ pub async fn archive_agent(
     let row = removable(c, actor, reference, expected).await?;
     let wanted = ProfileWrite {
         name: &row.name,
-        status: "archived",
+        status: AgentStatus::Archived,
         mentionable: row.mentionable,
         profile: row.profile.0.clone(),
         summary: None,
         expected,
     };
-    let was = row.status.clone();
+    let was = row.status;
     let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
-    if was != "archived" {
-        let data = serde_json::json!({"name": agent.summary.name, "status": "archived"});
+    if was != AgentStatus::Archived {
+        let data = serde_json::json!({"name": agent.summary.name, "status": AgentStatus::Archived});
         audit(c, actor, "agent.status_changed", row.id, data).await?;
     }
     Ok(row.id.into())
@@ -121,7 +122,7 @@ pub async fn delete_agent(
     let data = serde_json::json!({"name": row.name, "version": row.version});
     audit(c, actor, "agent.deleted", row.id, data).await?;
     let mut shown = gone;
-    "archived".clone_into(&mut shown.summary.status);
+    shown.summary.status = AgentStatus::Archived;
     announce(c, "agent.archived", &shown, row.access(), None, &mut None).await?;
     Ok(row.id.into())
 }

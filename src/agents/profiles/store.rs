@@ -12,6 +12,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
+    agents::profiles::AgentStatus,
     auth::{handles, quota},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
@@ -21,7 +22,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct FirstVersion {
     pub name: String,
-    pub status: &'static str,
+    pub status: AgentStatus,
     pub mentionable: bool,
     pub profile: Profile,
     pub created_by: Option<UserId>,
@@ -81,7 +82,7 @@ pub async fn insert_agent(
 /// The target state of an agent.
 pub(super) struct ProfileWrite<'a> {
     pub(super) name: &'a str,
-    pub(super) status: &'static str,
+    pub(super) status: AgentStatus,
     pub(super) mentionable: bool,
     pub(super) profile: Profile,
     /// Summary of the version; `None` generates one from the changed fields.
@@ -184,7 +185,7 @@ pub(super) async fn store(
         index_metadata(c, row.workspace_id, row.id, &wanted.profile).await?;
     }
     let agent: Agent = get_row(c, row.workspace_id, row.id).await?.into();
-    let kind = if wanted.status == "archived" && row.status != "archived" {
+    let kind = if wanted.status == AgentStatus::Archived && row.status != AgentStatus::Archived {
         "agent.archived"
     } else {
         "agent.updated"
@@ -205,7 +206,7 @@ pub(super) struct Version<'a> {
     pub(super) agent: AgentId,
     pub(super) version: i64,
     pub(super) name: &'a str,
-    pub(super) status: &'a str,
+    pub(super) status: AgentStatus,
     pub(super) mentionable: bool,
     pub(super) profile: &'a Profile,
     pub(super) merged: &'a Merged,
@@ -223,7 +224,7 @@ pub(super) async fn insert_version(
         .bind(stored.agent)
         .bind(stored.version)
         .bind(stored.name.to_owned())
-        .bind(stored.status.to_owned())
+        .bind(stored.status)
         .bind(stored.mentionable)
         .bind(Json(stored.profile.clone()))
         .bind(Json(stored.merged.profile.clone()))

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Base, NewAgent, Profile, Row, SettableStatus, find::get_visible_row};
+use super::{AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row};
 use crate::agents::AgentError;
 use crate::{
     auth::Actor,
@@ -63,7 +63,7 @@ pub(super) struct Stored {
     version: i64,
     name: Option<String>,
     pub(super) mentionable: Option<bool>,
-    status: Option<String>,
+    status: Option<AgentStatus>,
     pub(super) profile: Json<Profile>,
     resolved: Json<Profile>,
     bases: Option<Json<Vec<Base>>>,
@@ -76,16 +76,10 @@ impl Stored {
     /// A profile of this version with the fields stored in its row. Older versions without these fields use the
     /// agent's current name.
     fn form(&self, row: &Row, profile: &Profile) -> NewAgent {
-        let status = match self.status.as_deref() {
-            Some("active") => Some(SettableStatus::Active),
-            Some("inactive") => Some(SettableStatus::Inactive),
-            Some("archived") => Some(SettableStatus::Archived),
-            _ => None,
-        };
         NewAgent {
             name: self.name.clone().unwrap_or_else(|| row.name.clone()),
             mentionable: Some(self.mentionable.unwrap_or(row.mentionable)),
-            status,
+            status: self.status,
             ..NewAgent::of_profile(profile.clone())
         }
     }

@@ -12,6 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{AgentRef, St, answer, tagged};
 use crate::{
+    agents::profiles::AgentStatus,
     agents::{
         AgentError, policy,
         preview::{self, Preview, PreviewForm},
@@ -26,7 +27,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, FreeDiskSpace, IfMatch, Query},
-        page::{List, PageQuery},
+        page::{Limit, List, PageQuery},
         unsent::ReadOnly,
     },
     ids::{AgentId, TaskId},
@@ -47,55 +48,39 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// Query of an agent list; `metadata.KEY=VALUE` filters too, and can be repeated.
-#[derive(Debug, Default, utoipa::IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct AgentsQuery {
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
-    after: Option<String>,
-    before: Option<String>,
-    /// `active`, `inactive`, or `archived`.
-    status: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
+    after: Option<AgentId>,
+    before: Option<AgentId>,
+    /// Only agents with this status.
+    #[param(inline)]
+    status: Option<AgentStatus>,
     /// Exact name.
     name: Option<String>,
     #[param(ignore)]
-    metadata: BTreeMap<String, String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, String>,
 }
 
-impl AgentsQuery {
-    /// # Errors
-    /// 400 for an unknown parameter.
-    fn parse(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
-        let mut query = Self::default();
-        for (name, value) in pairs {
-            let field = match name.as_str() {
-                "limit" => &mut query.limit,
-                "after" => &mut query.after,
-                "before" => &mut query.before,
-                "status" => &mut query.status,
-                "name" => &mut query.name,
-                other => {
-                    let Some(key) = other
-                        .strip_prefix("metadata.")
-                        .filter(|key| !key.is_empty())
-                    else {
-                        let text = format!(
-                            "`{other}` is not a parameter of this list: use limit, after, before, status, name, or metadata.KEY"
-                        );
-                        return Err(ApiError::invalid("invalid_query", text, other));
-                    };
-                    query.metadata.insert(key.to_owned(), value);
-                    continue;
-                }
-            };
-            *field = Some(value);
-        }
-        for filter in [&mut query.status, &mut query.name] {
-            filter.take_if(|value| value.is_empty());
-        }
-        Ok(query)
+/// # Errors
+/// 400 for an unknown parameter.
+fn metadata_of(others: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ApiError> {
+    let mut metadata = BTreeMap::new();
+    for (name, value) in others {
+        let key = name.strip_prefix("metadata.").filter(|key| !key.is_empty());
+        let Some(key) = key else {
+            let text = format!(
+                "`{name}` is not a parameter of this list: use limit, after, before, status, name, or metadata.KEY"
+            );
+            return Err(ApiError::invalid("invalid_query", text, name));
+        };
+        metadata.insert(key.to_owned(), value);
     }
+    Ok(metadata)
 }
 
 /// List the agents of the workspace that you can see, oldest first
@@ -105,28 +90,21 @@ impl AgentsQuery {
 async fn list_agents(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Query(pairs): Query<Vec<(String, String)>>,
+    Query(query): Query<AgentsQuery>,
 ) -> Result<Json<List<AgentSummary>>, ApiError> {
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsRead)?;
-    let query = AgentsQuery::parse(pairs)?;
     let page = PageQuery {
         limit: query.limit,
         after: query.after,
         before: query.before,
     }
-    .parse::<AgentId>(20)?;
-    if let Some(status) = &query.status
-        && !["active", "inactive", "archived"].contains(&status.as_str())
-    {
-        let text = format!("`{status}` is not a status: use active, inactive, or archived");
-        return Err(ApiError::invalid("invalid_status", text, "status"));
-    }
+    .page(20)?;
     let filter = profiles::Filter {
         status: query.status,
         name: query.name,
-        metadata: query.metadata,
+        metadata: metadata_of(query.others)?,
     };
     let mut rows = profiles::list_agents(
         &mut c,

@@ -10,6 +10,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
+    agents::profiles::AgentStatus,
     agents::{
         AgentError,
         files::{self, FilePath},
@@ -264,7 +265,10 @@ impl Rpc {
         let limit = usize::try_from(AGENTS_MAX).unwrap_or(usize::MAX);
         let has_more = all.len() > limit;
         let all = &all[..all.len().min(limit)];
-        let kept: Vec<&AgentSummary> = all.iter().filter(|a| a.status != "archived").collect();
+        let kept: Vec<&AgentSummary> = all
+            .iter()
+            .filter(|a| a.status != AgentStatus::Archived)
+            .collect();
         Ok(json!({
             "default_id": kept.iter().find(|a| a.is_default).map(|a| a.id),
             "agents": kept.into_iter().map(brief).collect::<Vec<_>>(),
@@ -347,12 +351,12 @@ impl Rpc {
         let actor = self.member.enter(&mut c).await?;
         let agent = profiles::get_by_reference(&mut c, &actor, &reference).await?;
         drop(c);
-        let status = if agent.summary.status == "active" {
-            "inactive"
+        let status = if agent.summary.status == AgentStatus::Active {
+            AgentStatus::Inactive
         } else {
-            "active"
+            AgentStatus::Active
         };
-        self.patch(reference, AgentPatch::of("status", status))
+        self.patch(reference, AgentPatch::of("status", status.as_str()))
             .await
     }
 

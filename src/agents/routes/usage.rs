@@ -25,11 +25,14 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct UsageQuery {
     /// `YYYY-MM`, in UTC; this month by default.
-    from: Option<String>,
+    #[param(inline)]
+    from: Option<Month>,
     /// `YYYY-MM`, inclusive; the same as `from` by default, or this month.
-    to: Option<String>,
-    /// `person` (the default), `agent`, `month`, or `model`.
-    group_by: Option<String>,
+    #[param(inline)]
+    to: Option<Month>,
+    /// `person` by default.
+    #[param(inline)]
+    group_by: Option<GroupBy>,
     /// Only the usage of this user; `me` for your own, which does not require an admin.
     user_id: Option<String>,
 }
@@ -52,7 +55,7 @@ struct UsageAnswer {
     object: &'static str,
     from: String,
     to: String,
-    group_by: &'static str,
+    group_by: GroupBy,
     /// Months in chronological order; everything else by total tokens, descending, at most 1,000.
     data: Vec<Used>,
     /// Total over all entries.
@@ -62,34 +65,6 @@ struct UsageAnswer {
 }
 
 const NONE: &str = "none";
-
-fn parse_month(text: Option<&str>, param: &'static str) -> Result<Option<Month>, ApiError> {
-    text.filter(|text| !text.is_empty())
-        .map(|text| {
-            Month::parse(text).ok_or_else(|| {
-                ApiError::invalid(
-                    "invalid_month",
-                    format!("`{text}` is not a month (use YYYY-MM)"),
-                    param,
-                )
-            })
-        })
-        .transpose()
-}
-
-fn parse_group(text: Option<&str>) -> Result<(GroupBy, &'static str), ApiError> {
-    match text.filter(|text| !text.is_empty()) {
-        None | Some("person") => Ok((GroupBy::Person, "person")),
-        Some("agent") => Ok((GroupBy::Agent, "agent")),
-        Some("month") => Ok((GroupBy::Month, "month")),
-        Some("model") => Ok((GroupBy::Model, "model")),
-        Some(other) => Err(ApiError::invalid(
-            "invalid_query",
-            format!("`{other}` is not a grouping: use person, agent, month, or model"),
-            "group_by",
-        )),
-    }
-}
 
 /// Get the usage of agents and models by person, agent, month, or model
 ///
@@ -102,9 +77,8 @@ async fn get_usage(
     member: WorkspaceCaller,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<UsageAnswer>, ApiError> {
-    let from = parse_month(query.from.as_deref(), "from")?;
-    let to = parse_month(query.to.as_deref(), "to")?;
-    let (by, group_by) = parse_group(query.group_by.as_deref())?;
+    let (from, to) = (query.from, query.to);
+    let group_by = query.group_by.unwrap_or(GroupBy::Person);
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     let user = match query.user_id.as_deref().filter(|text| !text.is_empty()) {
@@ -134,7 +108,7 @@ async fn get_usage(
     {
         auth::get_member(&mut c, actor.workspace, user).await?;
     }
-    let rows = usage::list(&mut c, actor.workspace, &filter, by).await?;
+    let rows = usage::list(&mut c, actor.workspace, &filter, group_by).await?;
     let total = usage::total(&mut c, actor.workspace, &filter).await?;
     let storage = if actor.scopes.has(Scope::WorkspaceAdmin) {
         Some(quota::get_storage(&mut c, actor.workspace).await?)

@@ -11,7 +11,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, FreeDiskSpace, IfMatch, Path, Query},
-        page::{List, parse_limit},
+        page::{Limit, List},
     },
 };
 
@@ -28,8 +28,8 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct VersionsQuery {
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// `next_cursor` from the previous page.
     cursor: Option<String>,
 }
@@ -44,7 +44,7 @@ async fn list_versions(
     named: AgentRef,
     Query(query): Query<VersionsQuery>,
 ) -> Result<Json<List<VersionSummary>>, ApiError> {
-    let limit = parse_limit(query.limit.as_deref(), 20)?;
+    let limit = Limit::or(query.limit, 20);
     let before = query
         .cursor
         .filter(|cursor| !cursor.is_empty())

@@ -12,12 +12,13 @@ use crate::agents::{
     usage::usage_of,
 };
 use crate::{
+    agents::manifest::AttemptOutcome,
     db::{Conn, now},
     failpoint,
     ids::MessageId,
     model::{self, ChatRequest, Delta, Limits, ModelError, StopReason, Usage},
     tasks::{
-        Lease, LeaseLost, Task, TaskError,
+        Lease, LeaseLost, Task, TaskError, TaskKind,
         queue::{self, Done},
         worker::Abort,
     },
@@ -119,7 +120,7 @@ impl ReplyHandler {
                 Err(e) => (None, Some(e.to_string()), None),
             };
             let done = Done {
-                kind: "compact",
+                kind: TaskKind::Compact,
                 usage,
                 error: error.map(|message| TaskError {
                     code: "model_unavailable".to_owned(),
@@ -171,7 +172,7 @@ impl ReplyHandler {
             attempt: task.attempt,
             started_at: now(),
             ended_at: None,
-            outcome: "running".to_owned(),
+            outcome: AttemptOutcome::Running,
             error: None,
             waited_ms: 0,
         };

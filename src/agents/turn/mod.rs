@@ -14,17 +14,18 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::agents::{
-    context::{self},
+    context,
     manifest::{self, AttemptError, Manifest},
     profiles::{self, Resolved},
-    prompt::{self},
+    prompt,
     retry::{
-        Attempt, FailCode, Failure, RetryCounts, RetryPolicy, Step, WaitReason, next_step,
-        notice_text, wait_notice,
+        Attempt, FailCode, Failure, RetryCounts, RetryPolicy, Step, next_step, notice_text,
+        wait_notice,
     },
     usage::usage_of,
 };
 use crate::{
+    agents::manifest::AttemptOutcome,
     auth::quota,
     chat::{messages, post, remove},
     db::{Conn, Db, DbError, now},
@@ -33,7 +34,7 @@ use crate::{
     model::{ModelError, Provider},
     realtime::Hub,
     tasks::{
-        Lease, LeaseLost, Task, TaskError, TaskOutput,
+        Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
         queue::{self, End},
         worker::{Abort, Handler},
     },
@@ -186,7 +187,7 @@ impl ReplyHandler {
                             manifest::end_attempt(
                                 c,
                                 lease.task,
-                                "retry",
+                                AttemptOutcome::Retry,
                                 Some(error.clone()),
                                 0,
                                 now(),
@@ -240,7 +241,8 @@ impl ReplyHandler {
                     ..messages::MessageMetadata::default()
                 };
                 messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
-                manifest::end_attempt(c, lease.task, "completed", None, 0, now()).await?;
+                manifest::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
+                    .await?;
                 let output = TaskOutput {
                     message_id: Some(reply),
                     response_length,
@@ -281,7 +283,6 @@ impl ReplyHandler {
         let retry_at = now() + delay;
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         let error = AttemptError::from(&failed.failure);
-        let reason = reason.text();
         failpoint!("turn_wait");
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -290,7 +291,7 @@ impl ReplyHandler {
                 manifest::end_attempt(
                     c,
                     lease.task,
-                    "retry",
+                    AttemptOutcome::Retry,
                     Some(error.clone()),
                     waited_ms,
                     now(),
@@ -353,7 +354,15 @@ impl ReplyHandler {
                     code: code.clone(),
                     message: message.clone(),
                 });
-                manifest::end_attempt(c, lease.task, "failed", Some(attempt), 0, now()).await?;
+                manifest::end_attempt(
+                    c,
+                    lease.task,
+                    AttemptOutcome::Failed,
+                    Some(attempt),
+                    0,
+                    now(),
+                )
+                .await?;
                 let end = End::Failed {
                     error: TaskError { code, message },
                     notice: Some(notice.id),

@@ -28,7 +28,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Address, Body, Path, Query, token_of},
-        page::{List, PageQuery, parse_limit},
+        page::{Limit, List, PageQuery},
     },
     ids::{AuthEventId, SessionId, UserId},
     patch::present,
@@ -403,10 +403,10 @@ async fn password(
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// `next_cursor` of the previous page.
-    cursor: Option<String>,
+    cursor: Option<AuthEventId>,
 }
 
 /// List sign-ins, failed sign-ins, password changes, and new keys of your account in the last 90 days, newest first
@@ -419,17 +419,9 @@ async fn list_auth_events(
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<List<AuthEvent>>, ApiError> {
     caller.require_session()?;
-    let limit = parse_limit(query.limit.as_deref(), 20)?;
-    let cursor = query.cursor.as_deref().filter(|text| !text.is_empty());
-    let before = cursor
-        .map(str::parse::<AuthEventId>)
-        .transpose()
-        .map_err(|_| {
-            let text = "the cursor is not one that this list returned".to_owned();
-            ApiError::invalid("invalid_cursor", text, "cursor")
-        })?;
+    let limit = Limit::or(query.limit, 20);
     let mut c = state.db.read().await?;
-    let rows = events::list(&mut c, caller.user, before, limit + 1).await?;
+    let rows = events::list(&mut c, caller.user, query.cursor, limit + 1).await?;
     let mut list = List::new(rows, limit, false, |event: &AuthEvent| event.id.to_string());
     if list.has_more {
         list.next_cursor.clone_from(&list.last_id);
@@ -449,14 +441,14 @@ struct MySession {
 /// List your sessions
 #[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts",
     security(("session" = ["viewer"])),
-    params(PageQuery), responses((status = 200, body = List<MySession>)))]
+    params(PageQuery<SessionId>), responses((status = 200, body = List<MySession>)))]
 async fn list_sessions(
     axum::extract::State(state): St,
     caller: Caller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<SessionId>>,
 ) -> Result<Json<List<MySession>>, ApiError> {
     let current = caller.require_session()?;
-    let page = query.parse::<SessionId>(20)?;
+    let page = query.page(20)?;
     let sessions = sessions::list(&mut state.db.read().await?, caller.user).await?;
     let rows = sessions
         .into_iter()

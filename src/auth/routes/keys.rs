@@ -13,7 +13,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Address, Body, Path, Query},
-        page::{List, PageQuery},
+        page::{Limit, List, PageQuery},
     },
     ids::ApiKeyId,
     realtime::Close,
@@ -30,14 +30,14 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct KeysQuery {
     /// `true` for everyone's keys in this workspace; admins only.
-    all: Option<String>,
+    all: Option<bool>,
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// Only objects created after the one with this ID.
-    after: Option<String>,
+    after: Option<ApiKeyId>,
     /// Only objects created before the one with this ID.
-    before: Option<String>,
+    before: Option<ApiKeyId>,
 }
 
 /// List your keys in this workspace, or everyone's
@@ -51,20 +51,13 @@ async fn list_keys(
     member: WorkspaceCaller,
     Query(query): Query<KeysQuery>,
 ) -> Result<Json<List<ApiKey>>, ApiError> {
-    let all = match query.all.as_deref().unwrap_or_default() {
-        "" | "false" => false,
-        "true" => true,
-        other => {
-            let text = format!("all must be true or false, not `{other}`");
-            return Err(ApiError::invalid("invalid_query", text, "all"));
-        }
-    };
+    let all = query.all.unwrap_or_default();
     let page = PageQuery {
         limit: query.limit,
         after: query.after,
         before: query.before,
-    };
-    let page = page.parse::<ApiKeyId>(20)?;
+    }
+    .page(20)?;
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     if all {

@@ -18,7 +18,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
-        page::{List, PageQuery, parse_id},
+        page::{Limit, List, PageQuery},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
@@ -38,13 +38,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 /// List members, sorted by when they joined
 #[utoipa::path(get, path = "/v1/members", tag = "people",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(PageQuery), responses((status = 200, body = List<Member>)))]
+    params(PageQuery<UserId>), responses((status = 200, body = List<Member>)))]
 async fn list_members(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<UserId>>,
 ) -> Result<Json<List<Member>>, ApiError> {
-    let page = query.parse::<UserId>(20)?;
+    let page = query.page(20)?;
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
@@ -122,13 +122,13 @@ async fn remove_member(
 /// List invites, oldest first
 #[utoipa::path(get, path = "/v1/invites", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(PageQuery), responses((status = 200, body = List<Invite>)))]
+    params(PageQuery<InviteId>), responses((status = 200, body = List<Invite>)))]
 async fn list_invites(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<InviteId>>,
 ) -> Result<Json<List<Invite>>, ApiError> {
-    let page = query.parse::<InviteId>(20)?;
+    let page = query.page(20)?;
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     let rows = invites::list(&mut c, &actor, page.after, page.before, page.limit + 1).await?;
@@ -307,18 +307,19 @@ async fn accept_invite(
 #[into_params(parameter_in = Query)]
 struct AuditQuery {
     /// Only actions of this person.
-    actor_id: Option<String>,
+    actor_id: Option<UserId>,
     /// Only this action, such as `member.role_changed`.
     action: Option<String>,
-    /// `oldest` (the default) or `newest` first.
-    order: Option<String>,
+    /// `oldest` first by default.
+    #[param(inline)]
+    order: Option<audit::Order>,
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// Only entries after the one with this ID, in the requested order.
-    after: Option<String>,
+    after: Option<AuditEntryId>,
     /// Only entries before the one with this ID, in the requested order.
-    before: Option<String>,
+    before: Option<AuditEntryId>,
 }
 
 /// List admin actions
@@ -334,26 +335,16 @@ async fn list_audit_log(
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::WorkspaceAdmin)?;
     let filter = audit::Filter {
-        actor: parse_id(query.actor_id.as_deref(), "actor_id")?,
-        action: query.action.filter(|action| !action.is_empty()),
+        actor: query.actor_id,
+        action: query.action,
     };
-    let order = match query.order.as_deref().unwrap_or_default() {
-        "" | "oldest" => audit::Order::Oldest,
-        "newest" => audit::Order::Newest,
-        other => {
-            return Err(ApiError::invalid(
-                "invalid_query",
-                format!("order must be oldest or newest, not `{other}`"),
-                "order",
-            ));
-        }
-    };
+    let order = query.order.unwrap_or(audit::Order::Oldest);
     let page = PageQuery {
         limit: query.limit,
         after: query.after,
         before: query.before,
-    };
-    let page = page.parse::<AuditEntryId>(20)?;
+    }
+    .page(20)?;
     let rows = audit::list(
         &mut c,
         actor.workspace,

@@ -28,13 +28,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 /// List your workspaces
 #[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces",
     security(("session" = ["viewer"]), ("key" = [])),
-    params(PageQuery), responses((status = 200, body = List<MyWorkspace>)))]
+    params(PageQuery<WorkspaceId>), responses((status = 200, body = List<MyWorkspace>)))]
 async fn list_workspaces(
     axum::extract::State(state): St,
     caller: Caller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<WorkspaceId>>,
 ) -> Result<Json<List<MyWorkspace>>, ApiError> {
-    let page = query.parse::<WorkspaceId>(20)?;
+    let page = query.page(20)?;
     let mut mine = workspaces::list_mine(&mut state.db.read().await?, caller.user).await?;
     mine.retain(|workspace| caller.may_enter(workspace.id));
     Ok(Json(page.cut(mine, |workspace| workspace.id)?))

@@ -11,7 +11,7 @@ use crate::{
     db::{Conn, DbError},
     ids::AgentId,
     realtime::{Audience, log},
-    tasks::{NewTask, Task, TaskError, queue},
+    tasks::{NewTask, Task, TaskError, TaskKind, TaskStatus, queue},
 };
 
 pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
@@ -75,18 +75,18 @@ pub async fn retry_task(
     if profiles::cannot_invoke(c, actor, target.agent).await? {
         return Err(ChatError::NoSuchAgent(target.agent.to_string()));
     }
-    if !matches!(task.status.as_str(), "failed" | "cancelled") {
+    if !matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) {
         return Err(ChatError::NotRetryable);
     }
-    let kind = match (task.kind.as_str(), task.trigger_message_id) {
-        ("resolve", _) => "resolve",
+    let kind = match (task.kind, task.trigger_message_id) {
+        (TaskKind::Resolve, _) => TaskKind::Resolve,
         (_, None) => return Err(ChatError::NotRetryable),
         (_, Some(trigger)) => {
             let trigger = messages::get_message(c, trigger).await?;
             if trigger.deleted_at.is_some() {
                 return Err(ChatError::TriggerDeleted);
             }
-            "reply"
+            TaskKind::Reply
         }
     };
     quota::check_message(c, actor.workspace, "", "").await?;

@@ -26,7 +26,7 @@ use crate::{
     files,
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     realtime::{NewEvent, hub::Conversation, log},
-    tasks::{NewTask, Task, queue},
+    tasks::{NewTask, Task, TaskKind, queue},
 };
 
 mod enqueue;
@@ -408,7 +408,7 @@ async fn commit_post(
             .collect();
         let new = NewTask {
             workspace: actor.workspace,
-            kind: "reply",
+            kind: TaskKind::Reply,
             agent: asked.agent,
             agent_version: asked.version,
             channel: draft.access.channel_access.channel,

@@ -8,7 +8,7 @@ use super::St;
 use crate::{
     auth::{Scope, WorkspaceCaller},
     chat::snapshot::{self, Limits, Snapshot},
-    http::{ApiError, State, extract::Query, page::parse_limit},
+    http::{ApiError, State, extract::Query, page::Limit},
     realtime::log,
 };
 
@@ -48,8 +48,8 @@ struct EventsQuery {
     #[param(value_type = Option<i64>, minimum = 0)]
     after: Option<String>,
     /// 1 to 100.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
 }
 
 /// A page of the event log.
@@ -83,7 +83,7 @@ async fn list_events(
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
-    let limit = parse_limit(query.limit.as_deref(), 100)?;
+    let limit = Limit::or(query.limit, 100);
     let after = match query.after.as_deref().filter(|t| !t.is_empty()) {
         None => 0,
         Some(text) => text

@@ -38,16 +38,16 @@ pub(super) fn router() -> OpenApiRouter<State> {
 /// Channels that the caller can see, oldest first
 #[utoipa::path(get, path = "/v1/channels", tag = "channels",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(PageQuery), responses((status = 200, body = List<ListedChannel>)))]
+    params(PageQuery<ChannelId>), responses((status = 200, body = List<ListedChannel>)))]
 async fn list_channels(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<ChannelId>>,
 ) -> Result<Json<List<ListedChannel>>, ApiError> {
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
-    let page = query.parse::<ChannelId>(20)?;
+    let page = query.page(20)?;
     let rows = channels::list_mine(
         &mut c,
         actor.workspace,
@@ -278,15 +278,15 @@ async fn read_channel(
 /// Members of a channel, in the order in which they joined
 #[utoipa::path(get, path = "/v1/channels/{id}/members", tag = "channels",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ChannelId, Path), PageQuery),
+    params(("id" = ChannelId, Path), PageQuery<UserId>),
     responses((status = 200, body = List<Member>)))]
 async fn list_channel_members(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<UserId>>,
 ) -> Result<Json<List<Member>>, ApiError> {
-    let page = query.parse::<UserId>(20)?;
+    let page = query.page(20)?;
     let mut c = state.db.read().await?;
     let access = access::channel(&mut c, &caller, id).await?.reading()?;
     let rows =

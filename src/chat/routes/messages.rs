@@ -18,7 +18,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
-        page::{List, parse_id, parse_limit},
+        page::{Limit, List},
     },
     ids::{FileId, ForkId, MessageId, ThreadId},
     realtime::hub::Conversation,
@@ -39,14 +39,14 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct MessagesQuery {
     /// 1 to 100; 50 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// Return messages after this one.
-    after: Option<String>,
+    after: Option<MessageId>,
     /// Return messages before this one.
-    before: Option<String>,
+    before: Option<MessageId>,
     /// Return messages around this one, including itself.
-    around: Option<String>,
+    around: Option<MessageId>,
 }
 
 /// Messages of a thread's main line, oldest first; without a cursor, the newest page
@@ -83,14 +83,11 @@ async fn list(
     conversation: Conversation,
     query: &MessagesQuery,
 ) -> Result<Json<List<Message>>, ApiError> {
-    let limit = parse_limit(query.limit.as_deref(), MESSAGES_PAGE)?;
+    let limit = Limit::or(query.limit, MESSAGES_PAGE);
     let cursors = [
-        (
-            parse_id::<MessageId>(query.after.as_deref(), "after")?,
-            "after",
-        ),
-        (parse_id(query.before.as_deref(), "before")?, "before"),
-        (parse_id(query.around.as_deref(), "around")?, "around"),
+        (query.after, "after"),
+        (query.before, "before"),
+        (query.around, "around"),
     ];
     let given: Vec<(MessageId, &str)> = cursors
         .into_iter()

@@ -11,11 +11,7 @@ use crate::{
         ChatError,
         search::find::{self, Search, SearchPage, Start},
     },
-    http::{
-        ApiError, State,
-        extract::Query,
-        page::{parse_id, parse_limit},
-    },
+    http::{ApiError, State, extract::Query, page::Limit},
     ids::{ChannelId, ThreadId},
 };
 
@@ -36,15 +32,15 @@ struct SearchQuery {
     #[param(example = "release plan from:ada has:link")]
     q: Option<String>,
     /// Only in this channel.
-    channel_id: Option<String>,
+    channel_id: Option<ChannelId>,
     /// Only in this thread, without its forks.
-    thread_id: Option<String>,
+    thread_id: Option<ThreadId>,
     /// Only by this user or agent: `user_…` or `agent_…`.
     author_id: Option<String>,
     /// `text`, `resolution` (resolution messages), or `thread` (root messages, which also match by
     /// the title of the thread).
-    #[param(inline, value_type = Option<SearchKind>)]
-    kind: Option<String>,
+    #[param(inline)]
+    kind: Option<find::Kind>,
     /// `file`, `link`, `code`, `reaction`, or `result`; separate several with commas.
     has: Option<String>,
     /// Only messages before the start of this day (UTC), this time (RFC 3339), or this message
@@ -53,31 +49,13 @@ struct SearchQuery {
     /// Only messages at or after the start of this day (UTC) or this time (RFC 3339).
     after: Option<String>,
     /// `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits.
-    #[param(inline, value_type = Option<SearchOrder>)]
-    order: Option<String>,
+    #[param(inline)]
+    order: Option<find::SearchOrder>,
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-}
-
-#[derive(utoipa::ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "used only in the OpenAPI document")]
-enum SearchKind {
-    Text,
-    Resolution,
-    Thread,
-}
-
-#[derive(utoipa::ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "used only in the OpenAPI document")]
-enum SearchOrder {
-    Newest,
-    Oldest,
-    Relevance,
 }
 
 /// Search messages, resolutions, and thread titles
@@ -95,20 +73,20 @@ async fn search(
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
-    let limit = parse_limit(query.limit.as_deref(), HITS_PAGE)?;
+    let limit = Limit::or(query.limit, HITS_PAGE);
     let author = find::parse_author(query.author_id.as_deref())
         .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "author_id"))?;
     let search = Search {
         question: find::parse_question(query.q.as_deref())?,
-        channel: parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?,
-        thread: parse_id::<ThreadId>(query.thread_id.as_deref(), "thread_id")?,
+        channel: query.channel_id,
+        thread: query.thread_id,
         author,
-        kind: find::parse_kind(query.kind.as_deref())?,
+        kind: query.kind,
         has: find::parse_has(query.has.as_deref())?,
         before: find::parse_before(query.before.as_deref())?,
         after: find::parse_moment(query.after.as_deref(), "after")?,
     };
-    let start = Start::parse(query.order.as_deref(), query.cursor.as_deref())?;
+    let start = Start::parse(query.order, query.cursor.as_deref())?;
     if search.is_empty() {
         let text = "the search is empty: enter a word or a filter such as from:me";
         return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());

@@ -17,10 +17,11 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Path, Query},
-        page::{List, Page, PageQuery, parse_id},
+        page::{Limit, List, Page, PageQuery},
     },
     ids::{AgentId, TaskId, ThreadId},
-    tasks::{Task, queue},
+    tasks::{Task, TaskStatus, queue},
+    text_enum::text_enum,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -36,27 +37,27 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct TasksQuery {
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
-    after: Option<String>,
-    before: Option<String>,
-    /// `queued`, `running`, `completed`, `failed`, or `cancelled`.
-    status: Option<String>,
-    thread_id: Option<String>,
-    agent_id: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
+    after: Option<TaskId>,
+    before: Option<TaskId>,
+    /// Only tasks with this status.
+    #[param(inline)]
+    status: Option<TaskStatus>,
+    thread_id: Option<ThreadId>,
+    agent_id: Option<AgentId>,
     /// `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`.
-    #[param(inline, value_type = Option<TaskOrder>)]
-    order: Option<String>,
+    #[param(inline)]
+    order: Option<TaskOrder>,
     /// `next_cursor` of the previous page, with `order=newest`.
     cursor: Option<String>,
 }
 
-#[derive(utoipa::ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "used only in the OpenAPI document")]
-enum TaskOrder {
-    Oldest,
-    Newest,
+text_enum! {
+    enum TaskOrder {
+        Oldest = "oldest",
+        Newest = "newest",
+    }
 }
 
 /// Cursor kind of a list of the newest tasks.
@@ -93,9 +94,9 @@ impl TasksQuery {
     /// # Errors
     /// 400 for an unknown order, or for page parameters of the other order.
     fn range(&self, page: &Page<TaskId>) -> Result<queue::Range, ApiError> {
-        let cursor = self.cursor.as_deref().filter(|text| !text.is_empty());
-        match self.order.as_deref().unwrap_or_default() {
-            "" | "oldest" => {
+        let cursor = self.cursor.as_deref();
+        match self.order.unwrap_or(TaskOrder::Oldest) {
+            TaskOrder::Oldest => {
                 if cursor.is_some() {
                     let text =
                         "cursor requires order=newest: use after or before instead".to_owned();
@@ -108,7 +109,7 @@ impl TasksQuery {
                     None => queue::Range::Oldest { after: page.after },
                 })
             }
-            "newest" => {
+            TaskOrder::Newest => {
                 if page.after.is_some() || page.before.is_some() {
                     let text = "order=newest does not support after and before: use cursor";
                     return Err(ApiError::invalid(
@@ -119,10 +120,6 @@ impl TasksQuery {
                 }
                 let before = cursor.map(parse_cursor).transpose()?;
                 Ok(queue::Range::Newest { before })
-            }
-            other => {
-                let text = format!("order must be oldest or newest, not `{other}`");
-                Err(ApiError::invalid("invalid_order", text, "order"))
             }
         }
     }
@@ -142,24 +139,15 @@ async fn list_tasks(
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = PageQuery {
-        limit: query.limit.clone(),
-        after: query.after.clone(),
-        before: query.before.clone(),
+        limit: query.limit,
+        after: query.after,
+        before: query.before,
     }
-    .parse::<TaskId>(20)?;
+    .page(20)?;
     let range = query.range(&page)?;
-    let is_newest = query.order.as_deref() == Some("newest");
-    let status = query.status.filter(|s| !s.is_empty());
-    if let Some(status) = &status
-        && !["queued", "running", "completed", "failed", "cancelled"].contains(&status.as_str())
-    {
-        let text = format!(
-            "`{status}` is not a status: use queued, running, completed, failed, or cancelled"
-        );
-        return Err(ApiError::invalid("invalid_status", text, "status"));
-    }
-    let thread = parse_id::<ThreadId>(query.thread_id.as_deref(), "thread_id")?;
-    let agent = parse_id::<AgentId>(query.agent_id.as_deref(), "agent_id")?;
+    let is_newest = query.order == Some(TaskOrder::Newest);
+    let thread = query.thread_id;
+    let agent = query.agent_id;
     if let Some(thread) = thread {
         access::thread(&mut c, caller, thread).await?;
     }
@@ -170,7 +158,7 @@ async fn list_tasks(
         visible_task(&mut c, caller, id).await?;
     }
     let filter = queue::Filter {
-        status,
+        status: query.status,
         thread,
         agent,
     };

@@ -21,7 +21,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
-        page::{List, parse_limit},
+        page::{Limit, List},
     },
     ids::{AgentId, ChannelId, FileId, ThreadId},
     patch::{nullable, present},
@@ -42,8 +42,8 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct ThreadsQuery {
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
@@ -59,7 +59,7 @@ async fn list_threads(
     Path(id): Path<ChannelId>,
     Query(query): Query<ThreadsQuery>,
 ) -> Result<Json<List<MyThread>>, ApiError> {
-    let limit = parse_limit(query.limit.as_deref(), THREADS_PAGE)?;
+    let limit = Limit::or(query.limit, THREADS_PAGE);
     threads::check_cursor(query.cursor.as_deref())?;
     let workspace = {
         let mut c = state.db.read().await?;

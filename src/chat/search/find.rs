@@ -23,6 +23,7 @@ use crate::{
     },
     ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
     sql_with_numbers,
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -64,13 +65,23 @@ pub struct SearchPage {
     pub next_cursor: Option<String>,
 }
 
-/// Filter by message kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Text,
-    Result,
-    /// First messages of threads.
-    Thread,
+text_enum! {
+    /// Filter by message kind.
+    pub enum Kind {
+        Text = "text",
+        Resolution = "resolution",
+        /// First messages of threads.
+        Thread = "thread",
+    }
+}
+
+text_enum! {
+    /// Order of the hits.
+    pub enum SearchOrder {
+        Newest = "newest",
+        Oldest = "oldest",
+        Relevance = "relevance",
+    }
 }
 
 /// Upper limit of a search.
@@ -140,21 +151,6 @@ pub fn parse_question(text: Option<&str>) -> Result<Question, ChatError> {
         ));
     }
     Ok(query::parse(text))
-}
-
-/// # Errors
-/// `InvalidQuery` for an unknown kind.
-pub fn parse_kind(text: Option<&str>) -> Result<Option<Kind>, ChatError> {
-    Ok(match text {
-        None | Some("") => None,
-        Some("text") => Some(Kind::Text),
-        Some("resolution") => Some(Kind::Result),
-        Some("thread") => Some(Kind::Thread),
-        Some(text) => {
-            let text = format!("kind must be text, resolution, or thread, not `{text}`");
-            return Err(invalid(text, "kind"));
-        }
-    })
 }
 
 /// Parses a comma-separated list.
@@ -232,19 +228,15 @@ const RANKED: &str = "ranked";
 
 impl Start {
     /// # Errors
-    /// `InvalidQuery` for an unknown order, `Invalid` for a cursor of another list or order.
-    pub fn parse(order: Option<&str>, cursor: Option<&str>) -> Result<Self, ChatError> {
+    /// `Invalid` for a cursor of another list or order.
+    pub fn parse(order: Option<SearchOrder>, cursor: Option<&str>) -> Result<Self, ChatError> {
         let below = i64::MAX;
-        let first = match order {
-            None | Some("" | "newest") => Self::Newest { below },
-            Some("oldest") => Self::Oldest { above: -1 },
-            Some("relevance") => Self::Ranked { below, skip: 0 },
-            Some(text) => {
-                let text = format!("order must be newest, oldest, or relevance, not `{text}`");
-                return Err(invalid(text, "order"));
-            }
+        let first = match order.unwrap_or(SearchOrder::Newest) {
+            SearchOrder::Newest => Self::Newest { below },
+            SearchOrder::Oldest => Self::Oldest { above: -1 },
+            SearchOrder::Relevance => Self::Ranked { below, skip: 0 },
         };
-        let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) else {
+        let Some(cursor) = cursor else {
             return Ok(first);
         };
         Self::of_cursor(cursor)
@@ -440,7 +432,7 @@ async fn plan(
     }
     match search.kind {
         Some(Kind::Text) => what.all.push(vec![term(index::TEXT_TERM)]),
-        Some(Kind::Result) => what.all.push(vec![term(index::RESULT_TERM)]),
+        Some(Kind::Resolution) => what.all.push(vec![term(index::RESULT_TERM)]),
         Some(Kind::Thread) => what.all.push(vec![term(index::ROOT_TERM)]),
         None => {}
     }
@@ -713,18 +705,18 @@ mod tests {
         let oldest = Start::Oldest { above: 7 };
         let ranked = Start::Ranked { below: 7, skip: 20 };
         assert_eq!(
-            Start::parse(Some("oldest"), Some(&oldest.cursor())).unwrap(),
+            Start::parse(Some(SearchOrder::Oldest), Some(&oldest.cursor())).unwrap(),
             oldest
         );
         assert!(Start::parse(None, Some(&oldest.cursor())).is_err());
-        assert!(Start::parse(Some("oldest"), Some(&newest.cursor())).is_err());
+        assert!(Start::parse(Some(SearchOrder::Oldest), Some(&newest.cursor())).is_err());
         assert_eq!(Start::parse(None, Some(&newest.cursor())).unwrap(), newest);
         assert_eq!(
-            Start::parse(Some("relevance"), Some(&ranked.cursor())).unwrap(),
+            Start::parse(Some(SearchOrder::Relevance), Some(&ranked.cursor())).unwrap(),
             ranked
         );
         assert!(Start::parse(None, Some(&ranked.cursor())).is_err());
-        assert!(Start::parse(Some("relevance"), Some(&newest.cursor())).is_err());
+        assert!(Start::parse(Some(SearchOrder::Relevance), Some(&newest.cursor())).is_err());
         for bad in [
             "7",
             "!!",
@@ -733,7 +725,10 @@ mod tests {
             "cmFua2VkOjE6OTk5OQ",
         ] {
             assert!(Start::parse(None, Some(bad)).is_err(), "{bad}");
-            assert!(Start::parse(Some("relevance"), Some(bad)).is_err(), "{bad}");
+            assert!(
+                Start::parse(Some(SearchOrder::Relevance), Some(bad)).is_err(),
+                "{bad}"
+            );
         }
     }
 

@@ -47,15 +47,15 @@ struct OneFork {
 /// Forks of a thread, oldest first
 #[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ThreadId, Path), PageQuery),
+    params(("id" = ThreadId, Path), PageQuery<ForkId>),
     responses((status = 200, body = List<Fork>)))]
 async fn list_forks(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ThreadId>,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<ForkId>>,
 ) -> Result<Json<List<Fork>>, ApiError> {
-    let page = query.parse::<ForkId>(FORKS_PAGE)?;
+    let page = query.page(FORKS_PAGE)?;
     let mut c = state.db.snapshot().await?;
     access::thread(&mut c, &caller, id).await?.reading()?;
     if let Some(cursor) = page.after.or(page.before) {

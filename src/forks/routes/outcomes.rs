@@ -21,7 +21,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
-        page::{List, PageQuery, parse_id, parse_limit},
+        page::{Limit, List, PageQuery},
     },
     ids::{ActionItemId, ChannelId, UserId},
     patch::{nullable, present},
@@ -42,10 +42,10 @@ pub(super) fn router() -> OpenApiRouter<State> {
 struct DecisionsQuery {
     /// Words that the resolution must all contain.
     q: Option<String>,
-    channel_id: Option<String>,
+    channel_id: Option<ChannelId>,
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
@@ -63,8 +63,8 @@ async fn list_decisions(
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
-    let limit = parse_limit(query.limit.as_deref(), PAGE)?;
-    let channel = parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?;
+    let limit = Limit::or(query.limit, PAGE);
+    let channel = query.channel_id;
     let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
         ApiError::invalid(
             "invalid_cursor",
@@ -121,15 +121,15 @@ struct ItemsQuery {
     /// `me`, `none`, or the ID of a member; all owners if omitted.
     owner: Option<String>,
     /// `true` or `false`; both if omitted.
-    done: Option<String>,
-    channel_id: Option<String>,
+    done: Option<bool>,
+    channel_id: Option<ChannelId>,
     /// 1 to 100; 20 by default.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[param(inline)]
+    limit: Option<Limit>,
     /// Only items created after this one.
-    after: Option<String>,
+    after: Option<ActionItemId>,
     /// Only items created before this one.
-    before: Option<String>,
+    before: Option<ActionItemId>,
 }
 
 /// Action items of published resolutions that the caller can see, oldest first
@@ -150,9 +150,9 @@ async fn list_action_items(
         after: query.after,
         before: query.before,
     }
-    .parse::<ActionItemId>(PAGE)?;
+    .page(PAGE)?;
     let owner = match query.owner.as_deref() {
-        None | Some("") => OwnedBy::Anyone,
+        None => OwnedBy::Anyone,
         Some("me") => OwnedBy::Member(actor.user),
         Some("none") => OwnedBy::Nobody,
         Some(text) => OwnedBy::Member(
@@ -160,19 +160,10 @@ async fn list_action_items(
                 .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "owner"))?,
         ),
     };
-    let done = match query.done.as_deref() {
-        None | Some("") => None,
-        Some("true") => Some(true),
-        Some("false") => Some(false),
-        Some(text) => {
-            let text = format!("done must be true or false, not `{text}`");
-            return Err(ApiError::invalid("invalid_query", text, "done"));
-        }
-    };
-    let channel = parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?;
+    let channel = query.channel_id;
     let filter = items::Filter {
         owner,
-        done,
+        done: query.done,
         channel,
     };
     if let Some(channel) = channel {

@@ -155,15 +155,15 @@ async fn publish_resolution(
 /// Every published version of a fork's resolution, oldest first
 #[utoipa::path(get, path = "/v1/forks/{id}/resolutions", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ForkId, Path), PageQuery),
+    params(("id" = ForkId, Path), PageQuery<ResolutionId>),
     responses((status = 200, body = List<Resolution>)))]
 async fn list_resolutions(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<PageQuery<ResolutionId>>,
 ) -> Result<Json<List<Resolution>>, ApiError> {
-    let page = query.parse::<ResolutionId>(VERSIONS_PAGE)?;
+    let page = query.page(VERSIONS_PAGE)?;
     let mut c = state.db.snapshot().await?;
     access::fork(&mut c, &caller, id).await?.reading()?;
     let (mut after, mut before) = (0, i64::MAX);

@@ -1,75 +1,11 @@
-//! Descriptions and schemas of path, query, and header parameters that their handlers take as text.
+//! Descriptions of path, query, and header parameters that their handlers do not describe.
 
 use utoipa::openapi::{
-    ObjectBuilder, Ref, RefOr, Required, Schema, Type,
+    Ref, RefOr, Required,
     path::{Operation, Parameter, ParameterBuilder, ParameterIn},
 };
 
 use super::examples;
-
-/// Query parameters with a fixed set of values.
-const WORDS: &[(&str, &str, &[&str])] = &[
-    ("/v1/agents", "status", &["active", "inactive", "archived"]),
-    ("/v1/audit-log", "order", &["oldest", "newest"]),
-    (
-        "/v1/tasks",
-        "status",
-        &["queued", "running", "completed", "failed", "cancelled"],
-    ),
-    (
-        "/v1/usage",
-        "group_by",
-        &["person", "agent", "month", "model"],
-    ),
-];
-
-/// ID type of a list, by the last segment of its path. Search and events are missing: search also accepts times, and
-/// events have numbers.
-fn listed(last: &str) -> Option<&'static str> {
-    Some(match last {
-        "action-items" => "ActionItemId",
-        "agents" => "AgentId",
-        "api-keys" => "ApiKeyId",
-        "audit-log" => "AuditEntryId",
-        "channels" => "ChannelId",
-        "forks" => "ForkId",
-        "invites" => "InviteId",
-        "members" => "UserId",
-        "messages" => "MessageId",
-        "resolutions" => "ResolutionId",
-        "sessions" => "SessionId",
-        "tasks" => "TaskId",
-        "workspaces" => "WorkspaceId",
-        _ => return None,
-    })
-}
-
-/// Schema of a query parameter. Handlers take it as text, so that invalid values get the same errors as everywhere.
-fn values(path: &str, parameter: &Parameter) -> Option<RefOr<Schema>> {
-    if parameter.parameter_in != ParameterIn::Query {
-        return None;
-    }
-    let name = parameter.name.as_str();
-    let text = |kind| ObjectBuilder::new().schema_type(kind);
-    if let Some((.., words)) = WORDS.iter().find(|(p, n, _)| (*p, *n) == (path, name)) {
-        let word = text(Type::String).enum_values(Some(words.iter().copied()));
-        return Some(word.into());
-    }
-    let id = match name {
-        "before" | "after" | "around" => listed(path.rsplit('/').next()?)?,
-        "thread_id" => "ThreadId",
-        "channel_id" => "ChannelId",
-        "agent_id" => "AgentId",
-        "actor_id" => "UserId",
-        "done" => return Some(text(Type::Boolean).into()),
-        "from" | "to" => {
-            let month = text(Type::String).pattern(Some("^[0-9]{4}-(0[1-9]|1[0-2])$"));
-            return Some(month.into());
-        }
-        _ => return None,
-    };
-    Some(Ref::from_schema_name(id).into())
-}
 
 /// Description of a parameter that its handler does not describe.
 fn meaning(path: &str, parameter: &Parameter) -> String {
@@ -131,9 +67,6 @@ pub(super) fn add(path: &str, operation: &mut Operation) {
             parameter.description = Some(meaning(path, parameter)).filter(|text| !text.is_empty());
         }
         if let RefOr::T(parameter) = parameter {
-            if let Some(schema) = values(path, parameter) {
-                parameter.schema = Some(schema);
-            }
             let example = examples::parameter(&parameter.name);
             *parameter = ParameterBuilder::from(std::mem::take(parameter))
                 .example(example)

@@ -18,17 +18,7 @@ const SAID_BY: &[&str] = &["user", "assistant"];
 
 /// Schema, field, values. Nullable fields stay nullable.
 const WORDS: &[(&str, &str, &[&str])] = &[
-    (
-        "AgentSummary",
-        "status",
-        &["active", "inactive", "archived"],
-    ),
     ("AskedBy", "role", ROLES),
-    (
-        "AttemptRecord",
-        "outcome",
-        &["running", "completed", "failed", "cancelled", "retry"],
-    ),
     ("Channel", "kind", &["public", "private", "direct"]),
     ("CreateResponse", "truncation", &["auto", "disabled"]),
     (
@@ -96,20 +86,8 @@ const WORDS: &[(&str, &str, &[&str])] = &[
             "agency",
         ],
     ),
-    ("Task", "kind", &["reply", "resolve", "compact", "response"]),
-    (
-        "Task",
-        "status",
-        &["queued", "running", "completed", "failed", "cancelled"],
-    ),
-    ("Task", "wait_reason", &["rate_limited", "unavailable"]),
     ("Thread", "status", &["open", "archived"]),
     ("TurnSeen", "role", SAID_BY),
-    (
-        "UsageAnswer",
-        "group_by",
-        &["person", "agent", "month", "model"],
-    ),
 ];
 
 /// Adds the values of these fields, and references to the item schemas of lists.

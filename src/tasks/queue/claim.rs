@@ -9,6 +9,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
     realtime::Audience,
+    tasks::TaskKind,
 };
 
 /// A due task and its workspace.
@@ -187,7 +188,7 @@ pub struct Lost {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
     pub lease_token: Uuid,
-    pub kind: String,
+    pub kind: TaskKind,
     pub agent_id: AgentId,
     pub agent_version: i64,
     pub channel_id: ChannelId,

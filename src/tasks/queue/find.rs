@@ -6,6 +6,7 @@ use crate::tasks::Task;
 use crate::{
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    tasks::{TaskKind, TaskStatus},
     time::Timestamp,
 };
 
@@ -30,7 +31,7 @@ pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Ta
 /// Filter of a list of tasks.
 #[derive(Debug, Default)]
 pub struct Filter {
-    pub status: Option<String>,
+    pub status: Option<TaskStatus>,
     pub thread: Option<ThreadId>,
     pub agent: Option<AgentId>,
 }
@@ -99,7 +100,7 @@ pub async fn list(
         .bind(workspace)
         .bind(after.unwrap_or(TaskId(Uuid::nil())))
         .bind(before.unwrap_or(TaskId(Uuid::max())))
-        .bind(filter.status.clone())
+        .bind(filter.status)
         .bind(filter.thread)
         .bind(filter.agent)
         .bind(reader.user)
@@ -193,7 +194,7 @@ pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbE
 /// Number of queued and running tasks of one kind.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Active {
-    pub kind: String,
+    pub kind: TaskKind,
     pub queued: i64,
     pub running: i64,
     pub oldest_queued_at: Option<Timestamp>,

@@ -15,6 +15,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, log},
+    tasks::{TaskKind, TaskStatus},
 };
 
 /// Key of the limit of queued tasks per workspace. It is stored in the database so that every
@@ -125,7 +126,7 @@ pub struct Stopped {
 #[derive(Debug, Clone)]
 pub struct NewTask {
     pub workspace: WorkspaceId,
-    pub kind: &'static str,
+    pub kind: TaskKind,
     pub agent: AgentId,
     pub agent_version: i64,
     pub channel: ChannelId,
@@ -206,7 +207,7 @@ pub async fn insert(
     .bind(id)
     .bind(new.workspace)
     .bind(new.kind)
-    .bind(if full.is_some() { "failed" } else { "queued" })
+    .bind(if full.is_some() { TaskStatus::Failed } else { TaskStatus::Queued })
     .bind(new.agent)
     .bind(new.agent_version)
     .bind(new.channel)
@@ -225,7 +226,7 @@ pub async fn insert(
     .await?;
     if let Some(task) = &task {
         // Links the log lines of the request with those of the task.
-        tracing::debug!(task.id = %task.id, task.kind = task.kind, status = task.status, "task requested");
+        tracing::debug!(task.id = %task.id, task.kind = %task.kind, status = %task.status, "task requested");
         if full.is_some() {
             usage::count(c, task).await?;
         }

@@ -8,6 +8,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
     realtime::Audience,
+    tasks::{TaskKind, TaskStatus, WaitReason},
 };
 
 /// Renews a lease.
@@ -59,13 +60,19 @@ pub enum End {
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
     let (status, output, usage, error, notice) = match end {
         End::Completed { output, usage } => (
-            "completed",
+            TaskStatus::Completed,
             Some(Json(output.clone())),
             Some(Json(usage.clone())),
             None,
             None,
         ),
-        End::Failed { error, notice } => ("failed", None, None, Some(Json(error.clone())), *notice),
+        End::Failed { error, notice } => (
+            TaskStatus::Failed,
+            None,
+            None,
+            Some(Json(error.clone())),
+            *notice,
+        ),
     };
     let task: Task = c
         .q(task_sql!(
@@ -97,7 +104,7 @@ pub async fn requeue(
     lease: &Lease,
     counts: serde_json::Value,
     retry_at: Timestamp,
-    reason: &'static str,
+    reason: WaitReason,
     keeps_slot: bool,
 ) -> Result<Task, DbError> {
     let task: Task = c
@@ -243,7 +250,7 @@ pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
 /// Completed work on behalf of a task.
 #[derive(Debug, Clone)]
 pub struct Done {
-    pub kind: &'static str,
+    pub kind: TaskKind,
     pub usage: Option<TokenUsage>,
     pub error: Option<TaskError>,
     pub started_at: Timestamp,
@@ -267,7 +274,7 @@ pub async fn record(
         .bind(TaskId::new())
         .bind(parent.workspace_id)
         .bind(done.kind)
-        .bind(if done.error.is_some() { "failed" } else { "completed" })
+        .bind(if done.error.is_some() { TaskStatus::Failed } else { TaskStatus::Completed })
         .bind(parent.agent_id)
         .bind(parent.agent_version)
         .bind(parent.channel_id)
@@ -293,9 +300,9 @@ pub async fn record(
 pub struct Call {
     pub id: TaskId,
     pub workspace: WorkspaceId,
-    pub kind: &'static str,
-    /// `completed`, `failed`, or `cancelled`.
-    pub status: &'static str,
+    pub kind: TaskKind,
+    /// `Completed`, `Failed`, or `Cancelled`.
+    pub status: TaskStatus,
     pub agent: Option<(AgentId, i64)>,
     pub requested_by: UserId,
     /// Number of model calls.

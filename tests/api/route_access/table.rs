@@ -332,12 +332,20 @@ fn properties(schema: &Value) -> BTreeMap<String, Value> {
 /// Kind of object that an ID type names, also in a list or if it can be null.
 fn kind_of(schema: &Value) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
-        let kind = match name.rsplit('/').next()?.strip_suffix("Id")? {
-            "ActionItem" => "item",
-            "ApiKey" => "key",
-            "AuditEntry" => "audit",
-            "SandboxPolicy" => "sandbox",
-            other => return Some(other.to_lowercase()),
+        return kind_of(DOCUMENT.pointer(name.trim_start_matches('#'))?);
+    }
+    if let Some(pattern) = schema["pattern"].as_str() {
+        let (prefix, _) = pattern.strip_prefix('^')?.split_once("_[0-7]")?;
+        let kind = match prefix {
+            "chan" => "channel",
+            "inv" => "invite",
+            "msg" => "message",
+            "res" => "resolution",
+            "resp" => "response",
+            "sbx" => "sandbox",
+            "sess" => "session",
+            "ws" => "workspace",
+            other => other,
         };
         return Some(kind.to_owned());
     }

@@ -2236,13 +2236,15 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            status?: components["schemas"]["SettableStatus"] | null;
+            status?: components["schemas"]["AgentStatus"] | null;
         };
         /**
          * @description Role of an agent in the workspace. `primary` is never stored: it is the workspace's default agent.
          * @enum {string}
          */
         AgentRole: "primary" | "specialist" | "reviewer" | "orchestrator";
+        /** @enum {string} */
+        AgentStatus: "active" | "inactive" | "archived";
         /** @description An agent with the fields included in lists and events. */
         AgentSummary: {
             id: components["schemas"]["AgentId"];
@@ -2270,11 +2272,7 @@ export interface components {
             mentionable: boolean;
             is_default: boolean;
             is_system: boolean;
-            /**
-             * @description One of `active`, `inactive`, `archived`.
-             * @enum {string}
-             */
-            status: "active" | "inactive" | "archived";
+            status: components["schemas"]["AgentStatus"];
             /** Format: int64 */
             version: number;
             base_profile_id?: components["schemas"]["AgentId"] | null;
@@ -2323,11 +2321,8 @@ export interface components {
              * @enum {string}
              */
             object: "agent_profile";
-            /**
-             * @description Always `archived`.
-             * @enum {string}
-             */
-            status: "archived";
+            /** @description Always `archived`. */
+            status: components["schemas"]["AgentStatus"];
             deleted: boolean;
         };
         AskedBy: {
@@ -2340,17 +2335,15 @@ export interface components {
             code: string;
             message: string;
         };
+        /** @enum {string} */
+        AttemptOutcome: "running" | "completed" | "failed" | "cancelled" | "retry";
         /** @description One model call. */
         AttemptRecord: {
             /** Format: int64 */
             attempt: number;
             started_at: components["schemas"]["Timestamp"];
             ended_at?: components["schemas"]["Timestamp"] | null;
-            /**
-             * @description `running`, `completed`, `failed`, `cancelled`, or `retry`.
-             * @enum {string}
-             */
-            outcome: "running" | "completed" | "failed" | "cancelled" | "retry";
+            outcome: components["schemas"]["AttemptOutcome"];
             error?: components["schemas"]["AttemptError"] | null;
             /**
              * Format: int64
@@ -2770,6 +2763,8 @@ export interface components {
         };
         /** @description `fork_` and 26 base-32 characters */
         ForkId: string;
+        /** @enum {string} */
+        GroupBy: "person" | "agent" | "month" | "model";
         Health: {
             /** @description `ok` */
             status: string;
@@ -3538,7 +3533,7 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            status?: components["schemas"]["SettableStatus"] | null;
+            status?: components["schemas"]["AgentStatus"] | null;
         };
         /** @description An invite with its link, which is shown only once. */
         NewInviteAnswer: components["schemas"]["Invite"] & {
@@ -3736,7 +3731,7 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            status?: components["schemas"]["SettableStatus"] | null;
+            status?: components["schemas"]["AgentStatus"] | null;
             /** @description Name of the base; `main` for the default agent. */
             base?: string | null;
         };
@@ -4201,11 +4196,6 @@ export interface components {
         };
         /** @description `sess_` and 26 base-32 characters */
         SessionId: string;
-        /**
-         * @description Status that an admin can set.
-         * @enum {string}
-         */
-        SettableStatus: "active" | "inactive" | "archived";
         /** @description Server settings that clients need before sign-in. */
         Setup: {
             /** @description No account exists yet. */
@@ -4400,16 +4390,11 @@ export interface components {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `reply`, `resolve`, `compact` (a summary for a reply whose context was too large), or
-             *     `response` (a call of `/v1/responses`, recorded after it has ended).
-             * @enum {string}
+             * @description `compact` is a summary for a reply whose context was too large; `response` is a call of `/v1/responses`, recorded
+             *     after it has ended.
              */
-            kind: "reply" | "resolve" | "compact" | "response";
-            /**
-             * @description One of `queued`, `running`, `completed`, `failed`, `cancelled`.
-             * @enum {string}
-             */
-            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            kind: components["schemas"]["TaskKind"];
+            status: components["schemas"]["TaskStatus"];
             agent_id?: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
             agent_version?: number | null;
@@ -4426,11 +4411,7 @@ export interface components {
              */
             attempt: number;
             retry_at?: components["schemas"]["Timestamp"] | null;
-            /**
-             * @description Reason why a task is waiting: `rate_limited` or `unavailable`.
-             * @enum {string|null}
-             */
-            wait_reason?: "rate_limited" | "unavailable" | null;
+            wait_reason?: components["schemas"]["WaitReason"] | null;
             input: components["schemas"]["TaskInput"];
             output?: components["schemas"]["TaskOutput"] | null;
             token_usage?: components["schemas"]["TokenUsage"] | null;
@@ -4475,6 +4456,8 @@ export interface components {
             /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
             options?: Record<string, never> | null;
         };
+        /** @enum {string} */
+        TaskKind: "reply" | "resolve" | "compact" | "response";
         TaskOutput: {
             message_id?: components["schemas"]["MessageId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
@@ -4485,6 +4468,8 @@ export interface components {
              */
             response_length: number;
         };
+        /** @enum {string} */
+        TaskStatus: "queued" | "running" | "completed" | "failed" | "cancelled";
         /** @description Fields of `POST /v1/agents`, filled in. */
         Template: {
             /** @description Set by the server; ignored in requests. */
@@ -4566,7 +4551,7 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            status?: components["schemas"]["SettableStatus"] | null;
+            status?: components["schemas"]["AgentStatus"] | null;
         };
         TextConfig: {
             format: components["schemas"]["TextFormat"];
@@ -4790,8 +4775,7 @@ export interface components {
             object: "list";
             from: string;
             to: string;
-            /** @enum {string} */
-            group_by: "person" | "agent" | "month" | "model";
+            group_by: components["schemas"]["GroupBy"];
             /** @description Months in chronological order; everything else by total tokens, descending, at most 1,000. */
             data: components["schemas"]["Used"][];
             /** @description Total over all entries. */
@@ -4825,6 +4809,8 @@ export interface components {
             changed_by?: components["schemas"]["UserId"] | null;
             changed_at: components["schemas"]["Timestamp"];
         };
+        /** @enum {string} */
+        WaitReason: "rate_limited" | "unavailable";
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
             name: string;
@@ -5526,7 +5512,7 @@ export interface operations {
                 after?: components["schemas"]["AgentId"];
                 /** @description Only objects before the one with this ID. */
                 before?: components["schemas"]["AgentId"];
-                /** @description `active`, `inactive`, or `archived`. */
+                /** @description Only agents with this status. */
                 status?: "active" | "inactive" | "archived";
                 /** @description Exact name. */
                 name?: string;
@@ -5981,7 +5967,7 @@ export interface operations {
                      *       "deleted": false,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "object": "agent_profile",
-                     *       "status": "archived"
+                     *       "status": "active"
                      *     }
                      */
                     "application/json": components["schemas"]["Archived"];
@@ -6702,7 +6688,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description `true` for everyone's keys in this workspace; admins only. */
-                all?: string;
+                all?: boolean;
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
@@ -6853,7 +6839,7 @@ export interface operations {
                 actor_id?: components["schemas"]["UserId"];
                 /** @description Only this action, such as `member.role_changed`. */
                 action?: string;
-                /** @description `oldest` (the default) or `newest` first. */
+                /** @description `oldest` first by default. */
                 order?: "oldest" | "newest";
                 /**
                  * @description 1 to 100; 20 by default.
@@ -6916,7 +6902,7 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description `next_cursor` of the previous page. */
-                cursor?: string;
+                cursor?: components["schemas"]["AuthEventId"];
             };
             header?: never;
             path?: never;
@@ -7200,9 +7186,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["SessionId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["SessionId"];
+                before?: string;
             };
             header?: never;
             path?: never;
@@ -7371,9 +7357,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["ChannelId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["ChannelId"];
+                before?: string;
             };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
@@ -7714,9 +7700,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["UserId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["UserId"];
+                before?: string;
             };
             header?: never;
             path: {
@@ -9626,9 +9612,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["ResolutionId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["ResolutionId"];
+                before?: string;
             };
             header?: never;
             path: {
@@ -9792,9 +9778,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["InviteId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["InviteId"];
+                before?: string;
             };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
@@ -10021,9 +10007,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["UserId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["UserId"];
+                before?: string;
             };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
@@ -11624,7 +11610,7 @@ export interface operations {
                 after?: components["schemas"]["TaskId"];
                 /** @description Only objects before the one with this ID. */
                 before?: components["schemas"]["TaskId"];
-                /** @description `queued`, `running`, `completed`, `failed`, or `cancelled`. */
+                /** @description Only tasks with this status. */
                 status?: "queued" | "running" | "completed" | "failed" | "cancelled";
                 /** @description Only from this thread. */
                 thread_id?: components["schemas"]["ThreadId"];
@@ -12165,9 +12151,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["ForkId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["ForkId"];
+                before?: string;
             };
             header?: never;
             path: {
@@ -12675,7 +12661,7 @@ export interface operations {
                 from?: string;
                 /** @description `YYYY-MM`, inclusive; the same as `from` by default, or this month. */
                 to?: string;
-                /** @description `person` (the default), `agent`, `month`, or `model`. */
+                /** @description `person` by default. */
                 group_by?: "person" | "agent" | "month" | "model";
                 /** @description Only the usage of this user; `me` for your own, which does not require an admin. */
                 user_id?: string;
@@ -12740,9 +12726,9 @@ export interface operations {
                  */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
-                after?: components["schemas"]["WorkspaceId"];
+                after?: string;
                 /** @description Only objects created before the one with this ID. */
-                before?: components["schemas"]["WorkspaceId"];
+                before?: string;
             };
             header?: never;
             path?: never;
