@@ -26,7 +26,7 @@ struct File {
 
 #[derive(Deserialize)]
 struct Seed {
-    status: AgentStatus,
+    status: String,
     #[serde(flatten)]
     agent: serde_json::Value,
 }
@@ -52,12 +52,13 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
         let new: NewAgent =
             serde_json::from_value(seed.agent).map_err(|e| at_line(e.to_string()))?;
         let parts = new.into_parts().map_err(|e| at_line(e.to_string()))?;
-        let is_active = match seed.status {
-            AgentStatus::Active => true,
-            AgentStatus::Inactive => false,
-            other @ AgentStatus::Archived => {
+        let is_active = match seed.status.parse() {
+            Ok(AgentStatus::Active) => true,
+            Ok(AgentStatus::Inactive) => false,
+            _ => {
                 return Err(at_line(format!(
-                    "status is `{other}`: use active or inactive"
+                    "status is `{}`: use active or inactive",
+                    seed.status
                 )));
             }
         };
