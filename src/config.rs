@@ -1,24 +1,17 @@
 //! Configuration: `openvibe.toml`, overridden by environment variables, overridden by flags.
 
+use crate::text_enum::text_enum;
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use crate::{db::DatabaseUrl, model::ModelSettings};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signup {
-    /// Open until the first account exists, then by invite.
-    First,
-    Open,
-    Invite,
-}
-
-impl Signup {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Open => "open",
-            Self::Invite => "invite",
-        }
+text_enum! {
+    /// Who can create an account.
+    pub enum Signup {
+        /// Anyone until the first account exists, then invited people.
+        First = "first",
+        Open = "open",
+        Invite = "invite",
     }
 }
 

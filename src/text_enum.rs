@@ -3,16 +3,18 @@
 /// Defines an enum with a text for each variant: `text_enum! { pub enum Level { High = "high" } }`. Reading another text
 /// from the database or from JSON is an error.
 macro_rules! text_enum {
-    ($(#[$doc:meta])* $vis:vis enum $name:ident {
-        $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+
+    ($(#[doc = $doc:literal])* $vis:vis enum $name:ident {
+        $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal,)+
     }) => {
-        $(#[$doc])*
+        $(#[doc = $doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         $vis enum $name {
-            $($(#[$variant_doc])* #[serde(rename = $text)] $variant,)+
+            $($(#[doc = $variant_doc])* #[serde(rename = $text)] $variant,)+
         }
 
         impl $name {
+            $vis const ALL: &'static [Self] = &[$(Self::$variant),+];
+
             /// The stored text.
             $vis const fn as_str(self) -> &'static str {
                 match self {
@@ -31,13 +33,11 @@ macro_rules! text_enum {
             type Err = $crate::text_enum::UnknownText;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text {
-                    $($text => Ok(Self::$variant),)+
-                    _ => Err($crate::text_enum::UnknownText {
-                        text: text.chars().take(64).collect(),
-                        known: &[$($text),+],
-                    }),
-                }
+                let known = Self::ALL.iter().find(|known| known.as_str() == text);
+                known.copied().ok_or_else(|| $crate::text_enum::UnknownText {
+                    text: text.chars().take(64).collect(),
+                    known: &[$($text),+],
+                })
             }
         }
 
@@ -80,9 +80,14 @@ macro_rules! text_enum {
 
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                let description = $crate::text_enum::description(
+                    concat!($($doc),*),
+                    &[$(($text, concat!($($variant_doc),*))),+],
+                );
                 utoipa::openapi::schema::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::schema::Type::String)
                     .enum_values(Some([$($text),+]))
+                    .description(description)
                     .into()
             }
         }
@@ -98,4 +103,16 @@ pub(crate) use text_enum;
 pub struct UnknownText {
     pub text: String,
     pub known: &'static [&'static str],
+}
+
+/// Description for the API document, from the doc comments of an enum and of its variants (text and comment).
+pub(crate) fn description(comment: &str, variants: &[(&str, &str)]) -> Option<String> {
+    let mut lines = vec![comment.trim().to_owned()];
+    for (text, comment) in variants {
+        if !comment.is_empty() {
+            lines.push(format!("`{text}`: {}", comment.trim()));
+        }
+    }
+    let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    (!lines.is_empty()).then(|| lines.join("\n\n"))
 }

@@ -11,6 +11,8 @@ use super::{
     system,
 };
 use crate::{
+    chat::forks::ForkContext,
+    chat::messages::{AuthorKind, MessageKind, MessageState},
     db::{Conn, DbError, Json},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
@@ -30,11 +32,11 @@ pub struct Loaded {
 struct Row {
     id: MessageId,
     seq: i64,
-    author_type: String,
+    author_type: AuthorKind,
     author_id: Option<uuid::Uuid>,
     author_name: Option<String>,
-    kind: String,
-    state: String,
+    kind: MessageKind,
+    state: MessageState,
     content: String,
     attachments: Json<Vec<Attachment>>,
     /// For a later reply, the seq of the message that it replies to.
@@ -50,7 +52,7 @@ impl Row {
 
     fn history_message(self) -> HistoryMessage {
         let name = self.author_name.unwrap_or_else(|| {
-            if self.author_type == "agent" {
+            if self.author_type == AuthorKind::Agent {
                 "Deleted agent".to_owned()
             } else {
                 "Deleted account".to_owned()
@@ -59,7 +61,7 @@ impl Row {
         let id = self.author_id.unwrap_or_default();
         HistoryMessage {
             message_id: self.id,
-            author: if self.author_type == "agent" {
+            author: if self.author_type == AuthorKind::Agent {
                 Author::Agent {
                     id: AgentId(id),
                     name,
@@ -70,9 +72,9 @@ impl Row {
                     name,
                 }
             },
-            kind: match (self.kind.as_str(), self.state.as_str()) {
-                ("resolution", _) => HistoryKind::Result,
-                (_, "interrupted") => HistoryKind::CutOff,
+            kind: match (self.kind, self.state) {
+                (MessageKind::Resolution, _) => HistoryKind::Result,
+                (_, MessageState::Interrupted) => HistoryKind::CutOff,
                 _ => HistoryKind::Complete,
             },
             content: self.content,
@@ -264,7 +266,12 @@ async fn origin(
     c: &mut Conn,
     fork: ForkId,
 ) -> Result<(Option<Dive>, Vec<HistoryMessage>), DbError> {
-    let (thread, message, context, description): (ThreadId, MessageId, String, Option<String>) = c
+    let (thread, message, context, description): (
+        ThreadId,
+        MessageId,
+        ForkContext,
+        Option<String>,
+    ) = c
         .q("select thread_id, message_id, context, description from forks where id = $1")
         .bind(fork)
         .one()
@@ -278,7 +285,7 @@ async fn origin(
         return Ok((None, Vec::new()));
     };
     let mut background = Vec::new();
-    if context == "thread" {
+    if context == ForkContext::Thread {
         let mut rows = before(c, Conversation::Thread(thread), forked.seq, HISTORY_MAX).await?;
         rows.reverse();
         background.extend(rows.into_iter().map(Row::history_message));

@@ -43,6 +43,7 @@ pub const LEFT_OUT_IDS_MAX: usize = 50;
 pub struct AskedBy {
     pub id: UserId,
     pub name: String,
+    /// `admin`, `member`, `viewer`, or `former member`.
     pub role: String,
 }
 

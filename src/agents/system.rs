@@ -10,16 +10,27 @@ use super::{
 use crate::{
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
+    text_enum::text_enum,
 };
 
-/// Name of the part that the workspace requires.
-const REQUIRED: &str = "required";
+text_enum! {
+    /// Part of the system text.
+    pub enum SystemPartName {
+        /// Text that the workspace requires.
+        Required = "required",
+        /// Instructions of the agent's bases.
+        Base = "base",
+        Instructions = "instructions",
+        Identity = "identity",
+        Files = "files",
+        Agency = "agency",
+    }
+}
 
 /// One part of the system text and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SystemPart {
-    /// `required`, `base`, `instructions`, `identity`, `files`, or `agency`.
-    pub name: &'static str,
+    pub name: SystemPartName,
     #[serde(skip)]
     pub text: String,
     /// Estimated number of tokens.
@@ -33,7 +44,7 @@ pub struct System {
 }
 
 impl System {
-    fn add(&mut self, name: &'static str, text: &str) {
+    fn add(&mut self, name: SystemPartName, text: &str) {
         if !text.trim().is_empty() {
             self.parts.push(SystemPart {
                 name,
@@ -59,7 +70,10 @@ impl System {
 
     /// Text that the workspace requires; may be empty.
     pub fn required(&self) -> &str {
-        let first = self.parts.first().filter(|part| part.name == REQUIRED);
+        let first = self
+            .parts
+            .first()
+            .filter(|part| part.name == SystemPartName::Required);
         first.map_or("", |part| part.text.as_str())
     }
 
@@ -82,7 +96,10 @@ pub async fn render(
 pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, DbError> {
     let mut system = System::default();
     let policy = policy::find(c, workspace).await?;
-    system.add(REQUIRED, policy.required_text.as_deref().unwrap_or(""));
+    system.add(
+        SystemPartName::Required,
+        policy.required_text.as_deref().unwrap_or(""),
+    );
     Ok(system)
 }
 
@@ -102,17 +119,20 @@ pub(super) async fn build(
     });
     match (base.filter(|base| !base.trim().is_empty()), own) {
         (Some(base), Some(own)) => {
-            system.add("base", base);
-            system.add("instructions", own.trim_start_matches('\n'));
+            system.add(SystemPartName::Base, base);
+            system.add(SystemPartName::Instructions, own.trim_start_matches('\n'));
         }
-        _ => system.add("instructions", &merged.instructions),
+        _ => system.add(SystemPartName::Instructions, &merged.instructions),
     }
-    system.add("identity", merged.identity.as_deref().unwrap_or(""));
+    system.add(
+        SystemPartName::Identity,
+        merged.identity.as_deref().unwrap_or(""),
+    );
     for text in files::instruction_files(c, workspace, agent).await? {
-        system.add("files", &text);
+        system.add(SystemPartName::Files, &text);
     }
     if let Some(agency) = &merged.agency {
-        system.add("agency", &agency_text(agency));
+        system.add(SystemPartName::Agency, &agency_text(agency));
     }
     Ok(system)
 }

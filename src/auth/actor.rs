@@ -9,6 +9,7 @@ use crate::{
     db::{Conn, Db, DbError, Share, now},
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
     realtime::log::AgentVisibility,
+    text_enum::text_enum,
 };
 
 /// SQL expression: the session or key with the ID `$id` exists and has not expired at `$now`.
@@ -29,34 +30,17 @@ macro_rules! credential_is_valid {
 }
 pub(crate) use credential_is_valid;
 
-/// Role of a member in a workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Admin,
-    Member,
-    /// Can only read, mark as read, and search.
-    Viewer,
+text_enum! {
+    /// Role of a member in a workspace.
+    pub enum Role {
+        Admin = "admin",
+        Member = "member",
+        /// Can only read, mark as read, and search.
+        Viewer = "viewer",
+    }
 }
 
 impl Role {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Member => "member",
-            Self::Viewer => "viewer",
-        }
-    }
-
-    /// Parses a stored role; unknown roles become `Viewer`.
-    pub fn from_stored(text: &str) -> Self {
-        match text {
-            "admin" => Self::Admin,
-            "member" => Self::Member,
-            _ => Self::Viewer,
-        }
-    }
-
     /// Scopes that the role grants.
     pub fn scopes(self) -> Scopes {
         match self {
@@ -77,61 +61,17 @@ impl Role {
     }
 }
 
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    utoipa::ToSchema,
-)]
-pub enum Scope {
-    #[serde(rename = "chat:read")]
-    ChatRead,
-    #[serde(rename = "chat:write")]
-    ChatWrite,
-    #[serde(rename = "workspace:admin")]
-    WorkspaceAdmin,
-    #[serde(rename = "agents:read")]
-    AgentsRead,
-    #[serde(rename = "agents:write")]
-    AgentsWrite,
-    #[serde(rename = "agents:delete")]
-    AgentsDelete,
-    #[serde(rename = "agents:admin")]
-    AgentsAdmin,
-    #[serde(rename = "agents:use")]
-    AgentsUse,
-}
-
-impl Scope {
-    pub const ALL: &[Self] = &[
-        Self::ChatRead,
-        Self::ChatWrite,
-        Self::WorkspaceAdmin,
-        Self::AgentsRead,
-        Self::AgentsWrite,
-        Self::AgentsDelete,
-        Self::AgentsAdmin,
-        Self::AgentsUse,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ChatRead => "chat:read",
-            Self::ChatWrite => "chat:write",
-            Self::WorkspaceAdmin => "workspace:admin",
-            Self::AgentsRead => "agents:read",
-            Self::AgentsWrite => "agents:write",
-            Self::AgentsDelete => "agents:delete",
-            Self::AgentsAdmin => "agents:admin",
-            Self::AgentsUse => "agents:use",
-        }
+text_enum! {
+    /// Right that a role grants and an API key can have.
+    pub enum Scope {
+        ChatRead = "chat:read",
+        ChatWrite = "chat:write",
+        WorkspaceAdmin = "workspace:admin",
+        AgentsRead = "agents:read",
+        AgentsWrite = "agents:write",
+        AgentsDelete = "agents:delete",
+        AgentsAdmin = "agents:admin",
+        AgentsUse = "agents:use",
     }
 }
 
@@ -142,12 +82,6 @@ pub struct Scopes(pub BTreeSet<Scope>);
 impl Scopes {
     pub fn has(&self, scope: Scope) -> bool {
         self.0.contains(&scope)
-    }
-}
-
-impl From<String> for Role {
-    fn from(stored: String) -> Self {
-        Self::from_stored(&stored)
     }
 }
 
@@ -269,7 +203,7 @@ impl Caller {
         if !self.may_enter(workspace) {
             return Err(AuthError::WorkspaceNotFound);
         }
-        let row: Option<(String, bool, bool)> = c
+        let row: Option<(Role, bool, bool)> = c
             .q(concat!(
                 "select m.role, coalesce(p.members_write_agents, TRUE), ",
                 credential_is_valid!("$3", "$4"),
@@ -283,7 +217,7 @@ impl Caller {
             .opt()
             .await?;
         let (role, members_write_agents, is_valid) = row.ok_or(AuthError::WorkspaceNotFound)?;
-        let mut actor = self.acting(workspace, Role::from_stored(&role), is_valid)?;
+        let mut actor = self.acting(workspace, role, is_valid)?;
         if actor.role == Role::Member && !members_write_agents {
             actor.scopes.0.remove(&Scope::AgentsWrite);
         }

@@ -23,7 +23,7 @@ pub struct Invite {
     pub workspace_id: WorkspaceId,
     /// If set, only this email address can use the invite.
     pub email: Option<String>,
-    pub role: String,
+    pub role: Role,
     /// Unlimited if null.
     pub max_uses: Option<i64>,
     pub uses: i64,
@@ -68,7 +68,7 @@ pub(super) async fn create(
         id: InviteId::new(),
         workspace_id: actor.workspace,
         email,
-        role: new.role.as_str().to_owned(),
+        role: new.role,
         max_uses: new.max_uses,
         uses: 0,
         created_by: actor.user,
@@ -81,7 +81,7 @@ pub(super) async fn create(
         .bind(invite.workspace_id)
         .bind(hash_token(&token))
         .bind(invite.email.clone())
-        .bind(invite.role.clone())
+        .bind(invite.role)
         .bind(invite.max_uses)
         .bind(invite.created_by)
         .bind(invite.created_at)
@@ -148,8 +148,7 @@ pub(super) async fn accept(
     if n == 0 {
         return Err(AuthError::InviteNotFound);
     }
-    let role = Role::from_stored(&invite.role);
-    let member = members::join(c, invite.workspace_id, user, name, role).await?;
+    let member = members::join(c, invite.workspace_id, user, name, invite.role).await?;
     Ok((invite.workspace_id, member))
 }
 

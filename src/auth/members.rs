@@ -17,7 +17,6 @@ pub struct Member {
     pub handle: String,
     pub email: String,
     pub avatar_url: Option<String>,
-    #[sqlx(try_from = "String")]
     pub role: Role,
     pub joined_at: Timestamp,
 }
@@ -105,7 +104,7 @@ pub(super) async fn insert(
     c.q("insert into members (workspace_id, user_id, role, handle, joined_at) values ($1, $2, $3, $4, $5)")
         .bind(workspace)
         .bind(user)
-        .bind(role.as_str())
+        .bind(role)
         .bind(handle.to_owned())
         .bind(now())
         .run()
@@ -220,7 +219,7 @@ pub(super) async fn update(
         c.q("update members set role = $3 where workspace_id = $1 and user_id = $2")
             .bind(actor.workspace)
             .bind(user)
-            .bind(role.as_str())
+            .bind(role)
             .run()
             .await?;
         super::record_audit(

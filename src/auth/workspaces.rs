@@ -52,17 +52,17 @@ pub async fn ids_of(c: &mut Conn, user: UserId) -> Result<Vec<WorkspaceId>, Auth
 
 /// Lists the workspaces of a person, oldest first.
 pub async fn list_mine(c: &mut Conn, user: UserId) -> Result<Vec<MyWorkspace>, AuthError> {
-    let rows: Vec<(WorkspaceId, String, String, String)> = c
+    let rows: Vec<(WorkspaceId, String, String, Role)> = c
         .q("select w.id, w.name, w.slug, m.role from members m join workspaces w on w.id = m.workspace_id \
             where m.user_id = $1 order by w.id")
         .bind(user)
         .all()
         .await?;
-    let mine = |(id, name, slug, role): (_, _, _, String)| MyWorkspace {
+    let mine = |(id, name, slug, role): (_, _, _, Role)| MyWorkspace {
         id,
         name,
         slug,
-        role: Role::from_stored(&role),
+        role,
     };
     Ok(rows.into_iter().map(mine).collect())
 }

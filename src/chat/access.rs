@@ -8,6 +8,9 @@ use crate::time::Timestamp;
 use super::ChatError;
 use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
+    chat::channels::ChannelKind,
+    chat::forks::ForkStatus,
+    chat::threads::ThreadStatus,
     db::{Conn, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Conversation},
@@ -19,7 +22,7 @@ use crate::{
 pub struct ChannelAccess<'a> {
     pub actor: Actor<'a>,
     pub channel: ChannelId,
-    pub kind: String,
+    pub kind: ChannelKind,
     pub archived: bool,
     /// Whether the caller has joined the channel.
     pub joined: bool,
@@ -48,9 +51,9 @@ pub struct ForkAccess {
 struct ChannelRow {
     id: ChannelId,
     workspace_id: WorkspaceId,
-    kind: String,
+    kind: ChannelKind,
     archived_at: Option<Timestamp>,
-    role: String,
+    role: Role,
     joined: Option<UserId>,
     is_valid: bool,
 }
@@ -58,13 +61,12 @@ struct ChannelRow {
 impl ChannelRow {
     /// Returns `None` if the channel is hidden from the caller.
     fn admit(self, caller: &Caller) -> Result<Option<ChannelAccess<'_>>, AuthError> {
-        let visible = self.kind == "public" || self.joined.is_some();
+        let visible = self.kind == ChannelKind::Public || self.joined.is_some();
         if !visible || !caller.may_enter(self.workspace_id) {
             return Ok(None);
         }
-        let role = Role::from_stored(&self.role);
         Ok(Some(ChannelAccess {
-            actor: caller.acting(self.workspace_id, role, self.is_valid)?,
+            actor: caller.acting(self.workspace_id, self.role, self.is_valid)?,
             channel: self.id,
             archived: self.archived_at.is_some(),
             joined: self.joined.is_some(),
@@ -98,7 +100,7 @@ pub async fn channel<'a>(
 #[derive(sqlx::FromRow)]
 struct ThreadRow {
     thread_id: ThreadId,
-    status: String,
+    status: ThreadStatus,
     bound_agent: Option<AgentId>,
     #[sqlx(flatten)]
     channel: ChannelRow,
@@ -129,7 +131,7 @@ pub async fn thread<'a>(
     Ok(ThreadAccess {
         channel_access: channel_access.ok_or(ChatError::ThreadNotFound)?,
         thread: row.thread_id,
-        archived: row.status == "archived",
+        archived: row.status == ThreadStatus::Archived,
         bound: row.bound_agent.is_some(),
         fork: None,
     })
@@ -144,7 +146,7 @@ pub async fn fork<'a>(
     caller: &'a Caller,
     id: ForkId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
-    let row: Option<(ThreadId, String, Option<AgentId>)> = c
+    let row: Option<(ThreadId, ForkStatus, Option<AgentId>)> = c
         .q("select thread_id, status, agent_id from forks where id = $1")
         .bind(id)
         .opt()
@@ -158,7 +160,7 @@ pub async fn fork<'a>(
         bound: agent.is_some(),
         fork: Some(ForkAccess {
             id,
-            is_active: status == "active",
+            is_active: status == ForkStatus::Active,
         }),
         ..access
     })
@@ -227,7 +229,7 @@ pub async fn message<'a>(
 impl ChannelAccess<'_> {
     /// Recipients of the channel's events.
     pub fn audience(&self) -> Audience {
-        if self.kind == "public" {
+        if self.kind == ChannelKind::Public {
             Audience::Public(self.channel)
         } else {
             Audience::Members(self.channel)
@@ -261,7 +263,7 @@ impl ThreadAccess<'_> {
 
     /// Whether this is a thread in a channel: not a fork, and not in a direct channel.
     pub fn is_shared_thread(&self) -> bool {
-        self.fork.is_none() && self.channel_access.kind != "direct"
+        self.fork.is_none() && self.channel_access.kind != ChannelKind::Direct
     }
 
     pub fn fork_id(&self) -> Option<ForkId> {

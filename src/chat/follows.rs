@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     ChatError,
@@ -15,6 +15,7 @@ use crate::{
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, now},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    text_enum::text_enum,
 };
 
 /// Maximum followers of one thread; bounds the cost of notifying them.
@@ -22,80 +23,50 @@ const FOLLOWERS_MAX: i64 = 500;
 /// Maximum number of muted threads in a snapshot.
 const MUTED_MAX: i64 = 1000;
 
-/// Notification level of a person for a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FollowLevel {
-    /// Every message.
-    All,
-    /// Mentions only.
-    #[default]
-    Mentions,
-    /// Muted: its messages do not count as unread, but mentions do.
-    None,
-}
-
-impl FollowLevel {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Mentions => "mentions",
-            Self::None => "none",
-        }
-    }
-
-    fn from_stored(text: &str) -> Self {
-        match text {
-            "all" => Self::All,
-            "none" => Self::None,
-            _ => Self::Mentions,
-        }
+text_enum! {
+    /// Notification level of a person for a thread.
+    pub enum FollowLevel {
+        /// Every message.
+        All = "all",
+        /// Mentions only.
+        Mentions = "mentions",
+        /// Muted: its messages do not count as unread, but mentions do.
+        None = "none",
     }
 }
 
-/// Reason for a follow level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FollowCause {
-    Started,
-    Wrote,
-    Mentioned,
-    /// Chosen by the person.
-    Manual,
-}
-
-impl FollowCause {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Wrote => "wrote",
-            Self::Mentioned => "mentioned",
-            Self::Manual => "manual",
-        }
-    }
-
-    fn from_stored(text: &str) -> Self {
-        match text {
-            "started" => Self::Started,
-            "wrote" => Self::Wrote,
-            "mentioned" => Self::Mentioned,
-            _ => Self::Manual,
-        }
+text_enum! {
+    /// Reason for a follow level.
+    pub enum FollowCause {
+        Started = "started",
+        Wrote = "wrote",
+        Mentioned = "mentioned",
+        /// Chosen by the person.
+        Manual = "manual",
     }
 }
 
 /// A person's follow level in a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Follow {
     pub level: FollowLevel,
     /// Null for the default level, `mentions`.
     pub cause: Option<FollowCause>,
 }
 
-fn follow(level: &str, cause: &str) -> Follow {
+impl Default for Follow {
+    fn default() -> Self {
+        Self {
+            level: FollowLevel::Mentions,
+            cause: None,
+        }
+    }
+}
+
+fn follow(level: FollowLevel, cause: FollowCause) -> Follow {
     Follow {
-        level: FollowLevel::from_stored(level),
-        cause: Some(FollowCause::from_stored(cause)),
+        level,
+        cause: Some(cause),
     }
 }
 
@@ -107,7 +78,7 @@ pub(super) async fn of_threads(
     channel: ChannelId,
     (low, high): (i64, i64),
 ) -> Result<HashMap<ThreadId, Follow>, DbError> {
-    let rows: Vec<(ThreadId, String, String)> = c
+    let rows: Vec<(ThreadId, FollowLevel, FollowCause)> = c
         .q("select f.thread_id, f.level, f.cause from threads t join follows f on f.thread_id = t.id and f.user_id = $1 \
             where t.channel_id = $2 and t.last_seq between $3 and $4")
         .bind(user)
@@ -118,7 +89,7 @@ pub(super) async fn of_threads(
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(thread, level, cause)| (thread, follow(&level, &cause)))
+        .map(|(thread, level, cause)| (thread, follow(level, cause)))
         .collect())
 }
 
@@ -176,7 +147,7 @@ pub async fn set(
     .bind(thread)
     .bind(caller.user)
     .bind(access.channel_access.channel)
-    .bind(level.as_str())
+    .bind(level)
     .bind(FollowCause::Manual.as_str())
     .bind(now())
     .run()
@@ -207,7 +178,7 @@ pub(super) async fn follow_as_author(
     .bind(thread)
     .bind(channel_access.channel)
     .bind(channel_access.actor.user)
-    .bind(cause.as_str())
+    .bind(cause)
     .bind(now())
     .bind(FOLLOWERS_MAX)
     .run()

@@ -7,9 +7,11 @@ use uuid::Uuid;
 
 use super::{ChatError, event::ForkData, messages::Message, plain};
 use crate::{
+    chat::messages::AuthorKind,
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, log},
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -19,6 +21,24 @@ const OPEN_MAX: i64 = 500;
 pub const TITLE_FROM_TEXT_UNITS_MAX: usize = 60;
 /// Title of a fork without text to derive one from, or whose text was deleted.
 const TITLE_WITHOUT_TEXT: &str = "Deep dive";
+
+text_enum! {
+    /// Thread context of the fork's agent.
+    pub enum ForkContext {
+        /// Only the beginning of the forked message.
+        Message = "message",
+        /// The thread up to and including the forked message.
+        Thread = "thread",
+    }
+}
+
+text_enum! {
+    pub enum ForkStatus {
+        Active = "active",
+        Resolved = "resolved",
+        Abandoned = "abandoned",
+    }
+}
 
 /// A fork of a thread.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -38,11 +58,8 @@ pub struct Fork {
     /// Whether the fork's agent replies without a mention.
     #[sqlx(default)]
     pub auto_reply: bool,
-    /// Thread context of the fork's agent: `message` (only the forked message) or `thread` (all
-    /// messages up to it).
-    pub context: String,
-    /// `active`, `resolved`, or `abandoned`.
-    pub status: String,
+    pub context: ForkContext,
+    pub status: ForkStatus,
     /// Whether a message was posted, edited, or deleted since the newest draft or resolution.
     pub stale: bool,
     /// Number of messages in the fork, including notices and tombstones.
@@ -209,7 +226,7 @@ pub async fn on_message_posted(
         return Ok(());
     };
     let outdated = mark_stale(c, fork).await?;
-    let named = message.author.kind == "human" && name_after(c, fork, message).await?;
+    let named = message.author.kind == AuthorKind::Human && name_after(c, fork, message).await?;
     if outdated || named {
         announced(c, fork, audience).await?;
     }

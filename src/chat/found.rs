@@ -8,6 +8,7 @@ use super::{
 use crate::{
     agents::seeds,
     auth::{self, AuthError, Caller, DisplayName, Workspace},
+    chat::channels::ChannelKind,
     config::Signup,
     db::{Conn, Db},
     ids::WorkspaceId,
@@ -42,7 +43,7 @@ pub async fn found_workspace(
         ] {
             let new = NewChannel {
                 workspace: id,
-                kind: "public",
+                kind: ChannelKind::Public,
                 name: Some(channel.to_owned()),
                 topic: Some(topic.to_owned()),
                 direct_key: None,

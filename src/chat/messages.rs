@@ -19,6 +19,7 @@ use crate::{
     files::{Attachment, File},
     ids::{ChannelId, FileId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, hub::Conversation, log},
+    text_enum::text_enum,
 };
 
 use super::error::MESSAGE_BYTES_MAX;
@@ -27,11 +28,46 @@ use super::error::MESSAGE_BYTES_MAX;
 const EMOJI_MAX: usize = 40;
 const EMOJI_BYTES_MAX: usize = 64;
 
+text_enum! {
+    pub enum AuthorKind {
+        Human = "human",
+        Agent = "agent",
+        System = "system",
+    }
+}
+
+text_enum! {
+    pub enum MentionKind {
+        Agent = "agent",
+        User = "user",
+        /// `everyone`, `here`, or `channel`.
+        Group = "group",
+    }
+}
+
+text_enum! {
+    pub enum MessageKind {
+        Text = "text",
+        /// System message.
+        Notice = "notice",
+        /// Publishes the resolution of a fork.
+        Resolution = "resolution",
+    }
+}
+
+text_enum! {
+    pub enum MessageState {
+        Complete = "complete",
+        Streaming = "streaming",
+        /// Ended early, with partial text.
+        Interrupted = "interrupted",
+    }
+}
+
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct MessageAuthor {
-    /// `human`, `agent`, or `system`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: AuthorKind,
     /// `user_…` or `agent_…`; null for the system.
     pub id: Option<String>,
     pub name: String,
@@ -40,9 +76,8 @@ pub struct MessageAuthor {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Mention {
-    /// `agent`, `user`, or `group`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: MentionKind,
     /// Null for a group: `everyone`, `here`, or `channel`.
     pub id: Option<String>,
     pub handle: String,
@@ -95,10 +130,9 @@ pub struct Message {
     /// Sequence number of its `message.created` event; conversations are sorted by it.
     pub seq: i64,
     pub author: MessageAuthor,
-    /// `text`, `notice`, or `resolution` (the message that publishes the resolution of a fork).
-    pub kind: String,
-    /// `complete`, `streaming`, or `interrupted`.
-    pub state: String,
+    /// `resolution` is the message that publishes the resolution of a fork.
+    pub kind: MessageKind,
+    pub state: MessageState,
     /// Markdown.
     pub content: String,
     pub content_plain: String,
@@ -122,12 +156,12 @@ pub(super) struct Row {
     pub(super) fork_id: Option<ForkId>,
     pub(super) parent_id: Option<MessageId>,
     pub(super) seq: i64,
-    pub(super) author_type: String,
+    pub(super) author_type: AuthorKind,
     pub(super) author_id: Option<uuid::Uuid>,
     pub(super) author_name: Option<String>,
     pub(super) avatar_url: Option<String>,
-    pub(super) kind: String,
-    pub(super) state: String,
+    pub(super) kind: MessageKind,
+    pub(super) state: MessageState,
     pub(super) content: String,
     pub(super) content_plain: String,
     pub(super) mentions: Json<Vec<Mention>>,
@@ -142,14 +176,14 @@ pub(super) struct Row {
 
 impl From<Row> for Message {
     fn from(row: Row) -> Self {
-        let id = row.author_id.map(|id| match row.author_type.as_str() {
-            "agent" => crate::ids::AgentId(id).to_string(),
+        let id = row.author_id.map(|id| match row.author_type {
+            AuthorKind::Agent => crate::ids::AgentId(id).to_string(),
             _ => UserId(id).to_string(),
         });
-        let nobody = match row.author_type.as_str() {
-            "system" => "OpenVibe",
-            "agent" => "Deleted agent",
-            _ => "Deleted account",
+        let nobody = match row.author_type {
+            AuthorKind::System => "OpenVibe",
+            AuthorKind::Agent => "Deleted agent",
+            AuthorKind::Human => "Deleted account",
         };
         Self {
             id: row.id,
@@ -404,12 +438,12 @@ pub async fn edit(
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
-    if message.author.kind != "human"
+    if message.author.kind != AuthorKind::Human
         || message.author.id.as_deref() != Some(caller.user.to_string().as_str())
     {
         return Err(ChatError::NotYours);
     }
-    if message.kind != "text" || message.state == "streaming" {
+    if message.kind != MessageKind::Text || message.state == MessageState::Streaming {
         return Err(ChatError::NotEditable);
     }
     if message.attachments.is_empty() {

@@ -17,6 +17,7 @@ use crate::{
         manifest,
     },
     auth::{self, Caller, Scope, quota},
+    chat::messages::{AuthorKind, MessageKind, MessageState},
     db::{Conn, DbError, Json, now},
     files,
     ids::{MessageId, TaskId},
@@ -35,7 +36,7 @@ pub async fn interrupt_reply(
     let Some(message) = messages::find_message(c, id).await? else {
         return Ok(());
     };
-    if message.state != "streaming" || message.deleted_at.is_some() {
+    if message.state != MessageState::Streaming || message.deleted_at.is_some() {
         return Ok(());
     }
     let stored;
@@ -62,7 +63,7 @@ pub async fn interrupt_reply(
     let message = Message {
         content,
         content_plain,
-        state: "interrupted".to_owned(),
+        state: MessageState::Interrupted,
         ..message
     };
     index::add(c, &message, &text.search_document, ThreadRoot::Nothing).await?;
@@ -139,7 +140,7 @@ pub async fn delete_message(
     actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let message = messages::get_message(c, id).await?;
-    let own = message.author.kind == "human"
+    let own = message.author.kind == AuthorKind::Human
         && message.author.id.as_deref() == Some(actor.user.to_string().as_str());
     if !own {
         actor
@@ -191,7 +192,7 @@ pub async fn tombstone(
     c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, attachments = $2, state = $3, deleted_at = $4 where id = $1")
         .bind(id)
         .bind(Json(Vec::<()>::new()))
-        .bind(if message.state == "streaming" { "interrupted".to_owned() } else { message.state.clone() })
+        .bind(if message.state == MessageState::Streaming { MessageState::Interrupted } else { message.state })
         .bind(now())
         .run()
         .await?;
@@ -201,7 +202,7 @@ pub async fn tombstone(
         .run()
         .await?;
     files::remove_of_message(c, id).await?;
-    if message.kind != "notice" && message.fork_id.is_none() {
+    if message.kind != MessageKind::Notice && message.fork_id.is_none() {
         c.q("update threads set reply_count = reply_count - 1 where id = $1 and root_message_id <> $2 and reply_count > 0")
             .bind(message.thread_id)
             .bind(id)
@@ -227,10 +228,10 @@ pub async fn tombstone(
     .in_conversation(message.thread_id, message.fork_id)
     .about(Some(id));
     log::append(c, message.workspace_id, event).await?;
-    if message.kind == "resolution" {
+    if message.kind == MessageKind::Resolution {
         forks::erase_resolution(c, message, audience).await?;
     }
-    if message.kind != "notice" {
+    if message.kind != MessageKind::Notice {
         forks::erase_title(c, message, audience).await?;
         forks::on_source_changed(c, message, audience).await?;
     }

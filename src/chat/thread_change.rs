@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope},
+    chat::threads::ThreadStatus,
     db::Conn,
     ids::ThreadId,
 };
@@ -17,8 +18,7 @@ use crate::{
 pub struct ThreadPatch {
     pub title: Option<Option<String>>,
     pub binding: BindingPatch,
-    /// `open` or `archived`.
-    pub status: Option<&'static str>,
+    pub status: Option<ThreadStatus>,
 }
 
 /// # Errors
@@ -32,7 +32,7 @@ pub async fn update(
 ) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?;
     // Reopening is the only change that an archived thread allows.
-    let access = if patch.status == Some("open") {
+    let access = if patch.status == Some(ThreadStatus::Open) {
         access.channel_access.actor.require(Scope::ChatWrite)?;
         access
     } else {

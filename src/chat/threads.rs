@@ -17,21 +17,36 @@ use super::{
 use crate::{
     agents::profiles::InvocableAgent,
     auth::Caller,
+    chat::messages::{AuthorKind, MessageKind},
     cursor,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
+    text_enum::text_enum,
 };
 
 /// Maximum number of participants stored for a thread.
 const PARTICIPANTS_MAX: usize = 12;
 
+text_enum! {
+    pub enum ParticipantKind {
+        Human = "human",
+        Agent = "agent",
+    }
+}
+
+text_enum! {
+    pub enum ThreadStatus {
+        Open = "open",
+        Archived = "archived",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Participant {
-    /// `human` or `agent`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: ParticipantKind,
     pub id: String,
     /// Name at the time of the first message.
     pub name: String,
@@ -44,8 +59,7 @@ pub struct Thread {
     pub channel_id: ChannelId,
     /// Null unless someone set a title.
     pub title: Option<String>,
-    /// `open` or `archived`.
-    pub status: String,
+    pub status: ThreadStatus,
     /// Agent that replies to messages that mention no agent.
     pub agent_id: Option<AgentId>,
     /// Pinned version of that agent.
@@ -97,7 +111,7 @@ struct Row {
     workspace_id: WorkspaceId,
     channel_id: ChannelId,
     title: Option<String>,
-    status: String,
+    status: ThreadStatus,
     agent_id: Option<AgentId>,
     agent_version: Option<i64>,
     auto_reply: Option<bool>,
@@ -227,7 +241,7 @@ pub(super) async fn insert(
 /// Updates a thread's counters for a message that was just inserted into its main line. Notices are
 /// not counted.
 pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(), DbError> {
-    if message.kind == "notice" {
+    if message.kind == MessageKind::Notice {
         return Ok(());
     }
     let participants: Json<Vec<Participant>> = c
@@ -238,13 +252,17 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
         .value()
         .await?;
     let mut participants = participants.0;
-    let id = message.author.id.clone().unwrap_or_default();
-    let newcomer = participants.len() < PARTICIPANTS_MAX
-        && !id.is_empty()
-        && participants.iter().all(|p| p.id != id);
-    if newcomer {
+    let kind = match message.author.kind {
+        AuthorKind::Human => Some(ParticipantKind::Human),
+        AuthorKind::Agent => Some(ParticipantKind::Agent),
+        AuthorKind::System => None,
+    };
+    if let (Some(kind), Some(id)) = (kind, message.author.id.clone())
+        && participants.len() < PARTICIPANTS_MAX
+        && participants.iter().all(|p| p.id != id)
+    {
         participants.push(Participant {
-            kind: message.author.kind.clone(),
+            kind,
             id,
             name: message.author.name.clone(),
         });

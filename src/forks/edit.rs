@@ -16,6 +16,7 @@ use crate::{
         forks::{self, Fork},
     },
     db::{Conn, DbError, now},
+    forks::resolution::ResolutionStatus,
     ids::{ForkId, MessageId, ResolutionId, UserId, WorkspaceId},
     realtime::Audience,
     tasks::queue,
@@ -59,8 +60,8 @@ pub async fn edit(
     }
     let content = form.apply(c, &fork, &base).await?;
     match current {
-        Some(draft) if draft.status == "draft" && content == base => Ok(draft),
-        Some(draft) if draft.status == "draft" => {
+        Some(draft) if draft.status == ResolutionStatus::Draft && content == base => Ok(draft),
+        Some(draft) if draft.status == ResolutionStatus::Draft => {
             replace(c, &draft, caller.user, &content, audience).await
         }
         published => {

@@ -14,6 +14,7 @@ use crate::{
     auth::{Caller, Scope},
     chat::{ChatError, access, messages},
     db::{Conn, DbError, Json, now},
+    forks::resolution::ResolutionStatus,
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
@@ -284,7 +285,7 @@ pub async fn erase_person(
     let Some(result) = resolution::find(c, id).await? else {
         return Ok(());
     };
-    if result.status == "published" {
+    if result.status == ResolutionStatus::Published {
         for (item,) in owned {
             let item = get(c, item).await?;
             announce_item(c, &item, audience).await?;

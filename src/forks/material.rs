@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::{
     agents::prompt::{Attached, Author, attached_line},
     chat::forks::{self, Fork},
+    chat::messages::AuthorKind,
     db::{Conn, DbError, Json},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, UserId},
@@ -34,7 +35,7 @@ pub struct ForkMaterial {
 struct Row {
     id: MessageId,
     seq: i64,
-    author_type: String,
+    author_type: AuthorKind,
     author_id: Option<uuid::Uuid>,
     author_name: Option<String>,
     content: String,
@@ -179,7 +180,7 @@ fn files_told(files: Vec<Attachment>) -> Vec<String> {
 impl Row {
     fn person(&self) -> Option<UserId> {
         self.author_id
-            .filter(|_| self.author_type == "human")
+            .filter(|_| self.author_type == AuthorKind::Human)
             .map(UserId)
     }
 }

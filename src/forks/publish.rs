@@ -14,6 +14,8 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope, quota},
+    chat::forks::ForkStatus,
+    chat::messages::{AuthorKind, MessageKind, MessageState},
     chat::{
         ChatError, access, channels,
         forks::{self, Fork},
@@ -71,7 +73,7 @@ pub async fn publish(
     let workspace = access.channel_access.actor.workspace;
     crate::db::dialect::lock_workspace(c, workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
-    if fork.status == "resolved" {
+    if fork.status == ForkStatus::Resolved {
         return already(c, fork).await;
     }
     let access = access.writing()?;
@@ -160,8 +162,8 @@ pub(super) async fn publish_draft(
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
     let card = insert_card(c, seq, fork, (&draft, content, plain), author, audience).await?;
     let (kind, by) = match author {
-        Author::Person(user) => ("human", user.0),
-        Author::Agent { agent, .. } => ("agent", agent.0),
+        Author::Person(user) => (AuthorKind::Human, user.0),
+        Author::Agent { agent, .. } => (AuthorKind::Agent, agent.0),
     };
     c.q("update resolutions set status = 'published', published_at = $2, published_seq = $3, message_id = $4, publisher_type = $5, \
          publisher_id = $6, is_announced = TRUE where id = $1")
@@ -246,7 +248,7 @@ async fn insert_card(
         ..MessageMetadata::default()
     };
     let (author_type, author) = match author {
-        Author::Person(user) => ("human", user.0),
+        Author::Person(user) => (AuthorKind::Human, user.0),
         Author::Agent {
             agent,
             version,
@@ -255,7 +257,7 @@ async fn insert_card(
             metadata.agent_id = Some(agent);
             metadata.agent_version = Some(version);
             metadata.task_id = Some(task);
-            ("agent", agent.0)
+            (AuthorKind::Agent, agent.0)
         }
     };
     let new = post::NewMessage {
@@ -267,8 +269,8 @@ async fn insert_card(
         parent: Some(fork.message_id),
         author_type,
         author: Some(author),
-        kind: "resolution",
-        state: "complete",
+        kind: MessageKind::Resolution,
+        state: MessageState::Complete,
         content,
         plain,
         mentions: Vec::new(),

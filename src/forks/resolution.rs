@@ -7,10 +7,12 @@ use uuid::Uuid;
 
 use super::ForkError;
 use crate::{
+    chat::threads::ParticipantKind,
     db::{Conn, DbError, Json},
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -37,11 +39,19 @@ pub struct ResolutionItem {
     pub sources: Vec<MessageId>,
 }
 
+text_enum! {
+    pub enum ResolutionStatus {
+        Draft = "draft",
+        Published = "published",
+        Superseded = "superseded",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Publisher {
-    /// `human`, or `agent` if nobody reviewed it.
+    /// `agent` if nobody reviewed it.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: ParticipantKind,
     pub id: String,
     pub name: String,
 }
@@ -57,8 +67,7 @@ pub struct Resolution {
     pub fork_title: String,
     /// Starts at 1; a draft has the version that publishing gives it.
     pub version: i64,
-    /// `draft`, `published`, or `superseded`.
-    pub status: String,
+    pub status: ResolutionStatus,
     /// The agent that drafted it, `builtin` if it was extracted without a model, or null if a
     /// person wrote it.
     pub generated_by: Option<String>,
@@ -92,7 +101,7 @@ struct Row {
     fork_id: ForkId,
     fork_title: String,
     version: i64,
-    status: String,
+    status: ResolutionStatus,
     generated_by: Option<String>,
     edited_by: Json<Vec<UserId>>,
     headline: String,
@@ -104,7 +113,7 @@ struct Row {
     revision: i64,
     message_id: Option<MessageId>,
     published_seq: Option<i64>,
-    publisher_type: Option<String>,
+    publisher_type: Option<ParticipantKind>,
     publisher_id: Option<Uuid>,
     publisher_name: Option<String>,
     created_at: Timestamp,
@@ -144,7 +153,7 @@ impl Row {
     fn with(self, action_items: Vec<ResolutionItem>) -> Resolution {
         let published_by = match (self.publisher_type, self.publisher_id) {
             (Some(kind), Some(id)) => Some(Publisher {
-                id: if kind == "agent" {
+                id: if kind == ParticipantKind::Agent {
                     crate::ids::AgentId(id).to_string()
                 } else {
                     UserId(id).to_string()

@@ -28,6 +28,7 @@ use crate::{
         manifest, profiles,
         retry::{FailCode, RetryCounts, RetryPolicy, notice_text},
     },
+    chat::forks::ForkStatus,
     chat::{ChatError, forks, post},
     db::{Conn, Db, DbError, now},
     failpoint,
@@ -287,7 +288,7 @@ async fn store_draft(
     options: Options,
 ) -> Result<Option<Stored>, LeaseLost> {
     let fork = match forks::get_fork(c, dive.fork.id).await {
-        Ok(fork) if fork.status == "active" => fork,
+        Ok(fork) if fork.status == ForkStatus::Active => fork,
         Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),
         _ => return Ok(None),
     };

@@ -4,6 +4,8 @@ use super::{ForkError, error::ACTIVE_FORKS_MAX};
 use crate::{
     agents::profiles,
     auth::{Caller, Scope},
+    chat::forks::{ForkContext, ForkStatus},
+    chat::messages::MessageKind,
     chat::{
         ChatError,
         access::{self, ThreadAccess},
@@ -20,26 +22,6 @@ use crate::{
 };
 
 const DESCRIPTION_UNITS_MAX: usize = 2000;
-
-/// Thread context of the fork's agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ForkContext {
-    /// Only the beginning of the forked message.
-    #[default]
-    Message,
-    /// The thread up to and including the forked message.
-    Thread,
-}
-
-impl ForkContext {
-    fn stored(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Thread => "thread",
-        }
-    }
-}
 
 /// Input for a new fork.
 #[derive(Debug, Clone)]
@@ -110,7 +92,7 @@ pub async fn start_fork(
         .bind(title.clone().unwrap_or_else(|| title_after(&origin)))
         .bind(title.is_none().then_some(new.message))
         .bind(new.description.clone())
-        .bind(new.context.stored())
+        .bind(new.context)
         .bind(caller.user)
         .bind(now())
         .run()
@@ -140,7 +122,7 @@ async fn origin(
         "the message is in another thread: start the deep dive there"
     } else if message.deleted_at.is_some() {
         "the message was deleted"
-    } else if message.kind == "notice" {
+    } else if message.kind == MessageKind::Notice {
         "a notice cannot start a deep dive: choose a message"
     } else {
         return Ok(message);
@@ -223,7 +205,7 @@ pub async fn change(
     if let Some(context) = patch.context {
         c.q("update forks set context = $2 where id = $1")
             .bind(id)
-            .bind(context.stored())
+            .bind(context)
             .run()
             .await?;
     }
@@ -246,10 +228,10 @@ pub async fn abandon(
     let audience = access.channel_access.audience();
     crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
-    match fork.status.as_str() {
-        "active" => {}
-        "abandoned" => return Ok(fork),
-        _ => return Err(ChatError::ForkClosed.into()),
+    match fork.status {
+        ForkStatus::Active => {}
+        ForkStatus::Abandoned => return Ok(fork),
+        ForkStatus::Resolved => return Err(ChatError::ForkClosed.into()),
     }
     c.q("update forks set status = 'abandoned' where id = $1")
         .bind(id)
@@ -284,7 +266,7 @@ pub async fn reopen(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<Fork, F
     let access = access::fork(c, caller, id).await?.writing_closed()?;
     crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let fork = forks::get_fork(c, id).await?;
-    if fork.status == "active" {
+    if fork.status == ForkStatus::Active {
         return Ok(fork);
     }
     if count_active(c, fork.thread_id).await? >= ACTIVE_FORKS_MAX {

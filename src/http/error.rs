@@ -15,6 +15,7 @@ use crate::{
     db::{DatabaseFault, DbError},
     disk::LowDiskSpace,
     share::Exhausted,
+    text_enum::text_enum,
 };
 
 /// `Retry-After` while the server is unavailable.
@@ -22,11 +23,41 @@ const UNAVAILABLE_FOR_S: u64 = 2;
 /// `Retry-After` while the disk has little free space.
 const DISK_AFTER_S: u64 = 60;
 
+text_enum! {
+    /// Class of an error.
+    pub enum ErrorKind {
+        InvalidRequest = "invalid_request",
+        Unauthenticated = "unauthenticated",
+        PermissionDenied = "permission_denied",
+        NotFound = "not_found",
+        Conflict = "conflict",
+        PayloadTooLarge = "payload_too_large",
+        UnprocessableEntity = "unprocessable_entity",
+        PreconditionRequired = "precondition_required",
+        RateLimited = "rate_limited",
+        Internal = "internal",
+        Unavailable = "unavailable",
+    }
+}
+
+text_enum! {
+    /// Class of an error in `OpenAI`'s API.
+    pub enum OpenAiErrorKind {
+        InvalidRequest = "invalid_request_error",
+        Authentication = "authentication_error",
+        Permission = "permission_error",
+        NotFound = "not_found_error",
+        Conflict = "conflict_error",
+        RateLimit = "rate_limit_error",
+        Server = "server_error",
+    }
+}
+
 /// Error response.
 #[derive(Debug, Clone)]
 pub struct ApiError {
     status: StatusCode,
-    kind: &'static str,
+    kind: ErrorKind,
     code: &'static str,
     message: String,
     param: Option<String>,
@@ -47,10 +78,8 @@ pub struct ErrorBody {
 
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub struct ErrorDetail {
-    /// One of `invalid_request`, `unauthenticated`, `permission_denied`, `not_found`, `conflict`, `payload_too_large`,
-    /// `unprocessable_entity`, `precondition_required`, `rate_limited`, `internal`, `unavailable`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: ErrorKind,
     /// Specific cause, for programs.
     pub code: String,
     /// Cause and remedy, for people.
@@ -72,17 +101,17 @@ impl ApiError {
         let kind = match status {
             StatusCode::BAD_REQUEST
             | StatusCode::METHOD_NOT_ALLOWED
-            | StatusCode::RANGE_NOT_SATISFIABLE => "invalid_request",
-            StatusCode::UNAUTHORIZED => "unauthenticated",
-            StatusCode::FORBIDDEN => "permission_denied",
-            StatusCode::NOT_FOUND => "not_found",
-            StatusCode::CONFLICT => "conflict",
-            StatusCode::PAYLOAD_TOO_LARGE => "payload_too_large",
-            StatusCode::UNPROCESSABLE_ENTITY => "unprocessable_entity",
-            StatusCode::PRECONDITION_REQUIRED => "precondition_required",
-            StatusCode::TOO_MANY_REQUESTS => "rate_limited",
-            StatusCode::SERVICE_UNAVAILABLE => "unavailable",
-            _ => "internal",
+            | StatusCode::RANGE_NOT_SATISFIABLE => ErrorKind::InvalidRequest,
+            StatusCode::UNAUTHORIZED => ErrorKind::Unauthenticated,
+            StatusCode::FORBIDDEN => ErrorKind::PermissionDenied,
+            StatusCode::NOT_FOUND => ErrorKind::NotFound,
+            StatusCode::CONFLICT => ErrorKind::Conflict,
+            StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::PayloadTooLarge,
+            StatusCode::UNPROCESSABLE_ENTITY => ErrorKind::UnprocessableEntity,
+            StatusCode::PRECONDITION_REQUIRED => ErrorKind::PreconditionRequired,
+            StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimited,
+            StatusCode::SERVICE_UNAVAILABLE => ErrorKind::Unavailable,
+            _ => ErrorKind::Internal,
         };
         Self {
             status,
@@ -321,10 +350,8 @@ pub struct OpenAiErrorBody {
 pub struct OpenAiErrorDetail {
     /// Cause and remedy, for people.
     pub message: String,
-    /// One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
-    /// `rate_limit_error`, `server_error`.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    pub kind: OpenAiErrorKind,
     /// Field that caused the error.
     pub param: Option<String>,
     /// Specific cause, for programs.
@@ -335,13 +362,13 @@ impl ApiError {
     /// Renders the error as in `OpenAI`'s API.
     fn into_openai(self) -> Response {
         let kind = match self.status {
-            StatusCode::UNAUTHORIZED => "authentication_error",
-            StatusCode::FORBIDDEN => "permission_error",
-            StatusCode::NOT_FOUND => "not_found_error",
-            StatusCode::CONFLICT => "conflict_error",
-            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            status if status.is_server_error() => "server_error",
-            _ => "invalid_request_error",
+            StatusCode::UNAUTHORIZED => OpenAiErrorKind::Authentication,
+            StatusCode::FORBIDDEN => OpenAiErrorKind::Permission,
+            StatusCode::NOT_FOUND => OpenAiErrorKind::NotFound,
+            StatusCode::CONFLICT => OpenAiErrorKind::Conflict,
+            StatusCode::TOO_MANY_REQUESTS => OpenAiErrorKind::RateLimit,
+            status if status.is_server_error() => OpenAiErrorKind::Server,
+            _ => OpenAiErrorKind::InvalidRequest,
         };
         let error = OpenAiErrorDetail {
             message: self.message.clone(),

@@ -21,6 +21,7 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::{Delta, ModelError, StopReason, Usage},
+    responses::form::Truncation,
     tasks::{TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage, queue},
     time::Timestamp,
 };
@@ -233,7 +234,10 @@ impl Job {
                     waited += delay;
                 }
                 ModelError::ContextTooLarge if may_retry => {
-                    if shortened || self.plan.response.truncation != "auto" || !self.shorten() {
+                    if shortened
+                        || self.plan.response.truncation != Truncation::Auto
+                        || !self.shorten()
+                    {
                         return Err(self.too_large());
                     }
                     shortened = true;

@@ -1,5 +1,6 @@
 //! The request body of `POST /v1/responses` and its validation.
 
+use crate::text_enum::text_enum;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -54,6 +55,16 @@ fn word_or_object() -> Schema {
     )
 }
 
+text_enum! {
+    /// Handling of a conversation that does not fit into the context window.
+    pub enum Truncation {
+        /// Drops the oldest part.
+        Auto = "auto",
+        /// Rejects the request.
+        Disabled = "disabled",
+    }
+}
+
 /// A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +105,7 @@ pub struct CreateResponse {
     pub metadata: Option<BTreeMap<String, String>>,
     /// `auto` drops the oldest part of the conversation if it does not fit; `disabled` (the default) rejects the
     /// request.
+    #[schema(value_type = Option<Truncation>)]
     pub truncation: Option<String>,
     /// `{"format":{"type":"text"}}`.
     #[schema(value_type = Option<Object>)]
@@ -145,13 +157,11 @@ impl CreateResponse {
         self.stream.unwrap_or(false)
     }
 
-    /// `auto` or `disabled`.
-    pub(super) fn truncation(&self) -> &'static str {
-        if self.truncation.as_deref() == Some("auto") {
-            "auto"
-        } else {
-            "disabled"
-        }
+    pub(super) fn truncation(&self) -> Truncation {
+        let given = self.truncation.as_deref();
+        given
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(Truncation::Disabled)
     }
 
     /// Validates each value by itself; `input` and `tools` are parsed later.

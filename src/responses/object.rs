@@ -10,6 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use crate::{
     ids::{AgentId, ResponseId},
     model::Usage,
+    responses::form::Truncation,
     tasks::TokenUsage,
 };
 
@@ -181,7 +182,7 @@ pub struct Response {
     /// Null means the provider's default.
     pub top_p: Option<f64>,
     /// `auto` or `disabled`.
-    pub truncation: &'static str,
+    pub truncation: Truncation,
     /// Null until the response has ended.
     pub usage: Option<ResponseUsage>,
     pub user: Option<String>,

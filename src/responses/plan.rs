@@ -21,6 +21,7 @@ use crate::{
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
     model::ChatRequest,
+    responses::form::Truncation,
     tasks::queue::{Tenancy, tenancy},
 };
 
@@ -339,7 +340,7 @@ impl ResponsesService {
         let mut tokens = fixed + conversation.tokens();
         // Estimates are rough: only a prompt larger than the whole window is rejected before the model is called.
         let is_too_large = is_cut || tokens > window;
-        if form.truncation() == "auto" {
+        if form.truncation() == Truncation::Auto {
             let room = prompt_tokens_max(window, request.max_output_tokens).saturating_sub(fixed);
             if is_cut || conversation.tokens() > room {
                 conversation.shorten(room);

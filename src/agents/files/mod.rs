@@ -17,6 +17,7 @@ use crate::{
     auth::{Actor, Scope},
     db::{Conn, DbError},
     ids::UserId,
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -41,14 +42,24 @@ pub const MEMORY: &str = "MEMORY.md";
 /// Files that a workspace can define for all of its agents.
 pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
 
+text_enum! {
+    /// Where a file comes from.
+    pub enum FileSource {
+        /// View of the agent's profile.
+        Profile = "profile",
+        Agent = "agent",
+        /// Used if the agent does not have its own.
+        Workspace = "workspace",
+    }
+}
+
 /// A file as an entry in a list.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct FileSummary {
     /// Always `agent_file`.
     pub object: &'static str,
     pub path: String,
-    /// `profile` (a view of the agent's profile), `agent`, or `workspace` (used if the agent does not have its own).
-    pub source: &'static str,
+    pub source: FileSource,
     pub size_bytes: usize,
     /// For `profile`, the agent's version. 0 if the file was never written.
     pub version: i64,
@@ -73,7 +84,7 @@ struct Row {
     updated_at: Timestamp,
 }
 
-fn shown(row: Row, source: &'static str) -> Option<File> {
+fn shown(row: Row, source: FileSource) -> Option<File> {
     let content = row.content?;
     Some(File {
         summary: FileSummary {
@@ -95,7 +106,7 @@ fn view(agent: &Agent, path: &str, content: String) -> File {
         summary: FileSummary {
             object: "agent_file",
             path: path.to_owned(),
-            source: "profile",
+            source: FileSource::Profile,
             size_bytes: content.len(),
             version: agent.summary.version,
             updated_at: Some(agent.summary.updated_at),
@@ -115,11 +126,11 @@ fn identity(agent: &Agent) -> File {
 
 /// MEMORY.md of an agent that has not stored any memory yet.
 fn blank_memory() -> File {
-    empty(MEMORY, "agent", 0)
+    empty(MEMORY, FileSource::Agent, 0)
 }
 
 /// A file without content: never written, or deleted.
-fn empty(path: &str, source: &'static str, version: i64) -> File {
+fn empty(path: &str, source: FileSource, version: i64) -> File {
     File {
         summary: FileSummary {
             object: "agent_file",
@@ -164,8 +175,8 @@ pub async fn list(
 ) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
     let agent = profiles::get_by_reference(c, actor, reference).await?;
-    let own = list_rows(c, agent.summary.id.0, "agent").await?;
-    let shared = list_rows(c, actor.workspace.0, "workspace").await?;
+    let own = list_rows(c, agent.summary.id.0, FileSource::Agent).await?;
+    let shared = list_rows(c, actor.workspace.0, FileSource::Workspace).await?;
     let mut files: BTreeMap<String, FileSummary> = BTreeMap::new();
     let blank = [blank_memory(), soul(&agent), identity(&agent)].map(|file| file.summary);
     for file in shared.into_iter().chain(blank).chain(own) {
@@ -178,7 +189,7 @@ pub async fn list(
 async fn list_rows(
     c: &mut Conn,
     owner: Uuid,
-    source: &'static str,
+    source: FileSource,
 ) -> Result<Vec<FileSummary>, DbError> {
     let rows: Vec<SizeRow> = c
         .q(
@@ -217,7 +228,7 @@ pub async fn read(
         _ => {}
     }
     let own = find_row(c, agent.summary.id.0, path.as_str()).await?;
-    if let Some(file) = own.and_then(|row| shown(row, "agent")) {
+    if let Some(file) = own.and_then(|row| shown(row, FileSource::Agent)) {
         return Ok(file);
     }
     if path.as_str() == MEMORY {
@@ -269,7 +280,11 @@ pub async fn read_version(
         summary: FileSummary {
             object: "agent_file",
             path: path.as_str().to_owned(),
-            source: if of_view { "profile" } else { "agent" },
+            source: if of_view {
+                FileSource::Profile
+            } else {
+                FileSource::Agent
+            },
             size_bytes: content.len(),
             version,
             updated_at: Some(changed_at),

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
+    agents::files::FileSource,
     auth::{self, Actor, Scope},
     db::{Conn, DbError},
     ids::WorkspaceId,
@@ -47,7 +48,7 @@ pub(in crate::agents) async fn instruction_files(
 /// An error from `Actor::require`.
 pub async fn list_shared(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
-    Ok(list_rows(c, actor.workspace.0, "workspace").await?)
+    Ok(list_rows(c, actor.workspace.0, FileSource::Workspace).await?)
 }
 
 /// # Errors
@@ -59,7 +60,7 @@ pub async fn read_shared(
 ) -> Result<File, AgentError> {
     find_row(c, workspace.0, path.as_str())
         .await?
-        .and_then(|row| shown(row, "workspace"))
+        .and_then(|row| shown(row, FileSource::Workspace))
         .ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))
 }
 
@@ -85,7 +86,7 @@ pub async fn write_shared(
     actor.require(Scope::WorkspaceAdmin)?;
     require_shared(path)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let owner = (actor.workspace.0, "workspace");
+    let owner = (actor.workspace.0, FileSource::Workspace);
     let written = write_row(c, actor, owner, path, Some(content), expected).await?;
     audit(c, actor, "file.changed", path).await?;
     written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))

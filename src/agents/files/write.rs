@@ -10,6 +10,7 @@ use crate::agents::{
     profiles::{self, Agent, AgentPatch},
 };
 use crate::{
+    agents::files::FileSource,
     auth::{Actor, Scope, quota},
     db::{Conn, now},
 };
@@ -38,7 +39,7 @@ pub async fn write(
         _ => {
             let agent = profiles::get_by_reference(c, actor, reference).await?;
             let owner = agent.summary.id.0;
-            let owner = (owner, "agent");
+            let owner = (owner, FileSource::Agent);
             let written = write_row(c, actor, owner, path, Some(content), expected).await?;
             return written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()));
         }
@@ -93,7 +94,7 @@ pub(super) async fn delete_row(
     if known.is_none_or(|row| row.content.is_none()) {
         return Err(AgentError::FileNotFound(path.as_str().to_owned()));
     }
-    write_row(c, actor, (owner, "agent"), path, None, expected).await?;
+    write_row(c, actor, (owner, FileSource::Agent), path, None, expected).await?;
     Ok(())
 }
 
@@ -101,7 +102,7 @@ pub(super) async fn delete_row(
 pub(super) async fn write_row(
     c: &mut Conn,
     actor: &Actor<'_>,
-    (owner, source): (Uuid, &'static str),
+    (owner, source): (Uuid, FileSource),
     path: &FilePath,
     content: Option<&str>,
     expected: Option<i64>,
@@ -178,7 +179,7 @@ pub(in crate::agents) async fn seed(
 ) -> Result<(), AgentError> {
     for (path, content) in files {
         let path = FilePath::parse(path)?;
-        let owner = (agent.summary.id.0, "agent");
+        let owner = (agent.summary.id.0, FileSource::Agent);
         write_row(c, actor, owner, &path, Some(content), None).await?;
     }
     Ok(())

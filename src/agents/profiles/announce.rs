@@ -57,15 +57,12 @@ pub(super) struct People(Vec<(UserId, Role)>);
 
 impl People {
     async fn read(c: &mut Conn, workspace: WorkspaceId) -> Result<Self, DbError> {
-        let rows: Vec<(UserId, String)> = c
+        let known = c
             .q("select user_id, role from members where workspace_id = $1")
             .bind(workspace)
             .all()
             .await?;
-        let known = rows
-            .into_iter()
-            .map(|(user, role)| (user, Role::from_stored(&role)));
-        Ok(Self(known.collect()))
+        Ok(Self(known))
     }
 
     /// Members who can see an agent with these lists; `None` means everyone.

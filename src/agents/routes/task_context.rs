@@ -13,8 +13,10 @@ use crate::{
     },
     auth::{Caller, Scope},
     chat,
+    chat::threads::ParticipantKind,
     http::{ApiError, State, extract::Path},
     ids::{MessageId, TaskId},
+    model,
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".
@@ -36,16 +38,15 @@ struct SystemSeen {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct TurnSeen {
-    /// `user` or `assistant`.
-    role: String,
+    #[schema(inline)]
+    role: model::Role,
     content: String,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct SeenAuthor {
-    /// `human` or `agent`.
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: ParticipantKind,
     id: String,
     name: String,
 }
@@ -54,8 +55,8 @@ struct SeenAuthor {
 struct MessageSeen {
     message_id: MessageId,
     author: SeenAuthor,
-    /// `user` or `assistant`.
-    role: String,
+    #[schema(inline)]
+    role: model::Role,
     /// Estimated number of tokens.
     tokens: u64,
     /// Beginning of the message, as sent.
@@ -105,12 +106,12 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     let (message_id, author) = part.message.as_ref()?;
     let author = match author {
         Author::Human { id, name } => SeenAuthor {
-            kind: "human",
+            kind: ParticipantKind::Human,
             id: id.to_string(),
             name: name.clone(),
         },
         Author::Agent { id, name } => SeenAuthor {
-            kind: "agent",
+            kind: ParticipantKind::Agent,
             id: id.to_string(),
             name: name.clone(),
         },
@@ -118,7 +119,7 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     Some(MessageSeen {
         message_id: *message_id,
         author,
-        role: part.role.text().to_owned(),
+        role: part.role,
         tokens: part.tokens,
         excerpt: part.text.shown().chars().take(EXCERPT_CHARS).collect(),
         deleted: part.text == SentText::Deleted,
@@ -157,7 +158,7 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
         turns: turns
             .into_iter()
             .map(|t| TurnSeen {
-                role: t.role.text().to_owned(),
+                role: t.role,
                 content: t.content,
             })
             .collect(),

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::agents::{profiles::Resolved, prompt::LabelStripper};
 use crate::{
+    chat::messages::{AuthorKind, MessageKind, MessageState},
     chat::{forks, messages, post},
     db::Conn,
     failpoint,
@@ -178,10 +179,10 @@ impl<'a> Reply<'a> {
                     thread: lease.target.thread,
                     fork: task.fork_id,
                     parent: task.trigger_message_id,
-                    author_type: "agent",
+                    author_type: AuthorKind::Agent,
                     author: Some(agent.0),
-                    kind: "text",
-                    state: "streaming",
+                    kind: MessageKind::Text,
+                    state: MessageState::Streaming,
                     content: String::new(),
                     plain: String::new(),
                     mentions: Vec::new(),

@@ -54,7 +54,7 @@ struct Setup {
     /// No account exists yet.
     needs_setup: bool,
     /// `first`, `open`, or `invite`.
-    signup: &'static str,
+    signup: Signup,
     /// The first account needs the token from the link that the server printed at startup.
     setup_token_required: bool,
 }
@@ -67,7 +67,7 @@ async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError>
     let needs_setup = !users::any_account(&mut state.db.read().await?).await?;
     Ok(Json(Setup {
         needs_setup,
-        signup: state.config.signup.as_str(),
+        signup: state.config.signup,
         setup_token_required: needs_setup
             && state.setup_token.is_some()
             && state.config.signup != Signup::Invite,

@@ -193,7 +193,7 @@ async fn create_invite(
 #[derive(Serialize, utoipa::ToSchema)]
 struct InvitePreview {
     workspace: InviteWorkspace,
-    role: String,
+    role: Role,
     email: Option<String>,
     expires_at: Option<crate::time::Timestamp>,
 }

@@ -10,6 +10,7 @@ use crate::chat::{ChatError, access, event::ChannelData};
 use crate::{
     agents::profiles,
     auth::{self, Actor, Caller, Scope},
+    chat::channels::ChannelKind,
     db::{Conn, now},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
     realtime::{Audience, MembershipChange, NewEvent, log},
@@ -19,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct NewChannel {
     pub workspace: WorkspaceId,
-    pub kind: &'static str,
+    pub kind: ChannelKind,
     pub name: Option<String>,
     pub topic: Option<String>,
     pub direct_key: Option<String>,
@@ -56,7 +57,7 @@ pub(in crate::chat) async fn insert(
     }
     for user in &new.members {
         insert_member(c, new.workspace, id, *user).await?;
-        if new.kind == "direct" {
+        if new.kind == ChannelKind::Direct {
             insert_direct_member(c, id, *user).await?;
         }
     }
@@ -64,7 +65,7 @@ pub(in crate::chat) async fn insert(
 }
 
 pub(super) fn audience(channel: &Channel) -> Audience {
-    if channel.kind == "public" {
+    if channel.kind == ChannelKind::Public {
         Audience::Public(channel.id)
     } else {
         Audience::Members(channel.id)
@@ -95,7 +96,11 @@ pub async fn create(
     actor.require(Scope::ChatWrite)?;
     let new = NewChannel {
         workspace: actor.workspace,
-        kind: if private { "private" } else { "public" },
+        kind: if private {
+            ChannelKind::Private
+        } else {
+            ChannelKind::Public
+        },
         name: Some(name.to_owned()),
         topic,
         direct_key: None,
@@ -167,7 +172,7 @@ pub async fn open_direct(
     }
     let new = NewChannel {
         workspace: actor.workspace,
-        kind: "direct",
+        kind: ChannelKind::Direct,
         name: None,
         topic: None,
         direct_key: Some(key),
@@ -205,7 +210,7 @@ pub async fn update(
     let access = access::channel(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.actor.workspace.0).await?;
     if let Some(name) = name {
-        if access.kind == "direct" {
+        if access.kind == ChannelKind::Direct {
             return Err(ChatError::DirectIsFixed);
         }
         let other = c

@@ -2,6 +2,7 @@
 
 use super::{get_channel, members::join};
 use crate::{
+    chat::channels::ChannelKind,
     chat::{ChatError, access::ChannelAccess},
     db::Conn,
     ids::{ChannelId, UserId, WorkspaceId},
@@ -52,7 +53,7 @@ pub(in crate::chat) async fn check_has_reader(
     c: &mut Conn,
     channel_access: &ChannelAccess<'_>,
 ) -> Result<(), ChatError> {
-    if channel_access.kind != "direct" {
+    if channel_access.kind != ChannelKind::Direct {
         return Ok(());
     }
     let reader: Option<(UserId,)> = c

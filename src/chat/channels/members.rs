@@ -7,6 +7,7 @@ use super::{MyChannel, change::audience, get_channel, get_mine};
 use crate::chat::{ChatError, access, event::ChannelMemberData};
 use crate::{
     auth::{self, Caller, Member, Scope},
+    chat::channels::ChannelKind,
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
     realtime::{MembershipChange, NewEvent, log},
@@ -55,7 +56,7 @@ pub async fn join(
         },
     )?
     .also_to(user);
-    if channel.kind != "public" {
+    if channel.kind != ChannelKind::Public {
         event = event.changing(MembershipChange::Granted {
             channel: id,
             users: vec![user],
@@ -98,7 +99,7 @@ async fn part(
         },
     )?
     .also_to(user);
-    if channel.kind != "public" {
+    if channel.kind != ChannelKind::Public {
         event = event.changing(MembershipChange::Revoked { channel: id, user });
     }
     Ok(log::append(c, workspace, event).await?)
@@ -121,7 +122,7 @@ pub async fn join_self(
 pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?;
     access.actor.require(Scope::ChatWrite)?;
-    if access.kind == "direct" {
+    if access.kind == ChannelKind::Direct {
         return Err(ChatError::DirectIsFixed);
     }
     part(c, access.actor.workspace, id, caller.user).await?;
@@ -137,7 +138,7 @@ pub async fn add_member(
     user: UserId,
 ) -> Result<Member, ChatError> {
     let access = access::channel(c, caller, id).await?.writing()?;
-    if access.kind == "direct" {
+    if access.kind == ChannelKind::Direct {
         return Err(ChatError::DirectIsFixed);
     }
     let member = auth::find_member(c, access.actor.workspace, user).await?;
@@ -158,7 +159,7 @@ pub async fn remove_member(
 ) -> Result<(), ChatError> {
     let access = access::channel(c, caller, id).await?;
     access.actor.require(Scope::ChatWrite)?;
-    if access.kind == "direct" {
+    if access.kind == ChannelKind::Direct {
         return Err(ChatError::DirectIsFixed);
     }
     let channel = get_channel(c, id).await?;

@@ -11,6 +11,7 @@ use crate::{
     auth::{Caller, slugify},
     db::Conn,
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
+    text_enum::text_enum,
 };
 
 mod change;
@@ -28,13 +29,21 @@ const TOPIC_UNITS_MAX: usize = 250;
 /// Maximum number of people in a direct channel, including its creator.
 const DIRECT_MEMBERS_MAX: usize = 9;
 
+text_enum! {
+    pub enum ChannelKind {
+        Public = "public",
+        Private = "private",
+        Direct = "direct",
+    }
+}
+
 /// A channel as all of its members see it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Channel {
     pub id: ChannelId,
     pub workspace_id: WorkspaceId,
-    /// `public`, `private`, or `direct`; never changes.
-    pub kind: String,
+    /// Never changes.
+    pub kind: ChannelKind,
     /// Null for direct channels.
     pub name: Option<String>,
     pub topic: Option<String>,
@@ -75,7 +84,7 @@ pub struct ListedChannel {
 struct Row {
     id: ChannelId,
     workspace_id: WorkspaceId,
-    kind: String,
+    kind: ChannelKind,
     name: Option<String>,
     topic: Option<String>,
     direct_key: Option<String>,

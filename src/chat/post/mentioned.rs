@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::{
     agents::profiles::{self, HandleOwner, InvocableAgent},
     auth::Actor,
+    chat::messages::MentionKind,
     chat::{
         ChatError,
         messages::{Mention, Message, Text},
@@ -55,7 +56,7 @@ pub(in crate::chat) async fn resolve_mentions(
         for handle in &raw.candidates {
             let (kind, id) = if GROUPS.contains(&handle.as_str()) {
                 found.everyone = true;
-                ("group", None)
+                (MentionKind::Group, None)
             } else {
                 let owner = match known.get(handle.as_str()) {
                     Some(owner) => owner,
@@ -79,21 +80,21 @@ pub(in crate::chat) async fn resolve_mentions(
                         if !found.people.contains(user) {
                             found.people.push(*user);
                         }
-                        ("user", Some(user.to_string()))
+                        (MentionKind::User, Some(user.to_string()))
                     }
                     Some(HandleOwner::Agent(agent)) if agent.can_be_invoked_by(actor) => {
                         let id = agent.id.to_string();
                         if !found.agents.iter().any(|known| known.id == agent.id) {
                             found.agents.push(agent.clone());
                         }
-                        ("agent", Some(id))
+                        (MentionKind::Agent, Some(id))
                     }
                     _ => continue,
                 }
             };
             let span = raw.span_of(handle);
             found.mentions.push(Mention {
-                kind: kind.to_owned(),
+                kind,
                 id,
                 handle: handle.clone(),
                 start: span.start,

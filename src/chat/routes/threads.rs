@@ -7,6 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, WhichObject, status_of, write_for};
 use crate::{
     auth::Caller,
+    chat::threads::ThreadStatus,
     chat::{
         access,
         bindings::BindingPatch,
@@ -167,13 +168,6 @@ async fn get_thread(
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum ThreadStatus {
-    Open,
-    Archived,
-}
-
-#[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ThreadChange {
     #[serde(default, deserialize_with = "nullable")]
@@ -210,10 +204,7 @@ async fn update_thread(
             agent: change.agent_id,
             auto_reply: change.auto_reply,
         },
-        status: change.status.map(|status| match status {
-            ThreadStatus::Open => "open",
-            ThreadStatus::Archived => "archived",
-        }),
+        status: change.status,
     };
     let update = async move |c: &mut Conn| thread_change::update(c, &caller, id, &patch).await;
     Ok(Json(

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     auth::{Actor, Caller},
+    chat::messages::MessageKind,
     chat::{
         ChatError, access,
         messages::{Message, Row, message_sql},
@@ -587,7 +588,7 @@ pub async fn find(
 struct Text {
     seq: i64,
     plain: String,
-    kind: String,
+    kind: MessageKind,
     title: Option<String>,
 }
 
@@ -620,7 +621,7 @@ async fn ranked(
             let candidate = Candidate {
                 text: &text.plain,
                 title: text.title.as_deref(),
-                is_result: text.kind == "resolution",
+                is_result: text.kind == MessageKind::Resolution,
             };
             (rank::score(&candidate, phrases), text.seq)
         })

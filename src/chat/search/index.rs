@@ -11,6 +11,7 @@ use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{query::Has, words::folded};
 use crate::{
+    chat::messages::{MessageKind, MessageState},
     chat::{
         messages::{self, Message, Row, message_sql},
         plain::MARKDOWN,
@@ -129,7 +130,7 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
     if matches!(root, ThreadRoot::Thread(_)) {
         push(ROOT_TERM);
     }
-    push(if message.kind == "resolution" {
+    push(if message.kind == MessageKind::Resolution {
         RESULT_TERM
     } else {
         TEXT_TERM
@@ -147,7 +148,9 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
 }
 
 fn is_found(message: &Message) -> bool {
-    message.kind != "notice" && message.state != "streaming" && message.deleted_at.is_none()
+    message.kind != MessageKind::Notice
+        && message.state != MessageState::Streaming
+        && message.deleted_at.is_none()
 }
 
 /// Indexes a new message.

@@ -7,6 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::Caller,
+    chat::forks::ForkContext,
     chat::{
         access,
         bindings::BindingPatch,
@@ -17,7 +18,7 @@ use crate::{
     db::Conn,
     forks::{
         ForkError,
-        start::{self, ForkContext, ForkPatch, NewFork, parse_description},
+        start::{self, ForkPatch, NewFork, parse_description},
     },
     http::{
         ApiError, State,
@@ -113,7 +114,7 @@ async fn start_fork(
         title: post::parse_title(form.title.as_deref())?,
         description: parse_description(form.description.as_deref())?,
         agent: form.agent_id,
-        context: form.context.unwrap_or_default(),
+        context: form.context.unwrap_or(ForkContext::Message),
         client_id: post::parse_client_id(form.client_id)?,
     };
     let start = async move |c: &mut Conn| start::start_fork(c, &caller, id, &new).await;

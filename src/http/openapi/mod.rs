@@ -7,18 +7,21 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use utoipa::openapi::{
-    Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder,
-    Ref, RefOr, Response, ResponseBuilder, Type,
-    path::Operation,
-    security::{
-        ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi,
+        OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Type,
+        path::Operation,
+        security::{
+            ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+        },
+        tag::TagBuilder,
     },
-    tag::TagBuilder,
 };
 
 use self::examples::Examples;
-use super::error::{ErrorBody, ErrorDetail, OpenAiErrorBody, OpenAiErrorDetail, is_openai};
+use super::error::{ErrorBody, OpenAiErrorBody, is_openai};
 use crate::auth::Scope;
 
 /// Builds the complete document.
@@ -63,23 +66,13 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
                 .build(),
         ),
     );
-    for (name, schema) in [
-        ("ErrorBody", <ErrorBody as utoipa::PartialSchema>::schema()),
-        (
-            "ErrorDetail",
-            <ErrorDetail as utoipa::PartialSchema>::schema(),
-        ),
-        (
-            "OpenAiErrorBody",
-            <OpenAiErrorBody as utoipa::PartialSchema>::schema(),
-        ),
-        (
-            "OpenAiErrorDetail",
-            <OpenAiErrorDetail as utoipa::PartialSchema>::schema(),
-        ),
-    ] {
-        components.schemas.insert(name.to_owned(), schema);
-    }
+    let mut errors = vec![
+        (ErrorBody::name().into(), ErrorBody::schema()),
+        (OpenAiErrorBody::name().into(), OpenAiErrorBody::schema()),
+    ];
+    ErrorBody::schemas(&mut errors);
+    OpenAiErrorBody::schemas(&mut errors);
+    components.schemas.extend(errors);
     words::add(&mut components.schemas);
     closed::flatten(&mut components.schemas);
     api.components = Some(components);

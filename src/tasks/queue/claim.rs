@@ -116,12 +116,12 @@ pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
 
 /// Recipients of events in a channel.
 pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, DbError> {
-    let kind: String = c
-        .q("select kind from channels where id = $1")
+    let is_public: bool = c
+        .q("select kind = 'public' from channels where id = $1")
         .bind(channel)
         .value()
         .await?;
-    Ok(if kind == "public" {
+    Ok(if is_public {
         Audience::Public(channel)
     } else {
         Audience::Members(channel)

@@ -2243,7 +2243,10 @@ export interface components {
          * @enum {string}
          */
         AgentRole: "primary" | "specialist" | "reviewer" | "orchestrator";
-        /** @enum {string} */
+        /**
+         * @description Status of an agent.
+         * @enum {string}
+         */
         AgentStatus: "active" | "inactive" | "archived";
         /** @description An agent with the fields included in lists and events. */
         AgentSummary: {
@@ -2328,14 +2331,17 @@ export interface components {
         AskedBy: {
             id: components["schemas"]["UserId"];
             name: string;
-            /** @enum {string} */
-            role: "admin" | "member" | "viewer";
+            /** @description `admin`, `member`, `viewer`, or `former member`. */
+            role: string;
         };
         AttemptError: {
             code: string;
             message: string;
         };
-        /** @enum {string} */
+        /**
+         * @description Result of a model call; `retry` if another call followed.
+         * @enum {string}
+         */
         AttemptOutcome: "running" | "completed" | "failed" | "cancelled" | "retry";
         /** @description One model call. */
         AttemptRecord: {
@@ -2375,6 +2381,8 @@ export interface components {
         };
         /** @description `authev_` and 26 base-32 characters */
         AuthEventId: string;
+        /** @enum {string} */
+        AuthorKind: "human" | "agent" | "system";
         Avatar: {
             emoji?: string | null;
             /** @description `#rrggbb` */
@@ -2405,11 +2413,8 @@ export interface components {
         Channel: {
             id: components["schemas"]["ChannelId"];
             workspace_id: components["schemas"]["WorkspaceId"];
-            /**
-             * @description `public`, `private`, or `direct`; never changes.
-             * @enum {string}
-             */
-            kind: "public" | "private" | "direct";
+            /** @description Never changes. */
+            kind: components["schemas"]["ChannelKind"];
             /** @description Null for direct channels. */
             name?: string | null;
             topic?: string | null;
@@ -2428,6 +2433,8 @@ export interface components {
         };
         /** @description `chan_` and 26 base-32 characters */
         ChannelId: string;
+        /** @enum {string} */
+        ChannelKind: "public" | "private" | "direct";
         ChannelMemberForm: {
             user_id: components["schemas"]["UserId"];
         };
@@ -2487,12 +2494,7 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            /**
-             * @description `auto` drops the oldest part of the conversation if it does not fit; `disabled` (the default) rejects the
-             *     request.
-             * @enum {string|null}
-             */
-            truncation?: "auto" | "disabled" | null;
+            truncation?: components["schemas"]["Truncation"] | null;
             /** @description `{"format":{"type":"text"}}`. */
             text?: Record<string, never> | null;
             /** @description Returned unchanged. */
@@ -2566,12 +2568,7 @@ export interface components {
             error: components["schemas"]["ErrorDetail"];
         };
         ErrorDetail: {
-            /**
-             * @description One of `invalid_request`, `unauthenticated`, `permission_denied`, `not_found`, `conflict`, `payload_too_large`,
-             *     `unprocessable_entity`, `precondition_required`, `rate_limited`, `internal`, `unavailable`.
-             * @enum {string}
-             */
-            type: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
+            type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
             code: string;
             /** @description Cause and remedy, for people. */
@@ -2586,6 +2583,11 @@ export interface components {
             /** @description Current object, with 409 for a stale `If-Match`. */
             current?: Record<string, never> | null;
         };
+        /**
+         * @description Class of an error.
+         * @enum {string}
+         */
+        ErrorKind: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
         /** @description A page of the event log. */
         Events: {
             /**
@@ -2650,6 +2652,15 @@ export interface components {
         };
         /** @description `file_` and 26 base-32 characters */
         FileId: string;
+        /**
+         * @description Where a file comes from.
+         *
+         *     `profile`: View of the agent's profile.
+         *
+         *     `workspace`: Used if the agent does not have its own.
+         * @enum {string}
+         */
+        FileSource: "profile" | "agent" | "workspace";
         /** @description A file as an entry in a list. */
         FileSummary: {
             /**
@@ -2658,11 +2669,7 @@ export interface components {
              */
             object: "agent_file";
             path: string;
-            /**
-             * @description `profile` (a view of the agent's profile), `agent`, or `workspace` (used if the agent does not have its own).
-             * @enum {string}
-             */
-            source: "profile" | "agent" | "workspace";
+            source: components["schemas"]["FileSource"];
             size_bytes: number;
             /**
              * Format: int64
@@ -2684,6 +2691,8 @@ export interface components {
         };
         /**
          * @description Reason for a follow level.
+         *
+         *     `manual`: Chosen by the person.
          * @enum {string}
          */
         FollowCause: "started" | "wrote" | "mentioned" | "manual";
@@ -2692,6 +2701,12 @@ export interface components {
         };
         /**
          * @description Notification level of a person for a thread.
+         *
+         *     `all`: Every message.
+         *
+         *     `mentions`: Mentions only.
+         *
+         *     `none`: Muted: its messages do not count as unread, but mentions do.
          * @enum {string}
          */
         FollowLevel: "all" | "mentions" | "none";
@@ -2713,17 +2728,8 @@ export interface components {
             agent_version?: number | null;
             /** @description Whether the fork's agent replies without a mention. */
             auto_reply: boolean;
-            /**
-             * @description Thread context of the fork's agent: `message` (only the forked message) or `thread` (all
-             *     messages up to it).
-             * @enum {string}
-             */
-            context: "message" | "thread";
-            /**
-             * @description `active`, `resolved`, or `abandoned`.
-             * @enum {string}
-             */
-            status: "active" | "resolved" | "abandoned";
+            context: components["schemas"]["ForkContext"];
+            status: components["schemas"]["ForkStatus"];
             /** @description Whether a message was posted, edited, or deleted since the newest draft or resolution. */
             stale: boolean;
             /**
@@ -2746,6 +2752,10 @@ export interface components {
         };
         /**
          * @description Thread context of the fork's agent.
+         *
+         *     `message`: Only the beginning of the forked message.
+         *
+         *     `thread`: The thread up to and including the forked message.
          * @enum {string}
          */
         ForkContext: "message" | "thread";
@@ -2764,6 +2774,11 @@ export interface components {
         /** @description `fork_` and 26 base-32 characters */
         ForkId: string;
         /** @enum {string} */
+        ForkStatus: "active" | "resolved" | "abandoned";
+        /**
+         * @description Grouping of usage.
+         * @enum {string}
+         */
         GroupBy: "person" | "agent" | "month" | "model";
         Health: {
             /** @description `ok` */
@@ -2801,8 +2816,7 @@ export interface components {
             id: components["schemas"]["InviteId"];
             /** @description If set, only this email address can use the invite. */
             email?: string | null;
-            /** @enum {string} */
-            role: "admin" | "member" | "viewer";
+            role: components["schemas"]["Role"];
             /**
              * Format: int64
              * @description Unlimited if null.
@@ -2834,8 +2848,7 @@ export interface components {
         /** @description Preview of an invite for the person who opens its link. */
         InvitePreview: {
             workspace: components["schemas"]["InviteWorkspace"];
-            /** @enum {string} */
-            role: "admin" | "member" | "viewer";
+            role: components["schemas"]["Role"];
             email?: string | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
         };
@@ -3238,11 +3251,7 @@ export interface components {
             agent: boolean | null;
         };
         Mention: {
-            /**
-             * @description `agent`, `user`, or `group`.
-             * @enum {string}
-             */
-            type: "agent" | "user" | "group";
+            type: components["schemas"]["MentionKind"];
             /** @description Null for a group: `everyone`, `here`, or `channel`. */
             id?: string | null;
             handle: string;
@@ -3250,6 +3259,11 @@ export interface components {
             start: number;
             length: number;
         };
+        /**
+         * @description `group`: `everyone`, `here`, or `channel`.
+         * @enum {string}
+         */
+        MentionKind: "agent" | "user" | "group";
         Message: {
             id: components["schemas"]["MessageId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -3263,16 +3277,9 @@ export interface components {
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
-            /**
-             * @description `text`, `notice`, or `resolution` (the message that publishes the resolution of a fork).
-             * @enum {string}
-             */
-            kind: "text" | "notice" | "resolution";
-            /**
-             * @description `complete`, `streaming`, or `interrupted`.
-             * @enum {string}
-             */
-            state: "complete" | "streaming" | "interrupted";
+            /** @description `resolution` is the message that publishes the resolution of a fork. */
+            kind: components["schemas"]["MessageKind"];
+            state: components["schemas"]["MessageState"];
             /** @description Markdown. */
             content: string;
             content_plain: string;
@@ -3287,11 +3294,7 @@ export interface components {
             deleted_at?: components["schemas"]["Timestamp"] | null;
         };
         MessageAuthor: {
-            /**
-             * @description `human`, `agent`, or `system`.
-             * @enum {string}
-             */
-            type: "human" | "agent" | "system";
+            type: components["schemas"]["AuthorKind"];
             /** @description `user_…` or `agent_…`; null for the system. */
             id?: string | null;
             name: string;
@@ -3308,6 +3311,13 @@ export interface components {
         };
         /** @description `msg_` and 26 base-32 characters */
         MessageId: string;
+        /**
+         * @description `notice`: System message.
+         *
+         *     `resolution`: Publishes the resolution of a fork.
+         * @enum {string}
+         */
+        MessageKind: "text" | "notice" | "resolution";
         /** @description Machine-readable data about a message. */
         MessageMetadata: {
             agent_id?: components["schemas"]["AgentId"] | null;
@@ -3329,10 +3339,7 @@ export interface components {
         MessageSeen: {
             message_id: components["schemas"]["MessageId"];
             author: components["schemas"]["SeenAuthor"];
-            /**
-             * @description `user` or `assistant`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             role: "user" | "assistant";
             /**
              * Format: int64
@@ -3344,6 +3351,11 @@ export interface components {
             /** @description True if the message was deleted since; its text is no longer stored. */
             deleted: boolean;
         };
+        /**
+         * @description `interrupted`: Ended early, with partial text.
+         * @enum {string}
+         */
+        MessageState: "complete" | "streaming" | "interrupted";
         /** @description A model of the Models API. */
         Model: {
             /** @description `agent:NAME`, or the provider's name for a model. */
@@ -3556,17 +3568,17 @@ export interface components {
         OpenAiErrorDetail: {
             /** @description Cause and remedy, for people. */
             message: string;
-            /**
-             * @description One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
-             *     `rate_limit_error`, `server_error`.
-             * @enum {string}
-             */
-            type: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
+            type: components["schemas"]["OpenAiErrorKind"];
             /** @description Field that caused the error. */
             param?: string | null;
             /** @description Specific cause, for programs. */
             code: string;
         };
+        /**
+         * @description Class of an error in `OpenAI`'s API.
+         * @enum {string}
+         */
+        OpenAiErrorKind: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
         /** @description `MyThread` with the data that a client needs to open it. */
         OpenedThread: components["schemas"]["MyThread"] & {
             first_unread_id?: components["schemas"]["MessageId"] | null;
@@ -3614,15 +3626,13 @@ export interface components {
             reasoning_tokens: number;
         };
         Participant: {
-            /**
-             * @description `human` or `agent`.
-             * @enum {string}
-             */
-            type: "human" | "agent";
+            type: components["schemas"]["ParticipantKind"];
             id: string;
             /** @description Name at the time of the first message. */
             name: string;
         };
+        /** @enum {string} */
+        ParticipantKind: "human" | "agent";
         PasswordForm: {
             current_password: string;
             /** @description At least 8 characters. */
@@ -3799,11 +3809,8 @@ export interface components {
             resolution: components["schemas"]["Resolution"];
         };
         Publisher: {
-            /**
-             * @description `human`, or `agent` if nobody reviewed it.
-             * @enum {string}
-             */
-            type: "human" | "agent";
+            /** @description `agent` if nobody reviewed it. */
+            type: components["schemas"]["ParticipantKind"];
             id: string;
             name: string;
         };
@@ -3867,11 +3874,7 @@ export interface components {
              * @description Starts at 1; a draft has the version that publishing gives it.
              */
             version: number;
-            /**
-             * @description `draft`, `published`, or `superseded`.
-             * @enum {string}
-             */
-            status: "draft" | "published" | "superseded";
+            status: components["schemas"]["ResolutionStatus"];
             /**
              * @description The agent that drafted it, `builtin` if it was extracted without a model, or null if a
              *     person wrote it.
@@ -3935,6 +3938,8 @@ export interface components {
             done: boolean;
             sources: components["schemas"]["MessageId"][];
         };
+        /** @enum {string} */
+        ResolutionStatus: "draft" | "published" | "superseded";
         ResolveForm: {
             /** @description Publish the draft immediately, with the agent as its author. */
             publish?: boolean | null;
@@ -4000,11 +4005,8 @@ export interface components {
              * @description Null means the provider's default.
              */
             top_p?: number | null;
-            /**
-             * @description `auto` or `disabled`.
-             * @enum {string}
-             */
-            truncation: "auto" | "disabled";
+            /** @description `auto` or `disabled`. */
+            truncation: components["schemas"]["Truncation"];
             usage?: components["schemas"]["ResponseUsage"] | null;
             user?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
@@ -4029,6 +4031,8 @@ export interface components {
         };
         /**
          * @description Role of a member in a workspace.
+         *
+         *     `viewer`: Can only read, mark as read, and search.
          * @enum {string}
          */
         Role: "admin" | "member" | "viewer";
@@ -4097,7 +4101,10 @@ export interface components {
         };
         /** @description `sbx_` and 26 base-32 characters */
         SandboxPolicyId: string;
-        /** @enum {string} */
+        /**
+         * @description Right that a role grants and an API key can have.
+         * @enum {string}
+         */
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
         /** @description A matching message. */
         SearchHit: components["schemas"]["Message"] & {
@@ -4135,8 +4142,7 @@ export interface components {
             next_cursor?: string | null;
         };
         SeenAuthor: {
-            /** @description `human` or `agent`. */
-            type: string;
+            type: components["schemas"]["ParticipantKind"];
             id: string;
             name: string;
         };
@@ -4200,11 +4206,8 @@ export interface components {
         Setup: {
             /** @description No account exists yet. */
             needs_setup: boolean;
-            /**
-             * @description `first`, `open`, or `invite`.
-             * @enum {string}
-             */
-            signup: "first" | "open" | "invite";
+            /** @description `first`, `open`, or `invite`. */
+            signup: components["schemas"]["Signup"];
             /** @description The first account needs the token from the link that the server printed at startup. */
             setup_token_required: boolean;
         };
@@ -4282,6 +4285,13 @@ export interface components {
             /** @enum {string} */
             type: "delegate";
         };
+        /**
+         * @description Who can create an account.
+         *
+         *     `first`: Anyone until the first account exists, then invited people.
+         * @enum {string}
+         */
+        Signup: "first" | "open" | "invite";
         SignupForm: {
             email: string;
             /** @description At least 8 characters. */
@@ -4363,17 +4373,22 @@ export interface components {
         };
         /** @description One part of the system text and its source. */
         SystemPart: {
-            /**
-             * @description `required`, `base`, `instructions`, `identity`, `files`, or `agency`.
-             * @enum {string}
-             */
-            name: "required" | "base" | "instructions" | "identity" | "files" | "agency";
+            name: components["schemas"]["SystemPartName"];
             /**
              * Format: int64
              * @description Estimated number of tokens.
              */
             tokens: number;
         };
+        /**
+         * @description Part of the system text.
+         *
+         *     `required`: Text that the workspace requires.
+         *
+         *     `base`: Instructions of the agent's bases.
+         * @enum {string}
+         */
+        SystemPartName: "required" | "base" | "instructions" | "identity" | "files" | "agency";
         SystemSeen: {
             /** @description Empty if `hidden`. */
             text: string;
@@ -4456,7 +4471,18 @@ export interface components {
             /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
             options?: Record<string, never> | null;
         };
-        /** @enum {string} */
+        /**
+         * @description Kind of work.
+         *
+         *     `reply`: Reply to a message.
+         *
+         *     `resolve`: Draft of a resolution.
+         *
+         *     `compact`: Summary for a reply whose context was too large.
+         *
+         *     `response`: Call of `/v1/responses`, recorded after it has ended; it is never queued.
+         * @enum {string}
+         */
         TaskKind: "reply" | "resolve" | "compact" | "response";
         TaskOutput: {
             message_id?: components["schemas"]["MessageId"] | null;
@@ -4569,11 +4595,7 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"];
             /** @description Null unless someone set a title. */
             title?: string | null;
-            /**
-             * @description `open` or `archived`.
-             * @enum {string}
-             */
-            status: "open" | "archived";
+            status: components["schemas"]["ThreadStatus"];
             agent_id?: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
@@ -4712,6 +4734,15 @@ export interface components {
         };
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
+        /**
+         * @description Handling of a conversation that does not fit into the context window.
+         *
+         *     `auto`: Drops the oldest part.
+         *
+         *     `disabled`: Rejects the request.
+         * @enum {string}
+         */
+        Truncation: "auto" | "disabled";
         /** @description Actions that the agent can take without approval. */
         Trust: {
             /** @default [] */
@@ -4724,10 +4755,7 @@ export interface components {
             approval_rules: components["schemas"]["ApprovalRule"][];
         };
         TurnSeen: {
-            /**
-             * @description `user` or `assistant`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             role: "user" | "assistant";
             content: string;
         };
@@ -4809,7 +4837,10 @@ export interface components {
             changed_by?: components["schemas"]["UserId"] | null;
             changed_at: components["schemas"]["Timestamp"];
         };
-        /** @enum {string} */
+        /**
+         * @description Reason why a task waits for its next attempt.
+         * @enum {string}
+         */
         WaitReason: "rate_limited" | "unavailable";
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
