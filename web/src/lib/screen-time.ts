@@ -19,21 +19,24 @@ export class ScreenTime {
     for (const seq of this.#since.keys()) if (!visible.has(seq)) this.#since.delete(seq);
     for (const seq of visible) if (!this.#since.has(seq)) this.#since.set(seq, now);
     this.#onvisible(visible);
-    this.#timer ??= setTimeout(() => this.#due(box), SEEN_AFTER_MS);
+    this.#timer ??= setTimeout(() => this.#due(), SEEN_AFTER_MS);
   }
   stop(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
     this.#since.clear();
   }
-  #due(box: HTMLElement): void {
+  /** Reports all that has been on screen for one second; again, if the marker of the first time did not reach the server. */
+  report(now = performance.now()): void {
+    const seen = [...this.#since].filter(([, since]) => since + SEEN_AFTER_MS <= now).map(([seq]) => seq);
+    if (seen.length) this.#onseen(seen);
+  }
+  #due(): void {
     this.#timer = null;
     const now = performance.now();
-    const ages = [...this.#since].map(([seq, since]) => ({ seq, left: since + SEEN_AFTER_MS - now }));
-    const seen = ages.filter((a) => a.left <= 0).map((a) => a.seq);
-    if (seen.length) this.#onseen(seen);
-    const next = Math.min(...ages.filter((a) => a.left > 0).map((a) => a.left));
-    if (Number.isFinite(next)) this.#timer = setTimeout(() => this.#due(box), Math.ceil(next));
+    this.report(now);
+    const left = [...this.#since.values()].map((since) => since + SEEN_AFTER_MS - now).filter((ms) => ms > 0);
+    if (left.length) this.#timer = setTimeout(() => this.#due(), Math.ceil(Math.min(...left)));
   }
 }
 

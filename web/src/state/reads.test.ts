@@ -116,3 +116,19 @@ test('"Mark all read" moves the markers of threads in memory', async () => {
   expect(t.reading.readSeq).toBe(50);
   expect(ws.threads.map.get('thread_1')!.unread_count).toBe(0);
 });
+test('an unread message that is deleted counts neither in its thread nor in its channel', async () => {
+  const m = scene.created();
+  expect([ws.threads.map.get('thread_1')!.unread_count, general().unread_count]).toEqual([1, 1]);
+  const deleted = { ...m, content: '', deleted_at: m.created_at };
+  scene.event('message.deleted', { message: deleted });
+  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, last_seq: m.seq });
+  backend.snapshot = { ...backend.snapshot, seq: scene.seq };
+  await vi.advanceTimersByTimeAsync(3000);
+  expect([ws.threads.map.get('thread_1')!.unread_count, general().unread_count]).toEqual([0, 0]);
+});
+test('a deleted message asks the server for counts only where something is unread', async () => {
+  const m = message({ seq: 1 });
+  scene.event('message.deleted', { message: { ...m, content: '', deleted_at: m.created_at } });
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(backend.calls).toEqual([]);
+});

@@ -1,5 +1,5 @@
 import type { Api } from '../api/api';
-import type { Channel, Follow } from '../api/types';
+import type { Channel, Follow, Message } from '../api/types';
 import { UNREAD_MAX } from '../lib/numbers';
 import type { Channels } from './channels.svelte';
 import type { Reading, UnreadCounts } from './reading.svelte';
@@ -7,6 +7,8 @@ import type { Threads } from './threads.svelte';
 
 /** Snapshots and threads are read again at most this often. */
 const LEARN_AFTER_MS = 500;
+/** After an event that changes the counts of many people, each waits up to this much longer. */
+const SPREAD_MS = 2000;
 
 export interface ReadsDeps {
   /** Reads the counts of all channels again. */
@@ -78,7 +80,7 @@ export class Reads {
       this.#unsettled = false;
       return now;
     } catch {
-      return null; // the next message on screen tries again
+      return null; // the list tries again while the message is on screen
     }
   }
   async markChannel(channel: Channel): Promise<void> {
@@ -126,10 +128,19 @@ export class Reads {
     this.unsettle();
     this.#learnLater(thread);
   }
+  /**
+   * A message of another person was deleted or edited. If it was unread, it counts no longer, or mentions others now;
+   * only the server knows.
+   */
+  changed(m: Message): void {
+    const thread = this.#threads.map.get(m.thread_id);
+    const { unread_count = 0, mention_count = 0 } = thread ?? this.#channels.map.get(m.channel_id) ?? {};
+    if (unread_count || mention_count) this.#learnLater(m.thread_id, Math.random() * SPREAD_MS);
+  }
   /** Reads the counts again soon, and the thread, if it is known; many calls become one. */
-  #learnLater(thread?: string): void {
+  #learnLater(thread?: string, spread = 0): void {
     if (thread) this.#stale.add(thread);
-    this.#timer ??= setTimeout(() => this.#learn(), LEARN_AFTER_MS);
+    this.#timer ??= setTimeout(() => this.#learn(), LEARN_AFTER_MS + spread);
   }
   #learn(): void {
     this.#timer = null;

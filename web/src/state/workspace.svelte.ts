@@ -3,7 +3,7 @@ import type { DroppableFrame, MessageCreated, OutcomeEvent, ServerEvent } from '
 import { isMissing, errorMessage } from '../api/problem';
 import { Socket, type SocketDeps } from '../api/socket';
 import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
-import { counts, mentionsMe, toggled } from '../lib/messages';
+import { counts, isFrom, mentionsMe, toggled } from '../lib/messages';
 import type { Held, Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
 import type { KeyValueStore } from '../lib/storage';
@@ -341,6 +341,7 @@ export class WorkspaceState {
       case 'message.deleted': {
         const m = e.data.message;
         this.threads.changed(m);
+        if (!m.fork_id && !isFrom(m, this.myId) && (m.deleted_at || m.edited_at)) this.reads.changed(m);
         this.#window(m)?.apply(e);
         if (m.state !== 'streaming') this.streams.end(m.id);
         for (const state of this.#forkStates.all()) state.changed(m);
@@ -505,7 +506,7 @@ export class WorkspaceState {
     return thread.id;
   }
   readTo(thread: string, seq: number): Promise<UnreadCounts | null> {
-    return this.reads.mark(thread, seq);
+    return this.connection.net === 'offline' ? Promise.resolve(null) : this.reads.mark(thread, seq);
   }
 
   /** Shown immediately; the event with everyone's reactions replaces it. */
