@@ -29,7 +29,7 @@ const MESSAGES: usize = 900_000;
 const READERS: usize = 4;
 const ROUNDS: usize = 5;
 const POSTS: usize = 200;
-/// What the others do in the meantime. Every message has a word that begins with one of the searched prefixes.
+/// Load during the posts. Every message has a word that begins with one of the searched prefixes.
 const LOADS: [(&str, &[&str]); 3] = [
     ("nobody else", &[]),
     (

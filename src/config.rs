@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration
 use crate::{db::DatabaseUrl, model::ModelSettings};
 
 text_enum! {
-    /// Who can create an account.
+    /// Sign-up policy.
     pub enum Signup {
         /// Anyone until the first account exists, then invited people.
         First = "first",

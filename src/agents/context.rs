@@ -11,8 +11,10 @@ use super::{
     system,
 };
 use crate::{
-    chat::forks::ForkContext,
-    chat::messages::{AuthorKind, MessageKind, MessageState},
+    chat::{
+        forks::ForkContext,
+        messages::{AuthorKind, MessageKind, MessageState},
+    },
     db::{Conn, DbError, Json},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},

@@ -8,9 +8,7 @@ use crate::time::Timestamp;
 use super::ChatError;
 use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
-    chat::channels::ChannelKind,
-    chat::forks::ForkStatus,
-    chat::threads::ThreadStatus,
+    chat::{channels::ChannelKind, forks::ForkStatus, threads::ThreadStatus},
     db::{Conn, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Conversation},

@@ -11,10 +11,9 @@ use super::{
     search::index::{self, ThreadRoot},
 };
 use crate::{
-    agents::manifest::AttemptOutcome,
     agents::{
         derived::{self, Change, SourceId},
-        manifest,
+        manifest::{self, AttemptOutcome},
     },
     auth::{self, Caller, Scope, quota},
     chat::messages::{AuthorKind, MessageKind, MessageState},

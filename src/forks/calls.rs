@@ -10,9 +10,8 @@ use super::{
     resolver::{Read, Resolver},
 };
 use crate::{
-    agents::manifest::AttemptOutcome,
     agents::{
-        manifest::{self, AskedBy, AttemptError, AttemptRecord, Manifest},
+        manifest::{self, AskedBy, AttemptError, AttemptOutcome, AttemptRecord, Manifest},
         prompt::{Part, Prompt, Source, estimate_tokens},
         retry::{Failure, RetryCounts},
         usage::{self, usage_of},

@@ -13,9 +13,8 @@ use super::{
     resolver::{Drafted, Read, Resolver, extracted},
 };
 use crate::{
-    agents::manifest::AttemptOutcome,
     agents::{
-        manifest::{self, AskedBy, AttemptError},
+        manifest::{self, AskedBy, AttemptError, AttemptOutcome},
         profiles::Resolved,
         retry::{Attempt, RetryCounts, Step, next_step},
         system,

@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     agents::prompt::{Attached, Author, attached_line},
-    chat::forks::{self, Fork},
-    chat::messages::AuthorKind,
+    chat::{
+        forks::{self, Fork},
+        messages::AuthorKind,
+    },
     db::{Conn, DbError, Json},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, UserId},

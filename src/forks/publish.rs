@@ -14,12 +14,10 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope, quota},
-    chat::forks::ForkStatus,
-    chat::messages::{AuthorKind, MessageKind, MessageState},
     chat::{
         ChatError, access, channels,
-        forks::{self, Fork},
-        messages::{self, Message, MessageMetadata},
+        forks::{self, Fork, ForkStatus},
+        messages::{self, AuthorKind, Message, MessageKind, MessageMetadata, MessageState},
         plain, post,
         search::index::{self, SearchDocument, ThreadRoot},
     },

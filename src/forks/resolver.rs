@@ -23,13 +23,16 @@ use super::{
     resolve::Options,
 };
 use crate::{
-    agents::manifest::AttemptOutcome,
     agents::{
-        manifest, profiles,
+        manifest::{self, AttemptOutcome},
+        profiles,
         retry::{FailCode, RetryCounts, RetryPolicy, notice_text},
     },
-    chat::forks::ForkStatus,
-    chat::{ChatError, forks, post},
+    chat::{
+        ChatError,
+        forks::{self, ForkStatus},
+        post,
+    },
     db::{Conn, Db, DbError, now},
     failpoint,
     model::{

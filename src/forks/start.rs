@@ -4,15 +4,13 @@ use super::{ForkError, error::ACTIVE_FORKS_MAX};
 use crate::{
     agents::profiles,
     auth::{Caller, Scope},
-    chat::forks::{ForkContext, ForkStatus},
-    chat::messages::MessageKind,
     chat::{
         ChatError,
         access::{self, ThreadAccess},
         bindings::{self, BindingPatch},
         channels,
-        forks::{self, Fork, title_after},
-        messages::{self, Message},
+        forks::{self, Fork, ForkContext, ForkStatus, title_after},
+        messages::{self, Message, MessageKind},
         post, remove,
     },
     db::{Conn, DbError, now},

@@ -43,7 +43,7 @@ pub const MEMORY: &str = "MEMORY.md";
 pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
 
 text_enum! {
-    /// Where a file comes from.
+    /// Origin of a file.
     pub enum FileSource {
         /// View of the agent's profile.
         Profile = "profile",

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::{AccessControl, Agent, AgentSummary, parts};
+use super::{AccessControl, Agent, AgentStatus, AgentSummary, parts};
 use crate::{
-    agents::profiles::AgentStatus,
     auth::Role,
     db::{Conn, DbError},
     ids::{UserId, WorkspaceId},

@@ -2,10 +2,9 @@
 
 use uuid::Uuid;
 
-use super::{AccessControl, Agent, Profile, Row, parts};
+use super::{AccessControl, Agent, AgentStatus, Profile, Row, parts};
 use crate::agents::AgentError;
 use crate::{
-    agents::profiles::AgentStatus,
     auth::Actor,
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId, WorkspaceId},

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Profile, refresh::CHILDREN_MAX};
+use super::{AgentStatus, Profile, refresh::CHILDREN_MAX};
 use crate::agents::AgentError;
 use crate::{
-    agents::profiles::AgentStatus,
     db::{Conn, DbError, Json},
     ids::{AgentId, WorkspaceId},
 };

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{
-    AccessControl, AgentSummary, Brief, form::METADATA_KEYS_MAX, parts, shown_role, store::pair,
+    AccessControl, AgentStatus, AgentSummary, Brief, form::METADATA_KEYS_MAX, parts, shown_role,
+    store::pair,
 };
 use crate::agents::AgentError;
 use crate::{
-    agents::profiles::AgentStatus,
     auth::Actor,
     db::{Conn, Json, Query},
     ids::AgentId,

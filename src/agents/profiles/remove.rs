@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    Agent, Row,
+    Agent, AgentStatus, Row,
     announce::announce,
     change::audit,
     find::get_visible_row,
@@ -11,7 +11,6 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
-    agents::profiles::AgentStatus,
     auth::{Actor, Scope, handles, quota},
     db::{Conn, dialect::lock_workspace},
     ids::AgentId,

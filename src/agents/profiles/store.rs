@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::{
-    Agent, Brief, Profile, Row,
+    Agent, AgentStatus, Brief, Profile, Row,
     announce::{Before, announce},
     find::get_row,
     form::INSTRUCTIONS_BYTES_MAX,
@@ -12,7 +12,6 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
-    agents::profiles::AgentStatus,
     auth::{handles, quota},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},

@@ -12,11 +12,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{AgentRef, St, answer, tagged};
 use crate::{
-    agents::profiles::AgentStatus,
     agents::{
         AgentError, policy,
         preview::{self, Preview, PreviewForm},
-        profiles::{self, Agent, AgentPatch, AgentSummary, Archived, Base, CopyForm, NewAgent},
+        profiles::{
+            self, Agent, AgentPatch, AgentStatus, AgentSummary, Archived, Base, CopyForm, NewAgent,
+        },
         sandbox::{self, SandboxLimits},
         templates::{self, Template},
         transfer::{self, Export, Import},

@@ -10,11 +10,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    agents::profiles::AgentStatus,
     agents::{
         AgentError,
         files::{self, FilePath},
-        profiles::{self, Agent, AgentPatch, AgentSummary, NewAgent},
+        profiles::{self, Agent, AgentPatch, AgentStatus, AgentSummary, NewAgent},
     },
     auth::{Actor, Scope, WorkspaceCaller},
     chat::{access, bindings},

@@ -14,17 +14,16 @@ use uuid::Uuid;
 
 use crate::agents::{profiles::Resolved, prompt::LabelStripper};
 use crate::{
-    chat::messages::{AuthorKind, MessageKind, MessageState},
-    chat::{forks, messages, post},
+    chat::{
+        forks,
+        messages::{self, AuthorKind, MessageKind, MessageState},
+        post,
+    },
     db::Conn,
     failpoint,
     ids::{MessageId, TaskId},
     realtime::log,
-    tasks::{
-        Lease, LeaseLost, Task,
-        queue::{self},
-        worker::Abort,
-    },
+    tasks::{Lease, LeaseLost, Task, queue, worker::Abort},
 };
 
 use super::ReplyHandler;

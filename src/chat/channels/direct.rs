@@ -2,8 +2,7 @@
 
 use super::{get_channel, members::join};
 use crate::{
-    chat::channels::ChannelKind,
-    chat::{ChatError, access::ChannelAccess},
+    chat::{ChatError, access::ChannelAccess, channels::ChannelKind},
     db::Conn,
     ids::{ChannelId, UserId, WorkspaceId},
 };

@@ -4,12 +4,13 @@ use uuid::Uuid;
 
 use crate::{
     auth::quota,
-    chat::messages::{AuthorKind, MessageKind, MessageState},
     chat::{
         ChatError,
         event::MessageData,
         forks,
-        messages::{self, Mention, Message, MessageMetadata},
+        messages::{
+            self, AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState,
+        },
         threads,
     },
     db::{Conn, DbError, Json, now},

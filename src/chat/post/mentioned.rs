@@ -7,10 +7,9 @@ use uuid::Uuid;
 use crate::{
     agents::profiles::{self, HandleOwner, InvocableAgent},
     auth::Actor,
-    chat::messages::MentionKind,
     chat::{
         ChatError,
-        messages::{Mention, Message, Text},
+        messages::{Mention, MentionKind, Message, Text},
     },
     db::{Conn, DbError},
     ids::UserId,

@@ -7,7 +7,6 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, WhichObject, status_of, write_for};
 use crate::{
     auth::Caller,
-    chat::threads::ThreadStatus,
     chat::{
         access,
         bindings::BindingPatch,
@@ -16,7 +15,7 @@ use crate::{
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
         thread_change::{self, ThreadPatch},
-        threads::{self, MyThread, OpenedThread},
+        threads::{self, MyThread, OpenedThread, ThreadStatus},
     },
     db::{Conn, Share},
     http::{

@@ -12,10 +12,9 @@ use super::{
 };
 use crate::{
     auth::{Actor, Caller},
-    chat::messages::MessageKind,
     chat::{
         ChatError, access,
-        messages::{Message, Row, message_sql},
+        messages::{Message, MessageKind, Row, message_sql},
     },
     cursor,
     db::{

@@ -11,9 +11,8 @@ use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{query::Has, words::folded};
 use crate::{
-    chat::messages::{MessageKind, MessageState},
     chat::{
-        messages::{self, Message, Row, message_sql},
+        messages::{self, Message, MessageKind, MessageState, Row, message_sql},
         plain::MARKDOWN,
     },
     db::{Conn, Db, DbError, dialect::search as store},

@@ -7,11 +7,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::Caller,
-    chat::forks::ForkContext,
     chat::{
         access,
         bindings::BindingPatch,
-        forks::{self, Fork},
+        forks::{self, Fork, ForkContext},
         post,
         routes::{WhichObject, write_for},
     },
