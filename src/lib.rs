@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn, forks, responses ─► chat ─► agents::profiles, files, auth, tasks,
+//! cli ─► app ─► http::router ─► */routes, socket ─► agents::turn, forks, responses ─► chat ─► agents::profiles, files, auth, tasks,
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
@@ -32,6 +32,7 @@ pub mod rate;
 pub mod realtime;
 pub mod responses;
 pub mod share;
+pub mod socket;
 pub mod tasks;
 pub mod telemetry;
 mod text_enum;

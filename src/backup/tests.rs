@@ -112,14 +112,15 @@ fn sealed(entries: &mut [(String, Vec<u8>)]) {
     if index.0 != "index.json" {
         return;
     }
-    let Ok(mut told) = serde_json::from_slice::<serde_json::Value>(&index.1) else {
+    // A changed index may be no object, or no JSON.
+    let Ok(mut told) = serde_json::from_slice::<serde_json::Map<_, _>>(&index.1) else {
         return;
     };
     let entries = rest.iter().map(|(name, bytes)| {
         serde_json::json!({"name": name, "size_bytes": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))})
     });
-    told["entries"] = entries.collect();
-    index.1 = told.to_string().into_bytes();
+    told.insert("entries".to_owned(), entries.collect());
+    index.1 = serde_json::Value::Object(told).to_string().into_bytes();
 }
 
 /// One change to the entries.

@@ -4,32 +4,26 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request, WebSocketUpgrade},
-    http::{HeaderMap, HeaderName, HeaderValue},
+    extract::{DefaultBodyLimit, Request},
+    http::{HeaderName, HeaderValue},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
 use tower::util::option_layer;
 use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     ApiError, State, assets,
     bodies::{self, Intake, is_for_anonymous},
     encoding, error,
     extract::{Address, token_of},
-    health,
-    meter::BytesTaken,
-    openapi, origin,
-    requests::{self, RequestId},
+    health, openapi, origin, requests,
     serve::Bounds,
     unsent,
 };
-use crate::{
-    agents, auth, auth::Caller, chat, files, forks, personal, realtime::socket, responses,
-    share::Pool,
-};
+use crate::{agents, auth, chat, files, forks, personal, responses, share::Pool, socket};
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
@@ -44,45 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
         .merge(agents::routes::router())
         .merge(responses::routes::router())
         .merge(personal::routes::router())
-        .routes(routes!(open_socket))
-}
-
-/// Opens a WebSocket for live events
-#[utoipa::path(get, path = "/v1/ws", tag = "boot",
-    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    responses((status = 101, description = "The connection was upgraded to a WebSocket")))]
-async fn open_socket(
-    axum::extract::State(state): axum::extract::State<State>,
-    headers: HeaderMap,
-    axum::Extension(request): axum::Extension<RequestId>,
-    axum::Extension(taken): axum::Extension<BytesTaken>,
-    caller: Result<Caller, ApiError>,
-    ws: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
-) -> Result<Response, ApiError> {
-    let ws = ws.map_err(|e| {
-        ApiError::invalid(
-            "upgrade_required",
-            format!("this path only accepts WebSocket connections: {e}"),
-            "",
-        )
-    })?;
-    // Browsers hide the HTTP status of a failed upgrade, so a missing session is reported with a close code.
-    match caller {
-        Ok(caller) => {
-            let permit = state.limits.open_socket(Some(caller.user))?;
-            let opening = socket::Opening {
-                headers,
-                request,
-                taken,
-            };
-            Ok(socket::upgrade(ws, state, opening, caller, permit))
-        }
-        Err(e) if e.is_unauthenticated() => {
-            let permit = state.limits.open_socket(None)?;
-            Ok(socket::refuse(ws, state, permit))
-        }
-        Err(e) => Err(e),
-    }
+        .merge(socket::router())
 }
 
 pub fn build(state: State, bounds: &Bounds) -> Router {

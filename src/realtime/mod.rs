@@ -2,13 +2,12 @@
 //!
 //! `log` appends events in the transaction of the change. After the commit, the writer passes them
 //! to `hub`, which knows the sockets of this process and sends each frame, encoded once, to its
-//! recipients. A `socket` is a cursor into the log: it reads missed events from there. Streamed
+//! recipients. A socket (`crate::socket`) is a cursor into the log: it reads missed events from there. Streamed
 //! replies, typing, and presence bypass the log and can be dropped.
 
 mod catch_up;
 pub mod hub;
 pub mod log;
-pub mod socket;
 
 pub use catch_up::CatchUpPermit;
 pub use hub::{Close, Hub, PRESENCE_EVERY};

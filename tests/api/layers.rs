@@ -43,7 +43,7 @@ const LAYERS: &[&[&str]] = &[
     &["auth/routes", "chat/routes", "files/routes"],
     &["agents/routes"],
     &["forks/routes", "responses/routes", "personal/routes"],
-    &["realtime/socket"],
+    &["socket"],
     &["http/router", "http/health", "http/openapi"],
     &["app", "backup"],
     &["cli"],
@@ -198,6 +198,7 @@ fn only_the_edges_import_the_web_framework() {
         let is_edge = module.starts_with("http/")
             || module.contains("routes")
             || module.starts_with("realtime/")
+            || module.starts_with("socket/")
             || module == "app.rs";
         let code = fs::read_to_string(&file).unwrap();
         let code = code.split("#[cfg(test)]").next().unwrap();

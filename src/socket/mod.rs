@@ -39,9 +39,11 @@ mod frame;
 mod hello;
 mod requests;
 mod resume;
+mod routes;
 
 use hello::{Hello, read_hello};
 use resume::ResumeError;
+pub use routes::router;
 
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
 /// Interval of checks for silent clients: half a heartbeat, because 2.5 heartbeats of silence are
@@ -77,14 +79,14 @@ const TOO_SLOW: u16 = 4008;
 const NO_HELLO: u16 = 4009;
 
 /// Data from the HTTP request that opens a socket.
-pub struct Opening {
-    pub headers: HeaderMap,
-    pub request: RequestId,
-    pub taken: BytesTaken,
+struct Opening {
+    headers: HeaderMap,
+    request: RequestId,
+    taken: BytesTaken,
 }
 
 /// Opens a socket for an authenticated caller.
-pub fn upgrade(
+fn upgrade(
     ws: WebSocketUpgrade,
     state: State,
     opening: Opening,
@@ -107,7 +109,7 @@ pub fn upgrade(
 }
 
 /// Opens a socket only to close it with 4001.
-pub fn refuse(ws: WebSocketUpgrade, state: State, permit: SocketPermit) -> Response {
+fn refuse(ws: WebSocketUpgrade, state: State, permit: SocketPermit) -> Response {
     ws.on_upgrade(async move |mut socket| {
         count_closed(NOT_AUTHENTICATED);
         close(&mut socket, NOT_AUTHENTICATED, &state.shutdown).await;

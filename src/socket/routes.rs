@@ -1,0 +1,154 @@
+//! The live events of a workspace: a WebSocket, and the same events page by page.
+
+use axum::{
+    Json,
+    extract::{State as St, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
+    http::HeaderMap,
+    response::Response,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Opening, refuse, upgrade};
+use crate::{
+    auth::{Caller, Scope, WorkspaceCaller},
+    http::{ApiError, State, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId},
+    realtime::log,
+};
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(open_socket))
+        .routes(routes!(list_events))
+}
+
+/// Opens a WebSocket for live events
+#[utoipa::path(get, path = "/v1/ws", tag = "boot",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 101, description = "The connection was upgraded to a WebSocket")))]
+async fn open_socket(
+    St(state): St<State>,
+    headers: HeaderMap,
+    axum::Extension(request): axum::Extension<RequestId>,
+    axum::Extension(taken): axum::Extension<BytesTaken>,
+    caller: Result<Caller, ApiError>,
+    ws: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    let ws = ws.map_err(|e| {
+        ApiError::invalid(
+            "upgrade_required",
+            format!("this path only accepts WebSocket connections: {e}"),
+            "",
+        )
+    })?;
+    // Browsers hide the HTTP status of a failed upgrade, so a missing session is reported with a close code.
+    match caller {
+        Ok(caller) => {
+            let permit = state.limits.open_socket(Some(caller.user))?;
+            let opening = Opening {
+                headers,
+                request,
+                taken,
+            };
+            Ok(upgrade(ws, state, opening, caller, permit))
+        }
+        Err(e) if e.is_unauthenticated() => {
+            let permit = state.limits.open_socket(None)?;
+            Ok(refuse(ws, state, permit))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// Return events after this sequence number.
+    #[param(value_type = Option<i64>, minimum = 0)]
+    after: Option<String>,
+    /// 1 to 100.
+    #[param(inline)]
+    limit: Option<Limit>,
+}
+
+/// A page of the event log.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+struct Events {
+    /// Always `list`.
+    object: &'static str,
+    /// The same frames as on the WebSocket.
+    #[schema(value_type = Vec<Object>)]
+    data: Vec<Box<RawValue>>,
+    has_more: bool,
+    first_id: Option<String>,
+    last_id: Option<String>,
+    /// The newest sequence number of the workspace.
+    seq: i64,
+    epoch: String,
+    /// `after` is older than the retained events or newer than the newest event: load the snapshot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resync: bool,
+}
+
+/// Durable events after a sequence number, oldest first
+#[utoipa::path(get, path = "/v1/events", tag = "boot",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(EventsQuery), responses((status = 200, body = Events)))]
+async fn list_events(
+    St(state): St<State>,
+    member: WorkspaceCaller,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<Events>, ApiError> {
+    let mut c = state.db.scan(member.share()).await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatRead)?;
+    let limit = Limit::or(query.limit, 100);
+    let after = match query.after.as_deref().filter(|t| !t.is_empty()) {
+        None => 0,
+        Some(text) => text
+            .parse::<i64>()
+            .ok()
+            .filter(|n| *n >= 0)
+            .ok_or_else(|| {
+                ApiError::invalid(
+                    "invalid_cursor",
+                    format!("after must be the seq of an event, not `{text}`"),
+                    "after",
+                )
+            })?,
+    };
+    let (head, pruned) = log::head(&mut c, actor.workspace).await?;
+    let resync = after < pruned || after > head;
+    let mut rows = if resync {
+        Vec::new()
+    } else {
+        log::visible_after(
+            &mut c,
+            actor.workspace,
+            (actor.user, actor.visibility()),
+            (after, head),
+            log::PageMax {
+                events: limit + 1,
+                bytes: i64::MAX,
+            },
+        )
+        .await?
+    };
+    let more = i64::try_from(rows.len()).unwrap_or(i64::MAX) > limit;
+    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(Json(Events {
+        object: "list",
+        has_more: more,
+        first_id: rows.first().map(|(seq, _)| seq.to_string()),
+        last_id: rows.last().map(|(seq, _)| seq.to_string()),
+        data: rows
+            .into_iter()
+            .filter_map(|(_, frame)| RawValue::from_string(frame).ok())
+            .collect(),
+        seq: head,
+        epoch: state.epoch.clone(),
+        resync,
+    }))
+}
