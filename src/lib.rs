@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► http::router ─► */routes, socket ─► agents::turn, forks, responses ─► chat ─► agents::profiles, files, auth, tasks,
+//! cli ─► app ─► http::router ─► socket ─► routes ─► agents::turn, forks, responses ─► chat ─► agents::profiles, files, auth, tasks,
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
@@ -31,6 +31,7 @@ pub mod personal;
 pub mod rate;
 pub mod realtime;
 pub mod responses;
+pub mod routes;
 pub mod share;
 pub mod socket;
 pub mod tasks;

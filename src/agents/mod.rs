@@ -10,7 +10,6 @@ pub mod preview;
 pub mod profiles;
 pub mod prompt;
 pub mod retry;
-pub mod routes;
 pub mod sandbox;
 pub mod seeds;
 pub mod system;

@@ -58,7 +58,7 @@ pub async fn record_of(
 
 /// Filter of entries.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     pub actor: Option<UserId>,
     /// Complete action name, such as `member.removed`.
     pub action: Option<String>,
@@ -66,7 +66,7 @@ pub(super) struct Filter {
 
 text_enum! {
     /// Sort order of entries.
-    pub(super) enum Order {
+    pub(crate) enum Order {
         Oldest = "oldest",
         Newest = "newest",
     }
@@ -76,7 +76,7 @@ text_enum! {
 ///
 /// # Errors
 /// `NotFound` if the cursor is not an entry of this workspace, `MemberNotFound` for an actor who was never a member.
-pub(super) async fn list(
+pub(crate) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
     filter: &Filter,

@@ -10,18 +10,18 @@ use crate::{
 };
 
 /// Cookie that identifies a browser after its sessions have ended. It only proves an earlier sign-in.
-pub(super) const BROWSER_COOKIE: &str = "openvibe_browser";
-pub(super) const BROWSER_COOKIE_LIFETIME: Duration = Duration::from_hours(400 * 24);
+pub(crate) const BROWSER_COOKIE: &str = "openvibe_browser";
+pub(crate) const BROWSER_COOKIE_LIFETIME: Duration = Duration::from_hours(400 * 24);
 /// Maximum number of known networks and browsers per account; the most recently seen ones are kept.
 const KNOWN_MAX: i64 = 50;
 const TOKEN_CHARACTERS: usize = 43;
 
 /// Origin of a sign-in attempt.
 #[derive(Debug, Clone)]
-pub(super) struct Client {
-    pub(super) address: IpAddr,
+pub(crate) struct Client {
+    pub(crate) address: IpAddr,
     /// Value of `BROWSER_COOKIE`.
-    pub(super) browser: Option<String>,
+    pub(crate) browser: Option<String>,
 }
 
 impl Client {
@@ -35,7 +35,7 @@ impl Client {
     }
 
     /// Adds a browser cookie value unless the client already has one.
-    pub(super) fn marked(mut self) -> Self {
+    pub(crate) fn marked(mut self) -> Self {
         self.browser
             .take_if(|token| token.chars().count() != TOKEN_CHARACTERS);
         self.browser.get_or_insert_with(new_token);
@@ -44,7 +44,7 @@ impl Client {
 }
 
 /// Checks whether the account was signed in to from this network or browser.
-pub(super) async fn is_known(
+pub(crate) async fn is_known(
     c: &mut Conn,
     user: UserId,
     client: &Client,
@@ -60,7 +60,7 @@ pub(super) async fn is_known(
 }
 
 /// Remembers a client that has signed in.
-pub(super) async fn remember(c: &mut Conn, user: UserId, client: &Client) -> Result<(), AuthError> {
+pub(crate) async fn remember(c: &mut Conn, user: UserId, client: &Client) -> Result<(), AuthError> {
     for hash in [Some(client.address_hash()), client.browser_hash()]
         .into_iter()
         .flatten()

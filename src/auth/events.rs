@@ -17,7 +17,7 @@ const KEPT: Duration = Duration::from_hours(90 * 24);
 const FAILURES_MAX: i64 = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AuthEventKind {
+pub(crate) enum AuthEventKind {
     SignedIn,
     SignInFailed,
     PasswordChanged,
@@ -49,7 +49,7 @@ pub struct AuthEvent {
 
 /// Browser and address of a request.
 #[derive(Debug, Clone)]
-pub(super) struct Device {
+pub(crate) struct Device {
     pub user_agent: Option<String>,
     /// Client address; `None` for the operator's command line.
     pub address: Option<String>,
@@ -63,7 +63,7 @@ impl Device {
     };
 }
 
-pub(super) async fn record(
+pub(crate) async fn record(
     c: &mut Conn,
     user: UserId,
     kind: AuthEventKind,
@@ -94,7 +94,7 @@ pub(super) async fn record(
 }
 
 /// Lists a person's events before `before`, newest first.
-pub(super) async fn list(
+pub(crate) async fn list(
     c: &mut Conn,
     user: UserId,
     before: Option<AuthEventId>,

@@ -32,7 +32,7 @@ pub struct Invite {
     pub expires_at: Option<Timestamp>,
 }
 
-pub(super) struct NewInvite {
+pub(crate) struct NewInvite {
     pub email: Option<String>,
     pub role: Role,
     pub max_uses: Option<i64>,
@@ -43,7 +43,7 @@ pub(super) struct NewInvite {
 ///
 /// # Errors
 /// `Invalid`, or as `Actor::require`.
-pub(super) async fn create(
+pub(crate) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
     new: &NewInvite,
@@ -103,7 +103,7 @@ pub(super) async fn create(
 ///
 /// # Errors
 /// `InviteNotFound`, `InviteForAnother`.
-pub(super) async fn find_open(
+pub(crate) async fn find_open(
     c: &mut Conn,
     token: &str,
     email: Option<&str>,
@@ -130,7 +130,7 @@ pub(super) async fn find_open(
 ///
 /// # Errors
 /// `InviteNotFound` if the last use was taken concurrently.
-pub(super) async fn accept(
+pub(crate) async fn accept(
     c: &mut Conn,
     invite: &Invite,
     user: UserId,
@@ -153,7 +153,7 @@ pub(super) async fn accept(
 }
 
 /// Lists invites after `after` or before `before`, oldest first.
-pub(super) async fn list(
+pub(crate) async fn list(
     c: &mut Conn,
     actor: &Actor<'_>,
     after: Option<InviteId>,
@@ -194,7 +194,7 @@ pub(super) async fn list(
 
 /// # Errors
 /// `NotFound`, or as `Actor::require`.
-pub(super) async fn withdraw(
+pub(crate) async fn withdraw(
     c: &mut Conn,
     actor: &Actor<'_>,
     id: InviteId,

@@ -36,7 +36,7 @@ pub struct ApiKey {
 /// # Errors
 /// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the creator does not have; `NotAuthenticated` if the session has
 /// ended.
-pub(super) async fn create(
+pub(crate) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
     caller: &Caller,
@@ -125,7 +125,7 @@ pub(super) async fn create(
 ///
 /// # Errors
 /// `SessionRequired` for a key without `workspace:admin`.
-pub(super) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>, AuthError> {
+pub(crate) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>, AuthError> {
     actor.require_person()?;
     Ok(c.q(
         "select id, user_id, name, scopes, created_at, expires_at, last_used_at from api_keys \
@@ -141,7 +141,7 @@ pub(super) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>,
 ///
 /// # Errors
 /// As `Actor::require`.
-pub(super) async fn list_all(
+pub(crate) async fn list_all(
     c: &mut Conn,
     actor: &Actor<'_>,
     (after, before): (Option<ApiKeyId>, Option<ApiKeyId>),
@@ -170,7 +170,7 @@ pub(super) async fn list_all(
 }
 
 /// Deletes all keys of an account, in every workspace.
-pub(super) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
+pub(crate) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
     c.q("delete from api_keys where user_id = $1")
         .bind(user)
         .run()
@@ -182,7 +182,7 @@ pub(super) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthErr
 ///
 /// # Errors
 /// `NotFound`; `SessionRequired` for a key without `workspace:admin`.
-pub(super) async fn delete(c: &mut Conn, actor: &Actor<'_>, id: ApiKeyId) -> Result<(), AuthError> {
+pub(crate) async fn delete(c: &mut Conn, actor: &Actor<'_>, id: ApiKeyId) -> Result<(), AuthError> {
     if actor.key != Some(id) {
         actor.require_person()?;
     }

@@ -195,7 +195,7 @@ pub async fn check_not_last_admin(
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or as `Actor::require`.
-pub(super) async fn update(
+pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
     user: UserId,
@@ -261,7 +261,7 @@ pub(super) async fn update(
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`; as `Actor::require` to remove someone else; `SessionRequired` for a key that would
 /// remove its own creator.
-pub(super) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
+pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
     if user == actor.user {

@@ -4,23 +4,22 @@
 //! with role and scopes. Features check rights only through an `Actor`.
 
 mod actor;
-mod audit;
-mod clients;
+pub mod audit;
+pub mod clients;
 mod error;
-mod events;
+pub mod events;
 pub mod handles;
-mod invites;
-mod keys;
+pub mod invites;
+pub mod keys;
 mod limits;
-mod members;
+pub mod members;
 mod names;
-mod password;
+pub mod password;
 pub mod quota;
-pub mod routes;
-mod sessions;
+pub mod sessions;
 mod tokens;
-mod users;
-mod workspaces;
+pub mod users;
+pub mod workspaces;
 
 pub(crate) use actor::credential_is_valid;
 pub use actor::{Actor, ActorSnapshot, Caller, Credential, Role, Scope, Scopes, WorkspaceCaller};

@@ -54,7 +54,7 @@ fn is_easy_to_guess(password: &str, name: &str, email: &str) -> bool {
 
 /// # Errors
 /// `Invalid` if it is too short, too long, or easy to guess.
-pub(super) fn check_password(password: &str, name: &str, email: &str) -> Result<(), AuthError> {
+pub(crate) fn check_password(password: &str, name: &str, email: &str) -> Result<(), AuthError> {
     if password.chars().count() < PASSWORD_CHARS_MIN {
         let text =
             format!("the password is too short: use at least {PASSWORD_CHARS_MIN} characters");

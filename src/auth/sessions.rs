@@ -17,7 +17,7 @@ use crate::{
 
 pub const SESSION_COOKIE: &str = "openvibe_session";
 /// Idle time after which a session ends.
-pub(super) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
+pub(crate) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// Maximum age of a session, regardless of use.
 const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
 /// Maximum staleness of `last_seen_at`, so that not every request writes.
@@ -34,7 +34,7 @@ pub struct Session {
 }
 
 /// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`).
-pub(super) async fn start(
+pub(crate) async fn start(
     c: &mut Conn,
     user: UserId,
     device: &Device,
@@ -185,7 +185,7 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
 }
 
 /// Lists sessions, oldest first; only the newest 1,000.
-pub(super) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
+pub(crate) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
     let mut sessions: Vec<Session> = c
         .q(
             "select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
@@ -200,7 +200,7 @@ pub(super) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, Aut
 }
 
 /// Ends a session; false if this person has no such session.
-pub(super) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
+pub(crate) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
     Ok(c.q("delete from sessions where user_id = $1 and id = $2")
         .bind(user)
         .bind(id)
@@ -209,7 +209,7 @@ pub(super) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<boo
         == 1)
 }
 
-pub(super) async fn end_others(
+pub(crate) async fn end_others(
     c: &mut Conn,
     user: UserId,
     keep: SessionId,

@@ -56,7 +56,7 @@ pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
     }
 }
 
-pub(super) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
+pub(crate) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
     c.q("select id, email, name, avatar_url, created_at from users where id = $1")
         .bind(id)
         .opt()
@@ -75,7 +75,7 @@ pub async fn name_of(c: &mut Conn, id: UserId) -> Result<Option<String>, AuthErr
 }
 
 /// Finds the ID and password hash of an account by email address.
-pub(super) async fn find_password(
+pub(crate) async fn find_password(
     c: &mut Conn,
     email: &str,
 ) -> Result<Option<(UserId, String)>, AuthError> {
@@ -257,7 +257,7 @@ pub async fn reset_password(
     .await
 }
 
-pub(super) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
+pub(crate) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
     c.q("update users set password_hash = $2 where id = $1")
         .bind(user)
         .bind(hash.to_owned())
@@ -267,7 +267,7 @@ pub(super) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
 }
 
 /// Renames a person and notifies all of their workspaces.
-pub(super) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Result<(), AuthError> {
+pub(crate) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Result<(), AuthError> {
     let user = caller.user;
     caller
         .write(db, async move |c: &mut Conn| set_name(c, user, &name).await)

@@ -77,7 +77,7 @@ pub async fn get_workspace(c: &mut Conn, id: WorkspaceId) -> Result<Workspace, A
 
 /// # Errors
 /// `Invalid` if it is not a valid slug.
-pub(super) fn parse_slug(text: &str) -> Result<String, AuthError> {
+pub(crate) fn parse_slug(text: &str) -> Result<String, AuthError> {
     if text.is_empty() || slugify(text, SLUG_CHARS_MAX) != text {
         let problem = "a slug must be 1 to 48 characters of a-z, 0-9, `-`, and `_`, and start and end with a letter or digit";
         return Err(AuthError::Invalid(problem.to_owned(), "slug"));
@@ -193,7 +193,7 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 ///
 /// # Errors
 /// `SlugTaken`, or as `Actor::require`.
-pub(super) async fn update(
+pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
     name: Option<&DisplayName>,

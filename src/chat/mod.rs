@@ -18,7 +18,6 @@ pub mod plain;
 pub mod post;
 pub mod reads;
 pub mod remove;
-pub mod routes;
 pub mod search;
 pub mod snapshot;
 pub mod thread_change;

@@ -14,7 +14,6 @@ mod error;
 mod kind;
 mod name;
 mod receive;
-pub mod routes;
 mod rows;
 
 pub use blobs::{Blobs, Bytestream, Published};

@@ -27,7 +27,6 @@ pub mod publish;
 pub mod resolution;
 pub mod resolve;
 pub mod resolver;
-pub mod routes;
 pub mod start;
 
 pub use error::ForkError;

@@ -23,26 +23,26 @@ use super::{
     serve::Bounds,
     unsent,
 };
-use crate::{agents, auth, chat, files, forks, personal, responses, share::Pool, socket};
+use crate::{routes, share::Pool, socket};
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// Every route in the `OpenAPI` document.
-pub(super) fn routes() -> OpenApiRouter<State> {
+pub(super) fn all() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(openapi::empty())
         .merge(health::router())
-        .merge(auth::routes::router())
-        .merge(chat::routes::router())
-        .merge(files::routes::router())
-        .merge(forks::routes::router())
-        .merge(agents::routes::router())
-        .merge(responses::routes::router())
-        .merge(personal::routes::router())
+        .merge(routes::auth::router())
+        .merge(routes::chat::router())
+        .merge(routes::files::router())
+        .merge(routes::forks::router())
+        .merge(routes::agents::router())
+        .merge(routes::responses::router())
+        .merge(routes::personal::router())
         .merge(socket::router())
 }
 
 pub fn build(state: State, bounds: &Bounds) -> Router {
-    let (router, _) = routes().split_for_parts();
+    let (router, _) = all().split_for_parts();
     let set_header = |name: &'static str, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(
             HeaderName::from_static(name),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_path_without_a_session_is_rate_limited_for_anonymous_clients() {
-        let (_, api) = routes().split_for_parts();
+        let (_, api) = all().split_for_parts();
         let api = serde_json::to_value(api).unwrap();
         let mut seen = 0;
         for (path, operations) in api["paths"].as_object().unwrap() {

@@ -5,8 +5,7 @@
 //! was interrupted by a crash runs again from the beginning, which does not change anything that is already done.
 
 mod erase;
-mod export;
-pub mod routes;
+pub mod export;
 mod scrub;
 
 pub use erase::{Erased, Eraser, begin, finish_begun};

@@ -66,7 +66,7 @@ impl ResponseError {
         Self::Invalid(message.into(), param.into())
     }
 
-    pub(super) fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Unsupported(message.into(), param.into())
     }
 

@@ -21,9 +21,8 @@ mod items;
 mod models;
 mod object;
 mod plan;
-pub mod routes;
 mod slots;
-mod store;
+pub mod store;
 mod tools;
 
 use std::{sync::Arc, time::Duration};

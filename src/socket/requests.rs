@@ -162,7 +162,7 @@ impl Connection {
                             client_id,
                         };
                         let posted =
-                            crate::chat::routes::start(state, caller, channel, text, new).await?;
+                            crate::routes::chat::start(state, caller, channel, text, new).await?;
                         let Some(thread) = posted.thread else {
                             return Err(ApiError::internal());
                         };
@@ -173,7 +173,7 @@ impl Connection {
                         }))
                     }
                     (None, Some(conversation)) => {
-                        let posted = crate::chat::routes::say(
+                        let posted = crate::routes::chat::say(
                             state, caller, conversation, text, parent_id, client_id,
                         )
                         .await?;
@@ -202,7 +202,7 @@ impl Connection {
                 Ok(json!({}))
             }
             Request::Read { thread_id, seq } => {
-                let mark = crate::chat::routes::mark_read(state, caller, thread_id, seq).await?;
+                let mark = crate::routes::chat::mark_read(state, caller, thread_id, seq).await?;
                 Ok(to_value::<reads::ReadMark>(&mark))
             }
             Request::Ping {} | Request::Typing { .. } => Ok(json!({})),

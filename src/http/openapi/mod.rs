@@ -26,7 +26,7 @@ use crate::auth::Scope;
 
 /// Builds the complete document.
 pub fn document() -> OpenApi {
-    let (_, api) = super::router::routes().split_for_parts();
+    let (_, api) = super::router::all().split_for_parts();
     finish(api)
 }
 

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
-use crate::auth::{
-    AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller, workspaces,
-};
 use crate::{
+    auth::{
+        AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller, workspaces,
+    },
     chat::found::found_workspace,
     http::{
         ApiError, State,

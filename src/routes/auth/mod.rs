@@ -8,8 +8,8 @@ mod workspaces;
 use axum::http::{HeaderMap, header};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Caller, WorkspaceCaller, events::Device};
 use crate::{
+    auth::{Caller, WorkspaceCaller, events::Device},
     http::{
         ApiError, State,
         extract::{Address, workspace_of},

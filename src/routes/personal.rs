@@ -10,10 +10,6 @@ use serde::Deserialize;
 use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{
-    Erased, Eraser, begin,
-    export::{ExportReader, Subject, export},
-};
 use crate::{
     auth::{self, AuthError, Scope, WorkspaceCaller},
     http::{
@@ -21,6 +17,10 @@ use crate::{
         extract::{Body, Path},
     },
     ids::UserId,
+    personal::{
+        Erased, Eraser, begin,
+        export::{ExportReader, Subject, export},
+    },
 };
 
 type St = axum::extract::State<State>;

@@ -11,11 +11,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::Caller,
-    chat::{
-        access,
-        forks::Fork,
-        routes::{WhichObject, write_for},
-    },
+    chat::{access, forks::Fork},
     db::Conn,
     forks::{
         ForkError, edit,
@@ -31,6 +27,7 @@ use crate::{
     },
     ids::{ForkId, ResolutionId},
     patch::present,
+    routes::chat::{WhichObject, write_for},
     tasks::Task,
 };
 

@@ -16,15 +16,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{
-    Call, CreateResponse, DeletedResponse, Delivery, Model, Progress, Response, ResponseError,
-    store,
-};
 use crate::{
     auth::{Caller, WorkspaceCaller},
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
+    },
+    responses::{
+        self, Call, CreateResponse, DeletedResponse, Delivery, Model, Progress, Response,
+        ResponseError, store,
     },
 };
 
@@ -228,7 +228,7 @@ async fn list_models(
 ) -> Result<Json<Models>, ApiError> {
     Ok(Json(Models {
         object: "list",
-        data: super::list_models(&state.responses, &member).await?,
+        data: responses::list_models(&state.responses, &member).await?,
     }))
 }
 
@@ -242,6 +242,6 @@ async fn get_model(
     Path(id): Path<String>,
 ) -> Result<Json<Model>, ApiError> {
     Ok(Json(
-        super::find_model(&state.responses, &member, &id).await?,
+        responses::find_model(&state.responses, &member, &id).await?,
     ))
 }

@@ -1,6 +1,6 @@
 //! Forks, their resolutions, decisions, and action items over HTTP.
 
-mod forks;
+mod fork;
 mod outcomes;
 mod results;
 
@@ -12,7 +12,7 @@ type St = axum::extract::State<State>;
 
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
-        .merge(forks::router())
+        .merge(fork::router())
         .merge(results::router())
         .merge(outcomes::router())
 }

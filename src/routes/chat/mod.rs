@@ -14,8 +14,8 @@ pub use messages::say;
 pub use tasks::visible_task;
 pub use threads::{mark_read, start};
 
-use super::post::Posted;
 use crate::{
+    chat::post::Posted,
     db::{Conn, DbError, Engine},
     http::{ApiError, State},
     ids::{ActionItemId, ChannelId, ForkId, MessageId, TaskId, ThreadId},

@@ -16,13 +16,13 @@ use uuid::Uuid;
 use tracing::Instrument;
 
 use super::{St, device_of};
-use crate::auth::{
-    Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session, User,
-    clients::{self, Client},
-    events::{self, AuthEventKind, Device},
-    keys, sessions, users, workspaces,
-};
 use crate::{
+    auth::{
+        Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session, User,
+        clients::{self, Client},
+        events::{self, AuthEventKind, Device},
+        keys, sessions, users, workspaces,
+    },
     config::Signup,
     db::Conn,
     http::{

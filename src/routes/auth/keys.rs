@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, caller_at, device_of};
-use crate::auth::{ApiKey, AuthError, Caller, Scope, Scopes, WorkspaceCaller, keys};
 use crate::{
+    auth::{ApiKey, AuthError, Caller, Scope, Scopes, WorkspaceCaller, keys},
     http::{
         ApiError, State,
         extract::{Address, Body, Path, Query},

@@ -12,10 +12,11 @@ use crate::{
         prompt::{self, Author},
     },
     auth::{Caller, Scope},
-    chat::{self, threads::ParticipantKind},
+    chat::threads::ParticipantKind,
     http::{ApiError, State, extract::Path},
     ids::{MessageId, TaskId},
     model,
+    routes::chat::visible_task,
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".
@@ -191,7 +192,7 @@ async fn get_task_context(
     Path(id): Path<TaskId>,
 ) -> Result<Json<TaskContext>, ApiError> {
     let mut c = state.db.read().await?;
-    let task = chat::routes::visible_task(&mut c, &caller, id).await?;
+    let task = visible_task(&mut c, &caller, id).await?;
     let actor = caller.enter(&mut c, task.workspace_id).await?;
     let found = manifest::find(&mut c, id).await?;
     let sent = found.ok_or_else(|| {

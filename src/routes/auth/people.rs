@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, caller_at};
-use crate::auth::{
-    AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, WorkspaceCaller, audit,
-    invites, members, users, workspaces,
-};
 use crate::{
+    auth::{
+        AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, WorkspaceCaller,
+        audit, invites, members, users, workspaces,
+    },
     chat::{ChatError, channels},
     db::Conn,
     http::{

@@ -7,10 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::{Actor, Caller, Scope, WorkspaceCaller},
-    chat::{
-        access,
-        routes::{WhichObject, write_for},
-    },
+    chat::access,
     db::Conn,
     forks::{
         decisions,
@@ -25,6 +22,7 @@ use crate::{
     },
     ids::{ActionItemId, ChannelId, UserId},
     patch::{nullable, present},
+    routes::chat::{WhichObject, write_for},
 };
 
 const PAGE: i64 = 20;

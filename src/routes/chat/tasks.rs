@@ -7,11 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, WhichObject, write_for};
 use crate::{
     auth::{Caller, Role, Scope, WorkspaceCaller},
-    chat::{
-        ChatError, access,
-        post::{self},
-        remove,
-    },
+    chat::{ChatError, access, post, remove},
     cursor,
     db::Conn,
     http::{

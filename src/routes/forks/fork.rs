@@ -12,7 +12,6 @@ use crate::{
         bindings::BindingPatch,
         forks::{self, Fork, ForkContext},
         post,
-        routes::{WhichObject, write_for},
     },
     db::Conn,
     forks::{
@@ -26,6 +25,7 @@ use crate::{
     },
     ids::{AgentId, ForkId, MessageId, ThreadId},
     patch::{nullable, present},
+    routes::chat::{WhichObject, write_for},
 };
 
 const FORKS_PAGE: i64 = 20;

@@ -11,12 +11,12 @@ use serde::Deserialize;
 use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored};
 use crate::{
     auth::{Actor, AuthError, Caller, Scope},
     chat::{ChatError, access, post},
     db::Conn,
     failpoint,
+    files::{self, Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored},
     http::{
         ApiError, State,
         bodies::UploadPace,
@@ -72,7 +72,7 @@ async fn upload(
         bytes_max: state.config.upload_bytes_max,
         pace_within,
     };
-    let received = super::receive(&state.blobs, content_type, body, bounds).await?;
+    let received = files::receive(&state.blobs, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
     // Runs in its own task, so that bytes and row are stored together even if the client disconnects.
@@ -108,11 +108,11 @@ async fn store(
         actor.require(Scope::ChatWrite)?;
         let client_id = new.client_id.as_deref();
         if let Some(known) = post::claim_client_id(c, &actor, client_id, PLACE, new.id.0).await? {
-            let stored = super::find(c, FileId(known)).await?;
+            let stored = files::find(c, FileId(known)).await?;
             let stored = stored.ok_or(FileError::NotFound)?;
             return Ok((StatusCode::OK, File::from(stored), None));
         }
-        let (file, upload) = super::insert(c, &actor, &new).await?;
+        let (file, upload) = files::insert(c, &actor, &new).await?;
         Ok::<_, ChatError>((StatusCode::CREATED, file, Some(upload)))
     };
     let (status, file, upload) = state.db.write(workspace.0, insert).await?;
@@ -128,7 +128,7 @@ async fn visible<'a>(
     caller: &'a Caller,
     id: FileId,
 ) -> Result<(Stored, Actor<'a>), ApiError> {
-    let stored = super::find(c, id).await?.ok_or(FileError::NotFound)?;
+    let stored = files::find(c, id).await?.ok_or(FileError::NotFound)?;
     let actor = match stored.message_id {
         Some(message) => match access::message(c, caller, message).await {
             Ok(access) => access.channel_access.actor,
@@ -180,7 +180,7 @@ async fn remove(
     caller: Caller,
     Path(id): Path<FileId>,
 ) -> Result<StatusCode, ApiError> {
-    let workspace = super::find(&mut state.db.read().await?, id)
+    let workspace = files::find(&mut state.db.read().await?, id)
         .await?
         .ok_or(FileError::NotFound)?
         .workspace_id;
@@ -190,7 +190,7 @@ async fn remove(
         if stored.about.created_by != caller.user {
             return Err(FileError::NotYours.into());
         }
-        if super::delete_loose(c, id).await? {
+        if files::delete_loose(c, id).await? {
             Ok(())
         } else {
             Err::<_, ApiError>(FileError::InUse.into())

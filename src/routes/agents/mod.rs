@@ -9,8 +9,8 @@ use axum::{
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{AgentError, profiles::Agent};
 use crate::{
+    agents::{AgentError, profiles::Agent},
     auth::{Actor, AuthError, Caller, WorkspaceCaller},
     db::{Conn, Db},
     http::{ApiError, State, extract::workspace_of},
@@ -76,7 +76,7 @@ async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Resu
     let Ok(id) = reference.parse() else {
         return Ok(());
     };
-    if super::profiles::is_visible(c, actor, id).await? {
+    if crate::agents::profiles::is_visible(c, actor, id).await? {
         Ok(())
     } else {
         Err(AgentError::NotFound)

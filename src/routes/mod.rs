@@ -1,0 +1,9 @@
+//! HTTP routes of the capabilities.
+
+pub mod agents;
+pub mod auth;
+pub mod chat;
+pub mod files;
+pub mod forks;
+pub mod personal;
+pub mod responses;
