@@ -6,17 +6,17 @@ import type {
   Erased,
   InviteForm,
   KeyForm,
-  Model,
   ModelTest,
   NewKey,
   Usage,
   UsageBy,
 } from './admin-types';
-import type { Transport } from './api';
+import { at, type Transport } from './http';
+import { allPages } from './pages';
+import type { Forms } from './present';
 import { Unreachable } from './problem';
-import type { Invite, List, Member, Role, SignInSession, Workspace } from './types';
+import type { Invite, List, Member, NewInvite, SignInSession, Workspace } from './types';
 
-type Query = Record<string, string | number | undefined>;
 const PAGE = 100;
 
 /**
@@ -24,68 +24,57 @@ const PAGE = 100;
  */
 export class AdminApi {
   #transport: Transport;
+  #http: Transport['http'];
+  #take: Transport['take'];
   constructor(transport: Transport) {
     this.#transport = transport;
+    this.#http = transport.http;
+    this.#take = transport.take;
   }
-  #send<T>(method: string, path: string, body?: object, slow = false): Promise<T> {
-    return this.#transport.call<T>(method, `/v1/${path}`, { body, slow });
-  }
-  #get<T>(path: string, query: Query = {}): Promise<T> {
-    return this.#transport.call<T>('GET', `/v1/${path}`, { query });
-  }
-  /** All pages of a list, oldest first. */
-  async #all<T extends { id: string }>(path: string, query: Query = {}): Promise<T[]> {
-    const list: T[] = [];
-    for (let after: string | undefined, more = true; more;) {
-      const page = await this.#get<List<T>>(path, { ...query, limit: PAGE, after });
-      list.push(...page.data);
-      after = page.data.at(-1)?.id;
-      more = page.has_more && after !== undefined;
-    }
-    return list;
-  }
-
   // the user's own account
   changePassword(current_password: string, new_password: string, revoke_keys: boolean): Promise<void> {
-    return this.#send('POST', 'auth/password', { current_password, new_password, revoke_keys });
+    const body = { current_password, new_password, revoke_keys };
+    return this.#take(this.#http.POST('/v1/auth/password', { body }));
   }
   /** The newest 100 entries. */
   async authEvents(): Promise<AuthEvent[]> {
-    return (await this.#get<List<AuthEvent>>('auth/events', { limit: PAGE })).data;
+    const params = { query: { limit: PAGE } };
+    return (await this.#take(this.#http.GET('/v1/auth/events', { params }))).data;
   }
   sessions(): Promise<SignInSession[]> {
-    return this.#all('auth/sessions');
+    return allPages((query) => this.#take(this.#http.GET('/v1/auth/sessions', { params: { query } })));
   }
   endSession(id: string): Promise<void> {
-    return this.#send('DELETE', `auth/sessions/${id}`);
+    return this.#take(this.#http.DELETE('/v1/auth/sessions/{id}', at({ id })));
   }
   keys(): Promise<ApiKey[]> {
-    return this.#all('api-keys');
+    return allPages((query) => this.#take(this.#http.GET('/v1/api-keys', { params: { query } })));
   }
   /** Keys of all members of the workspace, for admins. */
   allKeys(): Promise<ApiKey[]> {
-    return this.#all('api-keys', { all: 'true' });
+    return allPages((page) =>
+      this.#take(this.#http.GET('/v1/api-keys', { params: { query: { ...page, all: true } } })),
+    );
   }
   createKey(body: KeyForm): Promise<NewKey> {
-    return this.#send('POST', 'api-keys', body);
+    return this.#take(this.#http.POST('/v1/api-keys', { body }));
   }
   removeKey(id: string): Promise<void> {
-    return this.#send('DELETE', `api-keys/${id}`);
+    return this.#take(this.#http.DELETE('/v1/api-keys/{id}', at({ id })));
   }
 
   // people
-  updateMember(user: string, body: { role?: Role; handle?: string }): Promise<Member> {
-    return this.#send('PATCH', `members/${user}`, body);
+  updateMember(user_id: string, body: Forms['MemberPatch']): Promise<Member> {
+    return this.#take(this.#http.PATCH('/v1/members/{user_id}', { ...at({ user_id }), body }));
   }
   /** Removes a member; with the user's own ID, leaves the workspace. */
-  removeMember(user: string): Promise<void> {
-    return this.#send('DELETE', `members/${user}`);
+  removeMember(user_id: string): Promise<void> {
+    return this.#take(this.#http.DELETE('/v1/members/{user_id}', at({ user_id })));
   }
   /** Export of one person's data, as the file that the server streams. */
-  async exportMember(user: string): Promise<Blob> {
-    const path = `/v1/members/${user}/export`;
-    const init = { parseAs: 'stream', slow: true } as const;
-    const body = await this.#transport.call<ReadableStream<Uint8Array>>('GET', path, init);
+  async exportMember(user_id: string): Promise<Blob> {
+    const init = { ...at({ user_id }), parseAs: 'stream', fetch: this.#transport.untimed } as const;
+    const body = await this.#take(this.#http.GET('/v1/members/{user_id}/export', init));
     try {
       const file = await new Response(body, { headers: { 'Content-Type': 'application/json' } }).blob();
       const end = await file.slice(-8).text();
@@ -95,37 +84,40 @@ export class AdminApi {
     }
     throw new Unreachable(false);
   }
-  eraseMember(user: string, handle: string): Promise<Erased> {
-    return this.#send('POST', `members/${user}/erase`, { handle }, true);
+  eraseMember(user_id: string, handle: string): Promise<Erased> {
+    const init = { ...at({ user_id }), body: { handle }, fetch: this.#transport.untimed };
+    return this.#take(this.#http.POST('/v1/members/{user_id}/erase', init));
   }
   invites(): Promise<Invite[]> {
-    return this.#all('invites');
+    return allPages((query) => this.#take(this.#http.GET('/v1/invites', { params: { query } })));
   }
-  createInvite(body: InviteForm): Promise<Invite> {
-    return this.#send('POST', 'invites', body);
+  createInvite(body: InviteForm): Promise<NewInvite> {
+    return this.#take(this.#http.POST('/v1/invites', { body }));
   }
   revokeInvite(id: string): Promise<void> {
-    return this.#send('DELETE', `invites/${id}`);
+    return this.#take(this.#http.DELETE('/v1/invites/{id}', at({ id })));
   }
 
   // the workspace
-  updateWorkspace(id: string, body: { name?: string; slug?: string }): Promise<Workspace> {
-    return this.#send('PATCH', `workspaces/${id}`, body);
+  updateWorkspace(id: string, body: Forms['WorkspacePatch']): Promise<Workspace> {
+    return this.#take(this.#http.PATCH('/v1/workspaces/{id}', { ...at({ id }), body }));
   }
   /** Newest first; `after` is the last entry of the previous page. */
   audit(of: { actor_id?: string; action?: string; after?: string }): Promise<List<AuditEntry>> {
-    return this.#get('audit-log', { limit: 50, order: 'newest', ...of });
+    const query = { limit: 50, order: 'newest' as const, ...of };
+    return this.#take(this.#http.GET('/v1/audit-log', { params: { query } }));
   }
-  usage(of: { from: string; to: string; group_by: UsageBy; user_id?: 'me' }): Promise<Usage> {
-    return this.#get('usage', of);
+  usage(query: { from: string; to: string; group_by: UsageBy; user_id?: 'me' }): Promise<Usage> {
+    return this.#take(this.#http.GET('/v1/usage', { params: { query } }));
   }
   /** The model of agents that do not name one. */
   async defaultModel(): Promise<DefaultModel | null> {
-    const { data } = await this.#get<{ data: Model[] }>('models');
+    const { data } = await this.#take(this.#http.GET('/v1/models'));
     const model = data.find((m) => !m.id.startsWith('agent:'));
     return model ? { id: model.id, provider: model.owned_by, overridesAgents: model.overrides_agents } : null;
   }
   testModel(model?: string): Promise<ModelTest> {
-    return this.#send('POST', 'model-test', model ? { model } : {}, true);
+    const init = { body: model ? { model } : {}, fetch: this.#transport.untimed };
+    return this.#take(this.#http.POST('/v1/model-test', init));
   }
 }

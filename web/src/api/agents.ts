@@ -1,8 +1,6 @@
-import type { Transport } from './api';
-import { ApiError, Conflict, Unreachable } from './problem';
-import { serverSent } from './sse';
 import type {
   AgentDiff,
+  AgentDraftForm,
   AgentExport,
   AgentFile,
   AgentImport,
@@ -11,138 +9,136 @@ import type {
   AgentTemplate,
   AgentVersion,
   NewAgent,
-  ResolvedAgent,
   ResponseEvent,
   ResponseRequest,
   WholeFile,
   WholeVersion,
   WorkspacePolicy,
 } from './agent-types';
+import { at, ifMatch, type Transport } from './http';
+import { allPages } from './pages';
+import type { Forms } from './present';
+import { Unreachable } from './problem';
+import { serverSent } from './sse';
 import type { Agent, AgentProfile, List } from './types';
 
-type Query = Record<string, string | number | boolean | undefined>;
-interface Call {
-  query?: Query;
-  body?: object;
-  /** Version that is being changed; if it is stale, the request fails with the current object. */
-  version?: number | null;
-}
-const PAGE = 100;
-const part = (text: string) => encodeURIComponent(text);
+/** The slashes of a file's path are part of the address. */
+const pathSerializer = (to: string, params: Record<string, unknown>): string =>
+  to.replace(/\{(\w+)\}/g, (_, name: string) =>
+    String(params[name]).split('/').map(encodeURIComponent).join('/'),
+  );
+const header = (version: number | null) => (version ? ifMatch(version) : {});
 
 /**
  * Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle.
  */
 export class AgentsApi {
   #transport: Transport;
+  #http: Transport['http'];
+  #take: Transport['take'];
   constructor(transport: Transport) {
     this.#transport = transport;
+    this.#http = transport.http;
+    this.#take = transport.take;
   }
-  async #send<T>(method: string, path: string, call: Call = {}): Promise<T> {
-    try {
-      return await this.#transport.call<T>(method, `/v1/${path}`, {
-        query: call.query,
-        body: call.body,
-        headers: call.version ? { 'If-Match': `"${call.version}"` } : {},
-      });
-    } catch (e) {
-      const error = e instanceof ApiError && e.status === 409 ? e : null;
-      const current = (error?.body as { error?: { current?: AgentProfile } } | null)?.error?.current;
-      throw error && current ? new Conflict(error, current) : e;
-    }
-  }
-
   /** All visible agents, including archived ones, in the server's order. */
-  async all(): Promise<Agent[]> {
-    const list: Agent[] = [];
-    for (let after: string | undefined, more = true; more;) {
-      const page = await this.#send<List<Agent>>('GET', 'agents', { query: { limit: PAGE, after } });
-      list.push(...page.data);
-      after = page.data.at(-1)?.id;
-      more = page.has_more && after !== undefined;
-    }
-    return list;
+  all(): Promise<Agent[]> {
+    return allPages((query) => this.#take(this.#http.GET('/v1/agents', { params: { query } })));
   }
   get(id: string): Promise<AgentProfile> {
-    return this.#send('GET', `agents/${id}`);
+    return this.#take(this.#http.GET('/v1/agents/{id}', at({ id })));
   }
-  resolved(id: string): Promise<ResolvedAgent> {
-    return this.#send('GET', `agents/${id}`, { query: { resolve: true } });
+  /** The profile with its bases merged in. */
+  resolved(id: string): Promise<AgentProfile> {
+    const params = { path: { id }, query: { resolve: true } };
+    return this.#take(this.#http.GET('/v1/agents/{id}', { params }));
   }
   create(body: NewAgent): Promise<AgentProfile> {
-    return this.#send('POST', 'agents', { body });
+    return this.#take(this.#http.POST('/v1/agents', { body }));
   }
-  /** Fails with `Conflict<AgentProfile>` if the version has changed. */
+  /** Fails with `Conflict` if the version has changed. */
   patch(id: string, version: number, body: AgentPatch): Promise<AgentProfile> {
-    return this.#send('PATCH', `agents/${id}`, { body, version });
+    const params = { path: { id }, header: header(version) };
+    return this.#take(this.#http.PATCH('/v1/agents/{id}', { params, body }));
   }
-  archive(id: string, version: number): Promise<void> {
-    return this.#send('DELETE', `agents/${id}`, { version });
+  async archive(id: string, version: number): Promise<void> {
+    const params = { path: { id }, header: header(version) };
+    await this.#take(this.#http.DELETE('/v1/agents/{id}', { params }));
   }
   /** Deletes the agent permanently, including its history. */
-  remove(id: string): Promise<void> {
-    return this.#send('DELETE', `agents/${id}`, { query: { permanent: true } });
+  async remove(id: string): Promise<void> {
+    const params = { path: { id }, query: { permanent: true } };
+    await this.#take(this.#http.DELETE('/v1/agents/{id}', { params }));
   }
-  duplicate(id: string, body: { name?: string; display_name?: string } = {}): Promise<AgentProfile> {
-    return this.#send('POST', `agents/${id}/duplicate`, { body });
+  duplicate(id: string, body: Forms['CopyForm'] = {}): Promise<AgentProfile> {
+    return this.#take(this.#http.POST('/v1/agents/{id}/duplicate', { ...at({ id }), body }));
   }
   makeDefault(id: string): Promise<AgentProfile> {
-    return this.#send('POST', `agents/${id}/default`);
+    return this.#take(this.#http.POST('/v1/agents/{id}/default', at({ id })));
   }
 
   /** Newest first. */
   versions(id: string, cursor?: string): Promise<List<AgentVersion>> {
-    return this.#send('GET', `agents/${id}/versions`, { query: { limit: 30, cursor } });
+    const params = { path: { id }, query: { limit: 30, cursor } };
+    return this.#take(this.#http.GET('/v1/agents/{id}/versions', { params }));
   }
   version(id: string, version: number): Promise<WholeVersion> {
-    return this.#send('GET', `agents/${id}/versions/${version}`);
+    return this.#take(this.#http.GET('/v1/agents/{id}/versions/{version}', at({ id, version })));
   }
   diff(id: string, version: number, against: number): Promise<AgentDiff> {
-    return this.#send('GET', `agents/${id}/versions/${version}/diff`, { query: { against } });
+    const params = { path: { id, version }, query: { against } };
+    return this.#take(this.#http.GET('/v1/agents/{id}/versions/{version}/diff', { params }));
   }
-  /** Fails with `Conflict<AgentProfile>` as above. */
+  /** Fails with `Conflict` as above. */
   rollback(id: string, version: number, target_version: number): Promise<AgentProfile> {
-    return this.#send('POST', `agents/${id}/rollback`, { body: { target_version }, version });
+    const params = { path: { id }, header: header(version) };
+    return this.#take(this.#http.POST('/v1/agents/{id}/rollback', { params, body: { target_version } }));
   }
 
   export(id: string): Promise<AgentExport> {
-    return this.#send('GET', `agents/${id}/export`);
+    return this.#take(this.#http.GET('/v1/agents/{id}/export', at({ id })));
   }
   import(body: AgentImport): Promise<AgentProfile> {
-    return this.#send('POST', 'agents/import', { body });
+    return this.#take(this.#http.POST('/v1/agents/import', { body }));
   }
   async templates(): Promise<AgentTemplate[]> {
-    return (await this.#send<List<AgentTemplate>>('GET', 'agent-templates')).data;
+    return (await this.#take(this.#http.GET('/v1/agent-templates'))).data;
   }
-  preview(body: { agent_id?: string; agent: NewAgent }): Promise<AgentPreview> {
-    return this.#send('POST', 'agents/preview', { body });
+  preview({ agent, ...of }: AgentDraftForm): Promise<AgentPreview> {
+    const body = { ...of, agent: agent as NewAgent }; // the document requires a name, the server does not
+    return this.#take(this.#http.POST('/v1/agents/preview', { body }));
   }
 
   async files(id: string): Promise<AgentFile[]> {
-    return (await this.#send<List<AgentFile>>('GET', `agents/${id}/files`)).data;
+    return (await this.#take(this.#http.GET('/v1/agents/{id}/files', at({ id })))).data;
   }
   file(id: string, path: string): Promise<WholeFile> {
-    return this.#send('GET', `agents/${id}/files/${place(path)}`);
+    const init = { ...at({ id, path }), pathSerializer };
+    return this.#take(this.#http.GET('/v1/agents/{id}/files/{path}', init));
   }
   putFile(id: string, path: string, content: string, version: number | null): Promise<WholeFile> {
-    return this.#send('PUT', `agents/${id}/files/${place(path)}`, { body: { content }, version });
+    const params = { path: { id, path }, header: header(version) };
+    const init = { params, body: { content }, pathSerializer };
+    return this.#take(this.#http.PUT('/v1/agents/{id}/files/{path}', init));
   }
   removeFile(id: string, path: string): Promise<void> {
-    return this.#send('DELETE', `agents/${id}/files/${place(path)}`);
+    const init = { ...at({ id, path }), pathSerializer };
+    return this.#take(this.#http.DELETE('/v1/agents/{id}/files/{path}', init));
   }
 
   policy(workspace: string): Promise<WorkspacePolicy> {
-    return this.#send('GET', `workspaces/${workspace}/policy`);
+    return this.#take(this.#http.GET('/v1/workspaces/{id}/policy', at({ id: workspace })));
   }
-  patchPolicy(workspace: string, body: Partial<WorkspacePolicy>): Promise<WorkspacePolicy> {
-    return this.#send('PATCH', `workspaces/${workspace}/policy`, { body });
+  patchPolicy(workspace: string, body: Forms['PolicyPatch']): Promise<WorkspacePolicy> {
+    return this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', { ...at({ id: workspace }), body }));
   }
   /** Shared file for agents that have no such file of their own; null if there is none. */
   async sharedFile(workspace: string, path: string): Promise<WholeFile | null> {
-    const { data } = await this.#send<List<AgentFile>>('GET', `workspaces/${workspace}/files`);
-    return data.some((file) => file.path === path)
-      ? this.#send('GET', `workspaces/${workspace}/files/${place(path)}`)
-      : null;
+    const id = workspace;
+    const { data } = await this.#take(this.#http.GET('/v1/workspaces/{id}/files', at({ id })));
+    if (!data.some((file) => file.path === path)) return null;
+    const init = { ...at({ id, path }), pathSerializer };
+    return this.#take(this.#http.GET('/v1/workspaces/{id}/files/{path}', init));
   }
   putSharedFile(
     workspace: string,
@@ -150,18 +146,22 @@ export class AgentsApi {
     content: string,
     version: number | null,
   ): Promise<WholeFile> {
-    return this.#send('PUT', `workspaces/${workspace}/files/${place(path)}`, {
-      body: { content },
-      version,
-    });
+    const params = { path: { id: workspace, path }, header: header(version) };
+    const init = { params, body: { content }, pathSerializer };
+    return this.#take(this.#http.PUT('/v1/workspaces/{id}/files/{path}', init));
   }
   removeSharedFile(workspace: string, path: string): Promise<void> {
-    return this.#send('DELETE', `workspaces/${workspace}/files/${place(path)}`);
+    const init = { ...at({ id: workspace, path }), pathSerializer };
+    return this.#take(this.#http.DELETE('/v1/workspaces/{id}/files/{path}', init));
   }
 
   /** Streams a model's response. Aborting the request stops it on the server. */
   async *respond(request: ResponseRequest, signal: AbortSignal): AsyncGenerator<ResponseEvent> {
-    const body = await this.#transport.stream('/v1/responses', { ...request, stream: true }, signal);
+    const init = { parseAs: 'stream', signal, fetch: this.#transport.untimed } as const;
+    const body = await this.#take(
+      this.#http.POST('/v1/responses', { ...init, body: { ...request, stream: true } }),
+    );
+    if (!body) return;
     try {
       for await (const { data } of serverSent(body)) {
         if (data === '[DONE]') return;
@@ -172,4 +172,3 @@ export class AgentsApi {
     }
   }
 }
-const place = (path: string) => path.split('/').map(part).join('/');

@@ -1,7 +1,5 @@
-import type { Client } from 'openapi-fetch';
-import { httpClient } from './http';
-import { ApiError, Conflict, Unreachable } from './problem';
-import type { paths } from './schema';
+import { at, ifMatch, Transport, type ApiDeps } from './http';
+import type { Forms, Schemas } from './present';
 import type {
   Account,
   ActionItem,
@@ -28,110 +26,34 @@ import type {
   Workspace,
 } from './types';
 
-export type Posted = { message: Message; tasks: Task[] };
-export type Started = Posted & { thread: Thread };
-export type Published = { fork: Fork; message: Message; resolution: Resolution };
+export type Posted = Schemas['PostedMessage'];
+export type Started = Schemas['PostedThread'];
+export type Published = Schemas['Published'];
 export type MessagePage = { before?: string; after?: string; around?: string };
-/** `attachments`: file IDs. */
-interface NewMessage {
-  content: string;
-  client_id: string;
-  attachments?: string[];
-}
-/** A resolution, and the version to send when it is changed. */
-export interface Tagged {
-  resolution: Resolution;
-  etag: number;
-}
-/** Transport of parts of the client that are loaded later. */
-export interface Transport {
-  call<T>(
-    method: string,
-    path: string,
-    init: {
-      query?: object;
-      body?: object;
-      headers?: Record<string, string>;
-      /** Returns the body as a stream. */
-      parseAs?: 'stream';
-      /** Exempt from the default timeout. */
-      slow?: boolean;
-    },
-  ): Promise<T>;
-  /** The streamed body of a response, without a time limit. */
-  stream(path: string, body: object, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
-}
-interface Answer {
-  data?: unknown;
-  error?: unknown;
-  response: Response;
-}
-export interface ApiDeps {
-  fetch?: (request: Request) => Promise<Response>;
-  /** Base URL of the server; empty in a browser. */
-  base?: string;
-}
+/** A message that is sent again with the same ID is posted once. */
+type NewMessage = Forms['MessageForm'] & { client_id: string };
 
-/** Request timeout: a later response counts as none. */
-const TIMEOUT_MS = 30_000;
-const at = <P extends object>(path: P) => ({ params: { path } });
-
-/** Every request goes through here; no other code in the client calls `fetch`. */
+/** Calls of the client. Those of parts that are loaded on demand are in their own classes. */
 export class Api {
-  #deps: ApiDeps;
-  #http: Client<paths>;
-  #send: (request: Request) => Promise<Response>;
+  #transport: Transport;
+  #http: Transport['http'];
+  #take: Transport['take'];
 
-  constructor(deps: ApiDeps = {}, workspace: string | null = null) {
-    this.#deps = deps;
-    const send = deps.fetch ?? ((r: Request) => fetch(r));
-    this.#send = send;
-    this.#http = httpClient(deps.base ?? '', workspace ? { 'X-Workspace-Id': workspace } : {}, (r) =>
-      send(new Request(r, { signal: AbortSignal.timeout(TIMEOUT_MS) })),
-    );
+  constructor(of: ApiDeps | Transport = {}) {
+    this.#transport = of instanceof Transport ? of : new Transport(of);
+    this.#http = this.#transport.http;
+    this.#take = this.#transport.take;
   }
 
   /** The same client bound to a workspace. */
   in(workspace: string): Api {
-    return new Api(this.#deps, workspace);
+    return new Api(this.#transport.in(workspace));
   }
 
   /** Part of the client that is loaded on demand (such as api/agents.ts), to keep it out of the startup bundle. */
   part<P>(Part: new (transport: Transport) => P): P {
-    const request = (method: string, path: string, init: object): Promise<Answer> =>
-      this.#http.request(method as 'get', path as '/v1/agents', init as Record<string, unknown>);
-    return new Part({
-      call: (method, path, { query, slow, ...init }) =>
-        this.#take(
-          request(method, path, { ...init, params: { query }, ...(slow ? { fetch: this.#send } : {}) }),
-        ),
-      stream: (path, body, signal) =>
-        this.#take(request('POST', path, { body, signal, parseAs: 'stream', fetch: this.#send })),
-    });
+    return new Part(this.#transport);
   }
-
-  /** The only place that casts a response from its generated type to the narrowed type of types.ts. */
-  async #take<T>(call: Promise<Answer>): Promise<T> {
-    let answer: Answer;
-    try {
-      answer = await call;
-    } catch (e) {
-      if (e instanceof DOMException && e.name === 'AbortError') throw e;
-      throw new Unreachable(e instanceof DOMException && e.name === 'TimeoutError');
-    }
-    const { data, error, response } = answer;
-    if (!response.ok) {
-      const wait = Number(response.headers.get('retry-after'));
-      throw new ApiError(
-        response.status,
-        error,
-        `The server responded with status ${response.status}.`,
-        wait || null,
-      );
-    }
-    return data as T;
-  }
-
   // accounts
   setup(): Promise<Setup> {
     return this.#take(this.#http.GET('/v1/auth/setup'));
@@ -142,13 +64,7 @@ export class Api {
   rename(name: string): Promise<Account> {
     return this.#take(this.#http.PATCH('/v1/auth/me', { body: { name } }));
   }
-  signUp(body: {
-    email: string;
-    password: string;
-    name: string;
-    invite?: string;
-    setup_token?: string;
-  }): Promise<Account> {
+  signUp(body: Forms['SignupForm']): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/signup', { body }));
   }
   signIn(email: string, password: string): Promise<Account> {
@@ -179,13 +95,13 @@ export class Api {
   channel(id: string): Promise<Channel> {
     return this.#take(this.#http.GET('/v1/channels/{id}', at({ id })));
   }
-  createChannel(body: { name: string; topic?: string; private?: boolean }): Promise<Channel> {
+  createChannel(body: Forms['ChannelForm']): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/channels', { body }));
   }
-  openDirect(body: { member_ids?: string[]; agent_id?: string }): Promise<Channel> {
+  openDirect(body: Forms['DirectForm']): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/direct', { body }));
   }
-  updateChannel(id: string, body: { name?: string; topic?: string }): Promise<Channel> {
+  updateChannel(id: string, body: Forms['ChannelPatch']): Promise<Channel> {
     return this.#take(this.#http.PATCH('/v1/channels/{id}', { ...at({ id }), body }));
   }
   joinChannel(id: string): Promise<Channel> {
@@ -219,10 +135,7 @@ export class Api {
     const params = { path: { id }, query: { limit: 30, cursor } };
     return this.#take(this.#http.GET('/v1/channels/{id}/threads', { params }));
   }
-  startThread(
-    id: string,
-    body: NewMessage & { agent_id?: string | null; from_thread_id?: string },
-  ): Promise<Started> {
+  startThread(id: string, body: Forms['ThreadForm'] & { client_id: string }): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
   thread(id: string): Promise<OpenedThread> {
@@ -291,25 +204,27 @@ export class Api {
   }
 
   // resolutions and action items
-  resolve(
-    id: string,
-    body: { publish?: boolean; guidance?: string; replace_draft?: boolean } = {},
-  ): Promise<{ fork: Fork; task: Task }> {
+  resolve(id: string, body: Forms['ResolveForm'] = {}): Promise<{ fork: Fork; task: Task }> {
     return this.#take(this.#http.POST('/v1/forks/{id}/resolve', { ...at({ id }), body }));
   }
-  resolution(id: string): Promise<Tagged> {
-    return this.#tagged(this.#http.GET('/v1/forks/{id}/resolution', at({ id })));
+  /** Its `revision` is the version to send with a change. */
+  resolution(id: string): Promise<Resolution> {
+    return this.#take(this.#http.GET('/v1/forks/{id}/resolution', at({ id })));
   }
-  /** Fails with `Conflict<Resolution>` if the draft no longer matches `etag`; 0 creates one by hand. */
-  patchResolution(id: string, etag: number, body: ResolutionEdit): Promise<Tagged> {
-    const params = { path: { id }, header: { 'If-Match': `"${etag}"` } };
-    return this.#tagged(this.#http.PATCH('/v1/forks/{id}/resolution', { params, body }));
+  /** Fails with `Conflict` if the draft no longer has `revision`; 0 creates one by hand. */
+  patchResolution(id: string, revision: number, body: ResolutionEdit): Promise<Resolution> {
+    const params = { path: { id }, header: ifMatch(revision) };
+    return this.#take(this.#http.PATCH('/v1/forks/{id}/resolution', { params, body }));
   }
-  /** Applies `edit` to the draft with `etag`; fails with `Conflict<Resolution>` as above. */
-  publish(id: string, edit: ResolutionEdit | null = null, etag: number | null = null): Promise<Published> {
-    const params = { path: { id }, header: etag === null ? {} : { 'If-Match': `"${etag}"` } };
+  /** Applies `edit` to the draft with `revision`; fails with `Conflict` as above. */
+  publish(
+    id: string,
+    edit: ResolutionEdit | null = null,
+    revision: number | null = null,
+  ): Promise<Published> {
+    const params = { path: { id }, header: revision === null ? {} : ifMatch(revision) };
     const body = edit ? { resolution: edit } : {};
-    return this.#clash(this.#take<Published>(this.#http.POST('/v1/forks/{id}/publish', { params, body })));
+    return this.#take(this.#http.POST('/v1/forks/{id}/publish', { params, body }));
   }
   /** All published versions, oldest first. */
   resolutions(id: string, page: { after?: string; before?: string } = {}): Promise<List<Resolution>> {
@@ -328,22 +243,6 @@ export class Api {
   }
   patchActionItem(id: string, body: ActionItemPatch): Promise<ActionItem> {
     return this.#take(this.#http.PATCH('/v1/action-items/{id}', { ...at({ id }), body }));
-  }
-  async #tagged(call: Promise<Answer>): Promise<Tagged> {
-    const resolution = await this.#clash(this.#take<Resolution>(call));
-    const { response } = await call;
-    const etag = Number(/\d+/.exec(response.headers.get('etag') ?? '')?.[0]);
-    return { resolution, etag: Number.isNaN(etag) ? resolution.revision : etag };
-  }
-  /** Converts a 409 that carries the current object into a `Conflict`. */
-  async #clash<T>(taken: Promise<T>): Promise<T> {
-    try {
-      return await taken;
-    } catch (e) {
-      const error = e instanceof ApiError && e.status === 409 ? e : null;
-      const current = (error?.body as { error?: { current?: Resolution } } | null)?.error?.current;
-      throw error && current ? new Conflict(error, current) : e;
-    }
   }
 
   // agents and their tasks

@@ -1,7 +1,8 @@
-import type { Transport } from './api';
-import type { Channel, List } from './types';
+import type { Transport } from './http';
+import type { Schemas } from './present';
+import type { List } from './types';
 
-export type ListedChannel = Channel & { member_count: number };
+export type ListedChannel = Schemas['ListedChannel'];
 
 /** Client of "Browse channels": `api.part(ChannelsApi)`. */
 export class ChannelsApi {
@@ -11,6 +12,7 @@ export class ChannelsApi {
   }
   /** Oldest first. */
   list(after?: string): Promise<List<ListedChannel>> {
-    return this.#transport.call('GET', '/v1/channels', { query: { limit: 100, after } });
+    const { http, take } = this.#transport;
+    return take(http.GET('/v1/channels', { params: { query: { limit: 100, after } } }));
   }
 }

@@ -1,4 +1,4 @@
-import type { Transport } from './api';
+import { at, type Transport } from './http';
 import { ApiError, Unreachable } from './problem';
 import type { Attachment } from './types';
 
@@ -22,18 +22,19 @@ export class FilesApi {
     this.#transport = transport;
   }
   metadata(id: string): Promise<Attachment> {
-    return this.#transport.call('GET', `/v1/files/${id}/metadata`, {});
+    const { http, take } = this.#transport;
+    return take(http.GET('/v1/files/{id}/metadata', at({ id })));
   }
-  /** The first bytes of a file, at most `max` of them, whether or not what stands in between passes on the range. */
+  /** The first bytes of a file, at most `max` of them, even if a proxy ignores the range. */
   async head(id: string, max: number): Promise<Uint8Array> {
-    const body = await this.#transport.call<ReadableStream<Uint8Array> | null>('GET', `/v1/files/${id}`, {
-      headers: { Range: `bytes=0-${max - 1}` },
-      parseAs: 'stream',
-    });
+    const { http, take } = this.#transport;
+    const params = { path: { id }, header: { Range: `bytes=0-${max - 1}` } };
+    const body = await take(http.GET('/v1/files/{id}', { params, parseAs: 'stream' }));
     return body ? firstBytes(body, max) : new Uint8Array();
   }
-  remove(id: string): Promise<void> {
-    return this.#transport.call('DELETE', `/v1/files/${id}`, {});
+  async remove(id: string): Promise<void> {
+    const { http, take } = this.#transport;
+    await take(http.DELETE('/v1/files/{id}', at({ id })));
   }
 }
 

@@ -1,12 +1,11 @@
+import type { Forms } from './present';
+
 /** The server rejected the request; the message is the server's own (`{"error":{…}}`). */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly param: string | null;
   readonly retryAfterS: number | null;
-  /** On a stale `If-Match`: the whole response, which carries the current object. */
-  readonly body: unknown;
-
   constructor(status: number, body: unknown, fallback: string, retryAfterS: number | null = null) {
     const error = errorOf(body);
     super(error.message ?? fallback);
@@ -15,18 +14,26 @@ export class ApiError extends Error {
     this.code = error.code ?? String(status);
     this.param = error.param ?? null;
     this.retryAfterS = retryAfterS;
-    this.body = body;
   }
 }
 
 /** The object changed in the meantime (stale `If-Match`); carries the current one. */
-export class Conflict<T> extends ApiError {
-  readonly current: T;
-  constructor(of: ApiError, current: T) {
-    super(of.status, of.body, of.message, of.retryAfterS);
+export class Conflict extends ApiError {
+  /** The object that the request was about. */
+  readonly current: unknown;
+  constructor(body: unknown, fallback: string) {
+    super(409, body, fallback);
     this.name = 'Conflict';
-    this.current = current;
+    this.current = errorOf(body).current;
   }
+}
+
+/** Error of a response without success. */
+export function failure(response: Response, body: unknown): ApiError {
+  const fallback = `The server responded with status ${response.status}.`;
+  if (response.status === 409 && errorOf(body).current) return new Conflict(body, fallback);
+  const wait = Number(response.headers.get('retry-after'));
+  return new ApiError(response.status, body, fallback, wait || null);
 }
 
 /** No response: the network is down, the server is down, or the request timed out. */
@@ -39,7 +46,7 @@ export class Unreachable extends Error {
   }
 }
 
-function errorOf(body: unknown): { code?: string; message?: string; param?: string } {
+function errorOf(body: unknown): Partial<Forms['ErrorDetail']> {
   if (typeof body !== 'object' || body === null || !('error' in body)) return {};
   const { error } = body;
   return typeof error === 'object' && error !== null ? error : {};

@@ -2054,9 +2054,9 @@ export interface components {
         /** @description Access list: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone. */
         AccessControl: {
             /** @default [] */
-            allowed_subjects: string[];
+            allowed_subjects?: string[];
             /** @default [] */
-            denied_subjects: string[];
+            denied_subjects?: string[];
         };
         /** @description A signed-in person and their workspaces. */
         Account: {
@@ -2099,15 +2099,15 @@ export interface components {
         /** @description The agent's responsibilities; included in the system prompt. */
         Agency: {
             /** @default null */
-            role_description: string | null;
+            role_description?: string | null;
             /** @default [] */
-            responsibilities: string[];
+            responsibilities?: string[];
             /** @default [] */
-            expected_outputs: string[];
+            expected_outputs?: string[];
             /** @default [] */
-            constraints: string[];
+            constraints?: string[];
             /** @default [] */
-            delegation_rules: string[];
+            delegation_rules?: string[];
         };
         /** @description A complete agent. */
         Agent: components["schemas"]["AgentSummary"] & {
@@ -2364,7 +2364,7 @@ export interface components {
             action: string;
             /** @description ID of the affected object. */
             target?: string | null;
-            data: Record<string, never>;
+            data: Record<string, unknown>;
             created_at: components["schemas"]["Timestamp"];
         };
         /** @description `audit_` and 26 base-32 characters */
@@ -2453,7 +2453,7 @@ export interface components {
         /** @description A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected. */
         CreateResponse: {
             /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
-            input?: string | Record<string, never>[] | null;
+            input?: string | Record<string, unknown>[] | null;
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
             /** @description `agent_…`, an agent's name, or `main`. */
@@ -2461,9 +2461,9 @@ export interface components {
             /** @description Replaces the agent's own instructions. The text that the workspace requires always comes first. */
             instructions?: string | null;
             /** @description Tool objects of the Responses API. Only functions are offered to the model. */
-            tools?: Record<string, never>[] | null;
+            tools?: Record<string, unknown>[] | null;
             /** @description `none`, `auto`, `required`, or `{"type":"function","name":…}`. */
-            tool_choice?: string | Record<string, never> | null;
+            tool_choice?: string | Record<string, unknown> | null;
             parallel_tool_calls?: boolean | null;
             /**
              * Format: double
@@ -2482,7 +2482,7 @@ export interface components {
             max_output_tokens?: number | null;
             stream?: boolean | null;
             /** @description Accepted without effect. */
-            stream_options?: Record<string, never> | null;
+            stream_options?: Record<string, unknown> | null;
             /** @description Whether the response is stored, so that it can be retrieved and continued; true unless the agent disables it. */
             store?: boolean | null;
             /**
@@ -2496,7 +2496,7 @@ export interface components {
             } | null;
             truncation?: components["schemas"]["Truncation"] | null;
             /** @description `{"format":{"type":"text"}}`. */
-            text?: Record<string, never> | null;
+            text?: Record<string, unknown> | null;
             /** @description Returned unchanged. */
             user?: string | null;
             /** @description Must be false. */
@@ -2504,7 +2504,7 @@ export interface components {
             /** @description Accepted without effect. */
             include?: string[] | null;
             /** @description Accepted if its values are unset. */
-            reasoning?: Record<string, never> | null;
+            reasoning?: Record<string, unknown> | null;
             /** @description `auto` or `default`. */
             service_tier?: string | null;
             /** @description Accepted without effect. */
@@ -2524,9 +2524,9 @@ export interface components {
              */
             top_logprobs?: number | null;
             /** @description Must be null. */
-            conversation?: Record<string, never> | null;
+            conversation?: Record<string, unknown> | null;
             /** @description Must be null. */
-            prompt?: Record<string, never> | null;
+            prompt?: Record<string, unknown> | null;
         };
         /** @description `YYYY-MM-DD` */
         Day: string;
@@ -2581,7 +2581,7 @@ export interface components {
              */
             retry_after_s?: number | null;
             /** @description Current object, with 409 for a stale `If-Match`. */
-            current?: Record<string, never> | null;
+            current?: Record<string, unknown> | null;
         };
         /**
          * @description Class of an error.
@@ -2596,7 +2596,7 @@ export interface components {
              */
             object: "list";
             /** @description The same frames as on the WebSocket. */
-            data: Record<string, never>[];
+            data: Record<string, unknown>[];
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
@@ -3227,28 +3227,28 @@ export interface components {
              *     30 days.
              * @default null
              */
-            conversation_retention_days: number | null;
+            conversation_retention_days?: number | null;
             /** @default null */
-            summary_enabled: boolean | null;
+            summary_enabled?: boolean | null;
             /** @default null */
-            summary_model: string | null;
+            summary_model?: string | null;
             /** @default null */
-            scopes: components["schemas"]["MemoryScopes"] | null;
+            scopes?: components["schemas"]["MemoryScopes"] | null;
             /** @default [] */
-            vector_store_ids: string[];
+            vector_store_ids?: string[];
         };
         /** @description Kinds of memory that are enabled. */
         MemoryScopes: {
             /** @default null */
-            conversation: boolean | null;
+            conversation?: boolean | null;
             /** @default null */
-            user: boolean | null;
+            user?: boolean | null;
             /** @default null */
-            persona: boolean | null;
+            persona?: boolean | null;
             /** @default null */
-            organization: boolean | null;
+            organization?: boolean | null;
             /** @default null */
-            agent: boolean | null;
+            agent?: boolean | null;
         };
         Mention: {
             type: components["schemas"]["MentionKind"];
@@ -3617,9 +3617,9 @@ export interface components {
             type: "output_text";
             text: string;
             /** @description Always empty. */
-            annotations: Record<string, never>[];
+            annotations: Record<string, unknown>[];
             /** @description Always empty. */
-            logprobs: Record<string, never>[];
+            logprobs: Record<string, unknown>[];
         };
         OutputTokensDetails: {
             /** Format: int64 */
@@ -3794,9 +3794,9 @@ export interface components {
         /** @description Names of a prompt profile and of a compaction strategy. */
         Prompting: {
             /** @default null */
-            profile: string | null;
+            profile?: string | null;
             /** @default null */
-            compaction: components["schemas"]["Compaction"] | null;
+            compaction?: components["schemas"]["Compaction"] | null;
         };
         PublishForm: {
             resolution?: components["schemas"]["ResolutionForm"] | null;
@@ -3997,9 +3997,9 @@ export interface components {
             temperature?: number | null;
             text: components["schemas"]["TextConfig"];
             /** @description As in the request; `auto` by default. */
-            tool_choice: string | Record<string, never>;
+            tool_choice: string | Record<string, unknown>;
             /** @description Functions that were offered to the model, and all other tools of the request. */
-            tools: Record<string, never>[];
+            tools: Record<string, unknown>[];
             /**
              * Format: double
              * @description Null means the provider's default.
@@ -4154,37 +4154,37 @@ export interface components {
         };
         Sentiment: {
             /** @default null */
-            enabled: boolean | null;
+            enabled?: boolean | null;
             /** @default null */
-            profile: components["schemas"]["SentimentProfile"] | null;
+            profile?: components["schemas"]["SentimentProfile"] | null;
             /** @default null */
-            method: components["schemas"]["SentimentMethod"] | null;
+            method?: components["schemas"]["SentimentMethod"] | null;
             /**
              * Format: int32
              * @description Number of turns; 1 to 100.
              * @default null
              */
-            history_window: number | null;
+            history_window?: number | null;
             /**
              * Format: double
              * @description −1 to 1.
              * @default null
              */
-            frustration_threshold: number | null;
+            frustration_threshold?: number | null;
             /**
              * Format: double
              * @description −1 to 1.
              * @default null
              */
-            satisfaction_threshold: number | null;
+            satisfaction_threshold?: number | null;
             /**
              * Format: int32
              * @description 1 to 100.
              * @default null
              */
-            consecutive_turns: number | null;
+            consecutive_turns?: number | null;
             /** @default [] */
-            presets: components["schemas"]["SentimentPreset"][];
+            presets?: components["schemas"]["SentimentPreset"][];
         };
         /** @enum {string} */
         SentimentMethod: "lexicon" | "llm";
@@ -4217,7 +4217,7 @@ export interface components {
             name: string;
             description?: string | null;
             /** @description JSON schema of the arguments. */
-            parameters?: Record<string, never> | null;
+            parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
@@ -4245,7 +4245,7 @@ export interface components {
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
-            filters?: Record<string, never> | null;
+            filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
             /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
@@ -4254,7 +4254,7 @@ export interface components {
             type: "file_search";
         } | {
             /** @description An ID, or an object such as `{"type":"auto"}`. */
-            container?: string | Record<string, never> | null;
+            container?: string | Record<string, unknown> | null;
             /** @description Overrides the agent's own. */
             sandbox_policy_id?: string | null;
             /** @description A tool of the workspace that this one refers to. */
@@ -4469,7 +4469,7 @@ export interface components {
             /** @description The trigger message without the mention; for a `resolve`, the guidance for the draft. */
             prompt: string;
             /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
-            options?: Record<string, never> | null;
+            options?: Record<string, unknown> | null;
         };
         /**
          * @description Kind of work.
@@ -4664,7 +4664,7 @@ export interface components {
             name: string;
             description?: string | null;
             /** @description JSON schema of the arguments. */
-            parameters?: Record<string, never> | null;
+            parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
@@ -4692,7 +4692,7 @@ export interface components {
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
-            filters?: Record<string, never> | null;
+            filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
@@ -4701,7 +4701,7 @@ export interface components {
             type: "file_search";
         } | {
             /** @description An ID, or an object such as `{"type":"auto"}`. */
-            container?: string | Record<string, never> | null;
+            container?: string | Record<string, unknown> | null;
             /** @description Overrides the agent's own. */
             sandbox_policy_id?: string | null;
             /** @description A tool of the workspace that this one refers to. */
@@ -4746,13 +4746,13 @@ export interface components {
         /** @description Actions that the agent can take without approval. */
         Trust: {
             /** @default [] */
-            autonomous: string[];
+            autonomous?: string[];
             /** @default [] */
-            approve: string[];
+            approve?: string[];
             /** @default [] */
-            escalate: string[];
+            escalate?: string[];
             /** @default [] */
-            approval_rules: components["schemas"]["ApprovalRule"][];
+            approval_rules?: components["schemas"]["ApprovalRule"][];
         };
         TurnSeen: {
             /** @enum {string} */
@@ -10247,7 +10247,7 @@ export interface operations {
                 };
                 content: {
                     /** @example {} */
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             400: components["responses"]["Error400"];
@@ -11082,7 +11082,7 @@ export interface operations {
                  *       "agent_id": "main"
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": Record<string, unknown>;
             };
         };
         responses: {
@@ -11093,7 +11093,7 @@ export interface operations {
                 };
                 content: {
                     /** @example {} */
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             400: components["responses"]["Error400"];

@@ -1,13 +1,11 @@
-import type { Transport } from './api';
-import type { components } from './schema';
+import type { Transport } from './http';
+import type { Schemas } from './present';
+import type { paths } from './schema';
 import type { List, Message } from './types';
 
-type S = components['schemas'];
 /** A search hit with its context; `highlight` is escaped HTML with `<mark>` (search/marks.ts). */
-export type SearchHit = Message &
-  Pick<S['SearchHit'], 'highlight' | 'reply_count'> & {
-    [K in 'thread_title' | 'thread_title_highlight' | 'channel_name']: string | null;
-  };
+export type SearchHit = Message & Omit<Schemas['SearchHit'], keyof Message>;
+type Query = NonNullable<paths['/v1/search']['get']['parameters']['query']>;
 
 /** Client of the search page: `api.part(SearchApi)`. */
 export class SearchApi {
@@ -16,14 +14,8 @@ export class SearchApi {
     this.#transport = transport;
   }
   /** Newest first. */
-  find(of: {
-    q: string;
-    kind?: 'thread';
-    thread_id?: string;
-    order?: 'oldest';
-    limit?: number;
-    cursor?: string;
-  }): Promise<List<SearchHit>> {
-    return this.#transport.call('GET', '/v1/search', { query: of });
+  find(query: Query & { q: string }): Promise<List<SearchHit>> {
+    const { http, take } = this.#transport;
+    return take(http.GET('/v1/search', { params: { query } }));
   }
 }

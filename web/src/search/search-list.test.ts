@@ -11,6 +11,7 @@ afterEach(() => void vi.useRealTimers());
 
 const hit = (seq: number, x: Partial<SearchHit> = {}): SearchHit => ({
   ...message({ seq, content: `launch ${seq}` }),
+  object: 'search_hit',
   highlight: `<mark>launch</mark> ${seq}`,
   thread_title: null,
   thread_title_highlight: null,

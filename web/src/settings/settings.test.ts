@@ -21,6 +21,8 @@ const row = (x: Partial<UsageRow>): UsageRow => ({
   ...x,
 });
 const usage = (data: UsageRow[], x: Partial<Usage> = {}): Usage => ({
+  object: 'list',
+  group_by: 'person',
   from: '2026-11',
   to: '2026-11',
   data,

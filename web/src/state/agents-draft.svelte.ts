@@ -69,7 +69,7 @@ export class AgentDraft {
     if (known && kept.version !== known.version) this.newer(known);
     if (!this.dirty) this.discard();
   }
-  #begin(from: Partial<AgentProfile>, version: number): void {
+  #begin(from: AgentProfile | AgentFields, version: number): void {
     this.start = this.fields = fieldsOf(from);
     this.version = version;
     this.theirs = null;

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import type { AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
-import { ApiError, Conflict } from '../api/problem';
+import { Conflict } from '../api/problem';
 import { store } from '../test/make';
 import { profile } from '../test/make-agents';
 import { AgentDraft } from './agents-draft.svelte';
@@ -13,12 +13,12 @@ let sent: { version: number; body: AgentPatch }[];
 /** Server stub that rejects changes to an outdated version. */
 let there: AgentProfile;
 const api = {
-  create: (body: NewAgent) => Promise.resolve(profile({ ...body, version: 1 })),
+  create: (body: NewAgent) => Promise.resolve(profile({ ...(body as Partial<AgentProfile>), version: 1 })),
   patch: (_: string, version: number, body: AgentPatch) => {
     sent.push({ version, body });
     if (version !== there.version) {
       const error = { code: 'version_conflict', message: 'It changed.', current: there };
-      return Promise.reject(new Conflict(new ApiError(409, { error }, ''), there));
+      return Promise.reject(new Conflict({ error }, ''));
     }
     there = profile({ ...there, ...(body as Partial<AgentProfile>), version: version + 1 });
     return Promise.resolve(there);

@@ -1,11 +1,4 @@
-import type {
-  Agency,
-  AgentFields,
-  AgentMemory,
-  AgentPatch,
-  AgentProfile,
-  NewAgent,
-} from '../api/agent-types';
+import type { Agency, AgentFields, AgentMemory, AgentPatch, NewAgent } from '../api/agent-types';
 
 export type FieldKey = keyof AgentFields;
 
@@ -99,7 +92,7 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
 }
 
 /** Writable part of an agent, of one of its versions, or of a template. */
-export function fieldsOf(p: Partial<AgentProfile>): AgentFields {
+export function fieldsOf(p: { [K in FieldKey]?: AgentFields[K] | null }): AgentFields {
   const said = (k: FieldKey) => p[k] !== undefined && p[k] !== null;
   const picked = Object.fromEntries(FIELDS.filter(said).map((k) => [k, p[k]]));
   return tidy(picked as Partial<AgentFields>);
@@ -133,8 +126,9 @@ export function patchOf(before: AgentFields, after: AgentFields): AgentPatch {
 export function newOf(fields: AgentFields): NewAgent {
   const all = tidy(fields);
   const start = tidy(blank());
-  const kept = FIELDS.filter((k) => k === 'name' || k === 'instructions' || !same(all[k], start[k]));
-  return Object.fromEntries(kept.map((k) => [k, all[k]]));
+  const kept = FIELDS.filter((k) => !same(all[k], start[k]));
+  const { name, instructions } = all;
+  return { ...Object.fromEntries(kept.map((k) => [k, all[k]])), name, instructions };
 }
 
 export const HANDLE = /^[a-z0-9][a-z0-9_-]{0,63}$/;

@@ -1,4 +1,4 @@
-import type { AgentExport, AgentImport, AgentProfile, NewAgent } from '../api/agent-types';
+import type { AgentExport, AgentImport, AgentProfile } from '../api/agent-types';
 import { handleFrom } from './agents-fields';
 
 export interface PickedFile {
@@ -9,7 +9,7 @@ export interface PickedFile {
 /** An agent's folder or export, ready for review before it is sent. */
 export interface Found {
   name: string;
-  agent: NewAgent & { base?: string | null };
+  agent: Omit<AgentImport['agent'], 'name'>;
   files: Record<string, string>;
   /** Files that are not imported. */
   skipped: string[];
@@ -48,7 +48,7 @@ function settingsOf(text: string): AgentExport | null {
 /** Null if there is nothing to import. */
 export function found(picked: PickedFile[]): Found | null {
   const whole = picked.length === 1 ? settingsOf(picked[0]!.text) : null;
-  if (whole) return { name: whole.agent.name ?? '', agent: whole.agent, files: whole.files, skipped: [] };
+  if (whole) return { name: whole.agent.name, agent: whole.agent, files: whole.files, skipped: [] };
   const inside = rooted(picked);
   const settings = settingsOf(inside.find((f) => f.path === SETTINGS_FILE)?.text ?? '');
   const files = Object.fromEntries(inside.filter((f) => WANTED.test(f.path)).map((f) => [f.path, f.text]));

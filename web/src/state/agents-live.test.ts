@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { AgentPreview, NewAgent, ResponseEvent, ResponseRequest } from '../api/agent-types';
+import type { AgentDraftForm, AgentPreview, ResponseEvent, ResponseRequest } from '../api/agent-types';
 import { ApiError } from '../api/problem';
 import { agent, snapshot } from '../test/make';
 import { preview, profile } from '../test/make-agents';
@@ -24,7 +24,7 @@ function clock() {
   };
 }
 test('the preview is requested when typing pauses, and the latest response wins', async () => {
-  const asked: { body: { agent: NewAgent }; answer: (p: AgentPreview) => void }[] = [];
+  const asked: { body: AgentDraftForm; answer: (p: AgentPreview) => void }[] = [];
   const time = clock();
   const it = new Preview({ preview: (body) => new Promise((answer) => asked.push({ body, answer })) }, time);
   const fields = fieldsOf(profile());

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { AgentProfile } from '../api/types';
 import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
 import { filesOf, found, unusedFiles, unusedOptions } from './agents-import';
@@ -99,7 +100,7 @@ test('an export is imported as the same agent', () => {
   expect(one).toMatchObject({ name: 'quill', agent, files });
 });
 test('an import names the options and files that have no effect yet', () => {
-  const tools = [
+  const tools: AgentProfile['tools'] = [
     { type: 'function', name: 'look_up', available: true },
     { type: 'delegate', available: false },
     { type: 'mcp', server_label: 'a', available: false },

@@ -62,11 +62,13 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
   return null;
 }
 
+/** Name of a tool in lists. */
+export const toolName = (tool: AgentTool): string => ('name' in tool ? tool.name : tool.type);
 export function toolText(
   tool: AgentTool,
   allowed: string[] | null,
 ): { name: string; note: string; available: boolean } {
-  const name = String(tool.name ?? tool.server_label ?? tool.type);
+  const name = 'server_label' in tool ? tool.server_label : toolName(tool);
   if (allowed && !allowed.includes(tool.type))
     return { name, note: 'Not allowed in this workspace', available: false };
   return RUN_HERE.includes(tool.type)

@@ -103,7 +103,7 @@ export class Drafting extends DraftText {
     this.#posted = fork.resolution_id !== null;
     if (running) return this.#watch(running);
     if (fork.draft_id || (fork.resolution_id && (edit || !fork.stale))) return this.#load();
-    if (this.#deps.editStorage.get()) return this.#show(null, 0);
+    if (this.#deps.editStorage.get()) return this.#show(null);
     return this.draft();
   }
   async draft(guidance = '', replace = false): Promise<void> {
@@ -180,8 +180,8 @@ export class Drafting extends DraftText {
   }
   async #load(): Promise<void> {
     try {
-      const { resolution, etag } = await this.#deps.api.resolution(this.fork);
-      if (!this.#stopped) this.#show(resolution, etag);
+      const resolution = await this.#deps.api.resolution(this.fork);
+      if (!this.#stopped) this.#show(resolution);
     } catch (e) {
       if (this.#stopped) return;
       if (isMissing(e)) {
@@ -193,12 +193,12 @@ export class Drafting extends DraftText {
     }
   }
   /** Opens a draft for editing; unsaved edits from this device are applied to it. */
-  #show(r: Resolution | null, etag: number): void {
+  #show(r: Resolution | null): void {
     const kept = this.previous ? null : this.#deps.editStorage.get();
     if (this.previous) this.#deps.editStorage.clear();
     const theirs = r ? editOf(fieldsOf(r)) : NOTHING;
     const { merged, clashes } = kept ? merge(kept.base, kept.mine, theirs) : { merged: theirs, clashes: [] };
-    this.put(r, etag, merged);
+    this.put(r, r?.revision ?? 0, merged);
     this.phase = 'editing';
     this.failed = '';
     this.saving = 'saved';
@@ -251,14 +251,10 @@ export class Drafting extends DraftText {
     this.saveProblem = '';
     const sent = this.filledActions();
     try {
-      const { resolution, etag } = await this.#deps.api.patchResolution(
-        this.fork,
-        this.revision,
-        pick(now, names),
-      );
+      const resolution = await this.#deps.api.patchResolution(this.fork, this.revision, pick(now, names));
       this.learnIds(sent, resolution);
       this.base = { ...editOf(fieldsOf(resolution)), ...pick(now, names) };
-      this.revision = etag;
+      this.revision = resolution.revision;
       this.resolution = resolution;
     } catch (e) {
       return this.#notSaved(e);
@@ -338,7 +334,7 @@ export class Drafting extends DraftText {
     if (this.dirty) return void (await this.save());
     if (!this.resolution) return;
     try {
-      const { resolution } = await this.#deps.api.resolution(this.fork);
+      const resolution = await this.#deps.api.resolution(this.fork);
       if (!this.#stopped && resolution.status === 'draft') this.#remote(resolution, false, 'refresh');
     } catch {
       // Events and the next save report it as well.

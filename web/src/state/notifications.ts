@@ -32,12 +32,14 @@ export function replyNotification(m: Message, ws: WorkspaceState): UserNotificat
 export function assignmentNotification(item: ActionItem, ws: WorkspaceState): UserNotification | null {
   if (item.done || item.owner_id !== ws.myId) return null;
   if (ws.outcomes.items.get(item.id)?.owner_id === ws.myId) return null;
+  const { channel_id, thread_id, message_id } = item;
+  if (!message_id) return null;
   return {
     kind: 'item',
     title: item.headline,
     text: item.text,
     tag: item.id,
-    place: { ...item, fork_id: null },
+    place: { channel_id, thread_id, message_id, fork_id: null },
   };
 }
 

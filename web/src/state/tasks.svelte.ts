@@ -5,7 +5,8 @@ const KEEP = 600;
 export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
 
 /** The dive of a task or message, else its thread. */
-export const placeOf = (x: { thread_id: string; fork_id: string | null }): string => x.fork_id ?? x.thread_id;
+export const placeOf = <T extends string | null>(x: { thread_id: T; fork_id: string | null }): string | T =>
+  x.fork_id ?? x.thread_id;
 
 /** Tasks of agents. Ended tasks are dropped, oldest first, when there are many. */
 export class Tasks {

@@ -278,8 +278,9 @@ export class WorkspaceState {
     return this.#lists.get(id);
   }
   /** Conversation in which these messages are shown, if any. */
-  #window(x: { thread_id: string; fork_id: string | null }): MessageWindow | undefined {
-    return x.fork_id ? this.#forkStates.known(x.fork_id) : this.#threads.known(x.thread_id);
+  #window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
+    if (x.fork_id) return this.#forkStates.known(x.fork_id);
+    return x.thread_id ? this.#threads.known(x.thread_id) : undefined;
   }
   /** Deltas of a thread or dive are sent only to its subscribers. */
   watch(place: string): () => void {

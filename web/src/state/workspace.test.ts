@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ServerEvent } from '../api/events';
 import type { Message, Thread } from '../api/types';
 import { Scene, type Backend } from '../test/backend';
-import { AT, fromAgent, member, message, snapshot, task } from '../test/make';
+import { AT, fromAgent, member, message, myChannel, snapshot, task } from '../test/make';
 import type { UserNotification } from './notifications';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -230,7 +230,7 @@ test('after joining a channel, later messages count, even while requests are in 
 test('messages read in another window are not counted twice by a snapshot ahead of the events', async () => {
   created();
   created();
-  backend.snapshot = snapshot({ seq: scene.seq + 1, channels: [{ ...general(), unread_count: 1 }] });
+  backend.snapshot = snapshot({ seq: scene.seq + 1, channels: [myChannel({ unread_count: 1 })] });
   ws.onFrame({ type: 'read.updated', thread_id: 'thread_x', seq: scene.seq });
   await vi.waitFor(() => expect(general().unread_count).toBe(1));
   created(); // the event that the snapshot included

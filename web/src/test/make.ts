@@ -1,7 +1,7 @@
 /** API objects for unit tests; tests specify only the relevant fields. */
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
-import type { Agent, Channel, Fork, Member, Message, Snapshot, Task, Thread } from '../api/types';
+import type { Agent, Channel, Fork, Member, Message, MyChannel, Snapshot, Task, Thread } from '../api/types';
 
 export const AT = '2026-01-05T09:00:00.000Z';
 let seq = 0;
@@ -123,6 +123,14 @@ export function channel(x: Partial<Channel> = {}): Channel {
     ...x,
   };
 }
+export const myChannel = (x: Partial<MyChannel> = {}): MyChannel => ({
+  ...channel(),
+  is_member: true,
+  unread_count: 0,
+  mention_count: 0,
+  read_seq: 0,
+  ...x,
+});
 export const member = (id: string, name: string, handle: string): Member => ({
   user_id: id,
   name,
@@ -166,7 +174,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     },
     workspace: { id: 'ws_1', name: 'Northwind', slug: 'northwind', default_agent_id: null, created_at: AT },
     members: [member('user_me', 'Mia', 'mia'), member('user_bo', 'Bo', 'bo')],
-    channels: [channel({ is_member: true, unread_count: 0, mention_count: 0, read_seq: 0 })],
+    channels: [myChannel()],
     agents: [agent('agent_vibe', 'vibe', 'Vibe'), agent('agent_coder', 'coder', 'Coder')],
     open_forks: [],
     agents_truncated: false,
