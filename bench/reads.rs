@@ -7,9 +7,10 @@ use std::{
 
 use anyhow::Context;
 use openvibe::{
-    agents::{context, profiles},
+    agents::profiles,
     db::{DatabaseUrl, Db},
     ids::{TaskId, ThreadId},
+    replies::context,
     tasks::queue,
 };
 

@@ -20,7 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use crate::{
-    agents::{manifest, profiles, retry::RetryPolicy, seeds, turn::ReplyHandler},
+    agents::{profiles, seeds},
     auth::{self, Hasher, Limits},
     chat::search::index,
     config::{Config, Signup},
@@ -39,6 +39,7 @@ use crate::{
     permissions,
     personal::{self, Eraser},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
+    replies::{manifest, retry::RetryPolicy, turn::ReplyHandler},
     responses::{self, CallSlots, ResponsesService},
     tasks::{
         Queue, TaskKind,

@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► http::router ─► socket ─► routes ─► agents::turn, forks, responses ─► chat ─► agents::profiles, files, auth, tasks,
+//! cli ─► app ─► http::router ─► socket ─► routes ─► forks, responses ─► replies ─► chat ─► agents, files, auth, tasks,
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
@@ -30,6 +30,7 @@ pub mod permissions;
 pub mod personal;
 pub mod rate;
 pub mod realtime;
+pub mod replies;
 pub mod responses;
 pub mod routes;
 pub mod share;

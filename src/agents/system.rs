@@ -5,11 +5,11 @@ use serde::Serialize;
 use super::{
     files, policy,
     profiles::{Agency, Profile, Resolved},
-    prompt::estimate_tokens,
 };
 use crate::{
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
+    model::estimate_tokens,
     text_enum::text_enum,
 };
 

@@ -11,17 +11,18 @@ use super::{
     search::index::{self, ThreadRoot},
 };
 use crate::{
-    agents::{
-        derived::{self, Change, SourceId},
-        manifest::{self, AttemptOutcome},
-    },
+    agents::derived::{self, Change, SourceId},
     auth::{self, Caller, Scope, quota},
     chat::messages::{AuthorKind, MessageKind, MessageState},
     db::{Conn, DbError, Json, now},
     files,
     ids::{MessageId, TaskId},
     realtime::{Audience, Hub, NewEvent, log},
-    tasks::{Task, queue},
+    tasks::{
+        Task,
+        attempts::{self, AttemptOutcome},
+        queue,
+    },
 };
 
 /// Ends a streaming reply as interrupted and keeps its partial text. `text` is used if it is newer
@@ -85,7 +86,7 @@ pub async fn stop(
         let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
         interrupt_reply(c, reply, text.as_ref(), audience).await?;
     }
-    manifest::end_attempt(c, task.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
+    attempts::end_attempt(c, task.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
     Ok(Some(cancelled))
 }
 

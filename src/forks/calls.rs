@@ -10,15 +10,20 @@ use super::{
     resolver::{Read, Resolver},
 };
 use crate::{
-    agents::{
-        manifest::{self, AskedBy, AttemptError, AttemptOutcome, AttemptRecord, Manifest},
-        prompt::{Part, Prompt, Source, estimate_tokens},
+    db::{Conn, now},
+    model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
+    replies::{
+        manifest::{self, AskedBy, Manifest},
+        prompt::{Part, Prompt, Source},
         retry::{Failure, RetryCounts},
         usage::{self, usage_of},
     },
-    db::{Conn, now},
-    model::{ChatRequest, CollectError, Collected, JsonSchema, Limits},
-    tasks::{Lease, LeaseLost, TokenUsage, queue, worker::Abort},
+    tasks::{
+        Lease, LeaseLost, TokenUsage,
+        attempts::{self, AttemptError, AttemptOutcome, AttemptRecord},
+        queue,
+        worker::Abort,
+    },
 };
 
 /// Maximum output tokens of a draft.
@@ -226,7 +231,7 @@ impl Calls<'_> {
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
-                manifest::end_attempt(c, lease.task, outcome, error.clone(), 0, now()).await?;
+                attempts::end_attempt(c, lease.task, outcome, error.clone(), 0, now()).await?;
                 let counts = match counts {
                     Some(counts) => serde_json::to_value(counts).unwrap_or_default(),
                     None => queue::counts_of(c, lease.task).await?,
@@ -249,7 +254,7 @@ impl Calls<'_> {
                 queue::lock_lease(c, &lease).await?;
                 let error = Some(error.clone());
                 Ok::<_, LeaseLost>(
-                    manifest::end_attempt(c, lease.task, outcome, error, 0, now()).await?,
+                    attempts::end_attempt(c, lease.task, outcome, error, 0, now()).await?,
                 )
             })
             .await?;

@@ -13,18 +13,22 @@ use super::{
     resolver::{Drafted, Read, Resolver, extracted},
 };
 use crate::{
-    agents::{
-        manifest::{self, AskedBy, AttemptError, AttemptOutcome},
-        profiles::Resolved,
-        retry::{Attempt, RetryCounts, Step, next_step},
-        system,
-    },
+    agents::{profiles::Resolved, system},
     db::{Conn, now},
     model::{
         Collected,
         extract::{Material, Outline, Reading},
     },
-    tasks::{Lease, LeaseLost, Task, TokenUsage, WaitReason, queue, worker::Abort},
+    replies::{
+        manifest::AskedBy,
+        retry::{Attempt, RetryCounts, Step, next_step},
+    },
+    tasks::{
+        Lease, LeaseLost, Task, TokenUsage, WaitReason,
+        attempts::{self, AttemptError, AttemptOutcome},
+        queue,
+        worker::Abort,
+    },
 };
 
 /// Maximum size of one request in tokens, whatever the context window: in larger requests, models
@@ -160,7 +164,7 @@ impl Resolver {
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
                 let error = Some(error.clone());
-                manifest::end_attempt(
+                attempts::end_attempt(
                     c,
                     lease.task,
                     AttemptOutcome::Retry,

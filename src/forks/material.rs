@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
-    agents::prompt::{Attached, Author, attached_line},
     chat::{
         forks::{self, Fork},
         messages::AuthorKind,
@@ -12,6 +11,7 @@ use crate::{
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, UserId},
     model::extract::{Line, Material, Person, Speaker},
+    replies::prompt::{Attached, Author, attached_line},
     time::Timestamp,
 };
 

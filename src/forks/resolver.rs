@@ -23,11 +23,7 @@ use super::{
     resolve::Options,
 };
 use crate::{
-    agents::{
-        manifest::{self, AttemptOutcome},
-        profiles,
-        retry::{FailCode, RetryCounts, RetryPolicy, notice_text},
-    },
+    agents::profiles,
     chat::{
         ChatError,
         forks::{self, ForkStatus},
@@ -40,8 +36,11 @@ use crate::{
         extract::{Outline, Reading},
     },
     realtime::Hub,
+    replies::retry::{RetryCounts, RetryPolicy},
     tasks::{
-        Lease, LeaseLost, Task, TaskError, TaskOutput, TokenUsage,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, TokenUsage,
+        attempts::{self, AttemptOutcome},
+        notice_text,
         queue::{self, End},
         worker::{Abort, Handler},
     },
@@ -215,7 +214,7 @@ impl Resolver {
                     queue::cancel(c, task.id, lease.audience).await?;
                     return Ok(());
                 };
-                manifest::end_attempt(c, task.id, AttemptOutcome::Completed, None, 0, now())
+                attempts::end_attempt(c, task.id, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let card = if options.publish && draft.is_new {
                     let author = Author::Agent {
@@ -254,7 +253,7 @@ impl Resolver {
                 let notice =
                     post::insert_notice(c, (&lease).into(), lease.audience, None, message.clone())
                         .await?;
-                manifest::end_attempt(c, task.id, AttemptOutcome::Failed, None, 0, now()).await?;
+                attempts::end_attempt(c, task.id, AttemptOutcome::Failed, None, 0, now()).await?;
                 let error = TaskError {
                     code: "worker_lost".to_owned(),
                     message,

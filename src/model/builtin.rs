@@ -192,7 +192,7 @@ impl Transcript {
     }
 }
 
-/// Replies in Markdown to a prompt that was rendered by `agents::prompt`.
+/// Replies in Markdown to a prompt that was rendered by `replies::prompt`.
 fn answer(turns: &[ChatMessage]) -> String {
     let (said, question) = read(turns);
     let talk = Transcript::new(said);

@@ -357,6 +357,11 @@ pub fn from_settings(settings: ModelSettings) -> Result<Arc<dyn Provider>, Setup
     })?))
 }
 
+/// Estimates 4 characters per token, rounded up.
+pub fn estimate_tokens(text: &str) -> u64 {
+    (text.chars().count() as u64).div_ceil(4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

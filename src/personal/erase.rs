@@ -18,10 +18,7 @@ use uuid::Uuid;
 
 use super::scrub;
 use crate::{
-    agents::{
-        derived::{self, Change, SourceId},
-        manifest,
-    },
+    agents::derived::{self, Change, SourceId},
     auth::{self, Actor, AuthError, Member, Scope},
     chat::{ChatError, forks, messages, remove, threads},
     db::{Bind, Conn, Db, DbError, FromAnyRow, Json, Query, now},
@@ -33,6 +30,7 @@ use crate::{
         UserId, WorkspaceId,
     },
     realtime::{Close, Hub},
+    replies::manifest,
     tasks::{TaskKind, queue, usage},
 };
 

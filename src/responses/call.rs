@@ -16,11 +16,11 @@ use super::{
     store::{self, NewRow},
 };
 use crate::{
-    agents::usage::usage_of,
     db::{Conn, now},
     failpoint,
     ids::TaskId,
     model::{Delta, ModelError, StopReason, Usage},
+    replies::usage::usage_of,
     responses::form::Truncation,
     tasks::{TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage, queue},
     time::Timestamp,

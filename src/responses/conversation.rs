@@ -7,10 +7,7 @@ use super::{
     ResponseError,
     items::{Item, Speaker},
 };
-use crate::{
-    agents::prompt::estimate_tokens,
-    model::{ChatMessage, FunctionTool, Role, ToolCall, ToolResult},
-};
+use crate::model::{ChatMessage, FunctionTool, Role, ToolCall, ToolResult, estimate_tokens};
 
 /// Inserted before a conversation that would otherwise start with the assistant.
 const LEFT_OUT: &str = "(Earlier messages are left out.)";

@@ -15,12 +15,11 @@ use crate::{
     agents::{
         policy::{self, Policy},
         profiles::{self, tools::ToolKind},
-        prompt::estimate_tokens,
     },
     auth::{Actor, Caller, Scope, WorkspaceCaller},
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
-    model::ChatRequest,
+    model::{ChatRequest, estimate_tokens},
     responses::form::Truncation,
     tasks::queue::{Tenancy, tenancy},
 };

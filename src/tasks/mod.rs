@@ -4,11 +4,14 @@
 //! statements. `worker` claims due tasks, passes them to the handler of their kind, renews their
 //! leases, and requeues the tasks of lost workers. `usage` adds up the resources that tasks used.
 
+pub mod attempts;
+pub mod failure;
 pub mod queue;
 mod task;
 pub mod usage;
 pub mod worker;
 
+pub use failure::{FailCode, notice_text, wait_notice};
 pub use queue::{Lease, LeaseLost, NewTask, Queue};
 pub use task::{
     Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus, TaskTarget,

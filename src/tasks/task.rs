@@ -1,6 +1,5 @@
 //! A task as clients see it.
 
-use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -11,6 +10,7 @@ use crate::{
     },
     realtime::hub::Conversation,
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 text_enum! {

@@ -2,16 +2,13 @@
 
 use super::{NoticeTarget, insert_notice};
 use crate::{
-    agents::{
-        profiles,
-        retry::{FailCode, notice_text},
-    },
+    agents::profiles,
     auth::{Caller, Scope, quota},
     chat::{ChatError, access, messages},
     db::{Conn, DbError},
     ids::AgentId,
     realtime::{Audience, log},
-    tasks::{NewTask, Task, TaskError, TaskKind, TaskStatus, queue},
+    tasks::{FailCode, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text, queue},
 };
 
 pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {

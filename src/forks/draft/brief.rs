@@ -1,19 +1,19 @@
 //! Builds the requests to the model.
 //!
 //! The system text contains no text by people. Their messages follow as one user turn. They cannot
-//! imitate our labels: every label is `[…]:` or a line that `agents::prompt` escapes in messages.
+//! imitate our labels: every label is `[…]:` or a line that `replies::prompt` escapes in messages.
 
 use std::collections::BTreeSet;
 
 use super::{fault::Fault, handle};
 use crate::{
-    agents::prompt::{
-        AI_SUFFIX, DIVE_ABOUT, GUIDANCE, clean_name, escape_lines, estimate_tokens, one_line,
-        person_name, without_middle,
-    },
     model::{
-        ChatMessage, Role,
+        ChatMessage, Role, estimate_tokens,
         extract::{Material, Speaker},
+    },
+    replies::prompt::{
+        AI_SUFFIX, DIVE_ABOUT, GUIDANCE, clean_name, escape_lines, one_line, person_name,
+        without_middle,
     },
 };
 

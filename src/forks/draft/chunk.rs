@@ -8,8 +8,11 @@ use super::{
     handle,
 };
 use crate::{
-    agents::prompt::{clean_name, escape_lines, estimate_tokens, without_middle},
-    model::extract::{Material, Outline, Owner, Point},
+    model::{
+        estimate_tokens,
+        extract::{Material, Outline, Owner, Point},
+    },
+    replies::prompt::{clean_name, escape_lines, without_middle},
 };
 
 /// Minimum number of tokens for messages in a chunk, even if the context window is tiny.

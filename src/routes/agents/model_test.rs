@@ -8,10 +8,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    agents::retry::Failure,
     auth::{Scope, WorkspaceCaller},
     http::{ApiError, State, extract::Body},
     model::{ChatMessage, ChatRequest, CollectError, Limits, Role, collect},
+    replies::retry::Failure,
 };
 
 /// Time limit for the entire call.

@@ -6,17 +6,18 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    agents::{
-        manifest::{self, AskedBy, AttemptRecord, Block, LeftOut, Sent, SentPart, SentText},
-        profiles,
-        prompt::{self, Author},
-    },
+    agents::profiles,
     auth::{Caller, Scope},
     chat::threads::ParticipantKind,
     http::{ApiError, State, extract::Path},
     ids::{MessageId, TaskId},
     model,
+    replies::{
+        manifest::{self, AskedBy, Block, LeftOut, Sent, SentPart, SentText},
+        prompt::{self, Author},
+    },
     routes::chat::visible_task,
+    tasks::attempts::AttemptRecord,
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".

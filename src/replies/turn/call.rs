@@ -3,28 +3,28 @@
 use futures::StreamExt;
 use tokio::time::Instant;
 
-use crate::agents::{
-    context::Loaded,
-    manifest::{self, AttemptRecord, LeftOut, Manifest},
-    profiles::Resolved,
-    prompt::{self, Context, SUMMARY_TOKENS_MAX, SummaryPlan, estimate_tokens},
-    retry::{Failure, RetryCounts},
-    usage::usage_of,
-};
 use crate::{
-    agents::manifest::AttemptOutcome,
+    agents::profiles::Resolved,
     db::{Conn, now},
     failpoint,
     ids::MessageId,
-    model::{self, ChatRequest, Delta, Limits, ModelError, StopReason, Usage},
+    model::{self, ChatRequest, Delta, Limits, ModelError, StopReason, Usage, estimate_tokens},
+    replies::{
+        context::Loaded,
+        manifest::{self, LeftOut, Manifest},
+        prompt::{self, Context, SUMMARY_TOKENS_MAX, SummaryPlan},
+        retry::{Failure, RetryCounts},
+        usage::usage_of,
+    },
     tasks::{
         Lease, LeaseLost, Task, TaskError, TaskKind,
+        attempts::{AttemptOutcome, AttemptRecord},
         queue::{self, Done},
         worker::Abort,
     },
 };
 
-use super::{ReplyHandler, reply::Reply};
+use super::{handler::ReplyHandler, reply::Reply};
 
 /// A summary should have at most `SUMMARY_TOKENS_MAX` tokens; only the beginning of a much longer one is kept.
 const SUMMARY_BYTES_MAX: usize = 64 * 1024;

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::agents::{profiles::Resolved, prompt::LabelStripper};
 use crate::{
+    agents::profiles::Resolved,
     chat::{
         forks,
         messages::{self, AuthorKind, MessageKind, MessageState},
@@ -23,10 +23,11 @@ use crate::{
     failpoint,
     ids::{MessageId, TaskId},
     realtime::log,
+    replies::prompt::LabelStripper,
     tasks::{Lease, LeaseLost, Task, queue, worker::Abort},
 };
 
-use super::ReplyHandler;
+use super::handler::ReplyHandler;
 
 /// Minimum interval between deltas of a task.
 const DELTA_EVERY: Duration = Duration::from_millis(50);

@@ -1,16 +1,7 @@
 //! Loads the context of a reply; `prompt` renders it.
 
-use super::{
-    derived::DELETED,
-    manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
-    profiles::Resolved,
-    prompt::{
-        Ask, Attached, Author, Context, Dive, HISTORY_MAX, HistoryKind, HistoryMessage,
-        attached_line,
-    },
-    system,
-};
 use crate::{
+    agents::{derived::DELETED, profiles::Resolved, system},
     chat::{
         forks::ForkContext,
         messages::{AuthorKind, MessageKind, MessageState},
@@ -19,6 +10,13 @@ use crate::{
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
     realtime::hub::Conversation,
+    replies::{
+        manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
+        prompt::{
+            Ask, Attached, Author, Context, Dive, HISTORY_MAX, HistoryKind, HistoryMessage,
+            attached_line,
+        },
+    },
     tasks::Task,
 };
 

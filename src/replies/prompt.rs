@@ -17,7 +17,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::{
     ids::{AgentId, MessageId, UserId},
-    model::{ChatMessage, Role},
+    model::{ChatMessage, Role, estimate_tokens},
 };
 
 /// Maximum number of messages before the trigger message.
@@ -195,11 +195,6 @@ pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessa
         }
     }
     turns
-}
-
-/// Estimates 4 characters per token, rounded up.
-pub fn estimate_tokens(text: &str) -> u64 {
-    (text.chars().count() as u64).div_ceil(4)
 }
 
 /// Renders the prompt for one reply. Its turns alternate, starting and ending with the user.

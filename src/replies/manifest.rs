@@ -19,20 +19,17 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{
-    derived::{self, Change, DELETED, REWRITTEN, SourceId},
-    prompt::{Author, Prompt, Source, estimate_tokens},
-    retry::Failure,
-};
 use crate::{
+    agents::derived::{self, Change, DELETED, REWRITTEN, SourceId},
     db::{
         Conn, Db, DbError, Json,
         dialect::context::{self as rows, CitationRow, PartRow, TextRow},
         now,
     },
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
-    model::Role,
-    text_enum::text_enum,
+    model::{Role, estimate_tokens},
+    replies::prompt::{Author, Prompt, Source},
+    tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
     time::Timestamp,
 };
 
@@ -55,48 +52,6 @@ pub struct LeftOut {
     pub count: i64,
     /// The newest of these messages, at most 50.
     pub message_ids: Vec<MessageId>,
-}
-
-text_enum! {
-    /// Result of a model call; `retry` if another call followed.
-    pub enum AttemptOutcome {
-        Running = "running",
-        Completed = "completed",
-        Failed = "failed",
-        Cancelled = "cancelled",
-        Retry = "retry",
-    }
-}
-
-/// One model call.
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct AttemptRecord {
-    pub attempt: i64,
-    pub started_at: Timestamp,
-    pub ended_at: Option<Timestamp>,
-    pub outcome: AttemptOutcome,
-    pub error: Option<AttemptError>,
-    /// Wait after this attempt, before the next one.
-    pub waited_ms: i64,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct AttemptError {
-    pub code: String,
-    pub message: String,
-}
-
-impl From<&Failure> for AttemptError {
-    fn from(failure: &Failure) -> Self {
-        let message = match failure {
-            Failure::Model(e) => e.to_string(),
-            Failure::Timeout => "no answer in time".to_owned(),
-        };
-        Self {
-            code: failure.code().text(),
-            message,
-        }
-    }
 }
 
 /// Prompt of one model call, with its sources.
@@ -374,40 +329,6 @@ async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
         derived::changed(c, SourceId::Message(message), Change::Deleted).await?;
     }
     Ok(())
-}
-
-/// Records how the newest call ended, unless that is already recorded.
-pub async fn end_attempt(
-    c: &mut Conn,
-    task: TaskId,
-    outcome: AttemptOutcome,
-    error: Option<AttemptError>,
-    waited_ms: i64,
-    at: Timestamp,
-) -> Result<(), DbError> {
-    let mut attempts = attempts_of(c, task).await?;
-    let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) else {
-        return Ok(());
-    };
-    last.ended_at = Some(at);
-    last.outcome = outcome;
-    last.error = error;
-    last.waited_ms = waited_ms;
-    c.q("update task_contexts set attempts = $2 where task_id = $1")
-        .bind(task)
-        .bind(Json(attempts))
-        .run()
-        .await?;
-    Ok(())
-}
-
-async fn attempts_of(c: &mut Conn, task: TaskId) -> Result<Vec<AttemptRecord>, DbError> {
-    let row: Option<(Json<Vec<AttemptRecord>>,)> = c
-        .q("select attempts from task_contexts where task_id = $1")
-        .bind(task)
-        .opt()
-        .await?;
-    Ok(row.map(|row| row.0.0).unwrap_or_default())
 }
 
 /// Prompt as it was sent, without texts that were removed since.

@@ -1,19 +1,18 @@
 //! Decides what to do after a failed model call: wait, shorten the prompt, or fail the task.
 //!
-//! Pure. The counts are stored with the task, so a restart does not reset them; the worker executes the step. Also
-//! contains the notices that people read when a task fails.
+//! Pure. The counts are stored with the task, so a restart does not reset them; the worker executes the step.
 
-use crate::tasks::WaitReason;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{model::ModelError, time::Timestamp};
+use crate::{
+    model::ModelError,
+    tasks::{FailCode, WaitReason, attempts::AttemptError},
+};
 
 /// A task that waits this long or less keeps its place ahead of later tasks.
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
-/// Longest wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
-const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
 /// An empty reply to a prompt of this size is treated as an overflow: some servers return nothing in this case, and
 /// the smallest windows in use are twice as large.
 const LONG_PROMPT_TOKENS: u64 = 2_000;
@@ -74,32 +73,6 @@ pub struct Attempt {
     pub can_summarise: bool,
 }
 
-/// Reason why a task failed; the `code` of the task's error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailCode {
-    ModelUnavailable,
-    RateLimited,
-    Timeout,
-    BadResponse,
-    ContextTooLarge,
-    BadRequest,
-    Auth,
-    WorkerLost,
-    QueueFull,
-    QuotaExceeded,
-}
-
-impl FailCode {
-    /// The value in the API.
-    pub fn text(self) -> String {
-        serde_json::to_value(self)
-            .ok()
-            .and_then(|v| v.as_str().map(str::to_owned))
-            .unwrap_or_default()
-    }
-}
-
 impl Failure {
     /// Error code of a task that ends with this failure.
     pub fn code(&self) -> FailCode {
@@ -113,6 +86,19 @@ impl Failure {
                 ModelError::Empty => FailCode::BadResponse,
             },
             Self::Timeout => FailCode::Timeout,
+        }
+    }
+}
+
+impl From<&Failure> for AttemptError {
+    fn from(failure: &Failure) -> Self {
+        let message = match failure {
+            Failure::Model(e) => e.to_string(),
+            Failure::Timeout => "no answer in time".to_owned(),
+        };
+        Self {
+            code: failure.code().text(),
+            message,
         }
     }
 }
@@ -255,61 +241,6 @@ fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)>
     } else {
         None
     }
-}
-
-/// Notice posted in the conversation of the trigger message: which agent failed to reply, and what to do.
-pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
-    let name = agent_display_name;
-    match code {
-        FailCode::ModelUnavailable => format!(
-            "{name} could not answer: the AI service is unavailable at the moment. Please try again in a few minutes."
-        ),
-        FailCode::RateLimited => format!(
-            "{name} could not answer: the AI service is taking too many requests at the moment. Please try again in a few minutes."
-        ),
-        FailCode::Timeout => format!(
-            "{name} timed out before the answer was complete. The question may be too large for one answer: please try again, or split the question."
-        ),
-        FailCode::BadResponse => format!(
-            "{name} gave an unexpected answer that cannot be shown. Please rephrase the question and ask again."
-        ),
-        FailCode::ContextTooLarge => format!(
-            "{name} could not answer: the messages here are too long for the model. Please ask in a new thread, or shorten the question."
-        ),
-        FailCode::BadRequest => format!(
-            "{name} could not answer: the AI service refused the request. Please ask an admin to check the model settings."
-        ),
-        FailCode::Auth => format!(
-            "{name} could not answer: the AI service did not accept this server's credentials. Please ask an admin to check the model settings."
-        ),
-        FailCode::WorkerLost => format!(
-            "{name} was interrupted several times and gave up. Please try again, and contact an admin if it happens again."
-        ),
-        FailCode::QueueFull => format!(
-            "{name} cannot start: too many requests are waiting in this workspace. Please ask again in a few minutes."
-        ),
-        FailCode::QuotaExceeded => format!(
-            "{name} cannot start: this workspace has reached its storage limit. Please delete messages or uploads, and ask again."
-        ),
-    }
-}
-
-/// Notice if the provider asked for a wait longer than a task allows: the duration, and the time until then.
-pub fn wait_notice(agent_display_name: &str, wait: Duration, at: Timestamp) -> String {
-    if wait > NAMED_WAIT_MAX {
-        return notice_text(agent_display_name, FailCode::RateLimited);
-    }
-    let seconds = wait.as_secs().max(1);
-    let (number, unit) = match seconds {
-        ..60 => (seconds, "second"),
-        60..7_200 => (seconds.div_ceil(60), "minute"),
-        _ => (seconds.div_ceil(3_600), "hour"),
-    };
-    let plural = if number == 1 { "" } else { "s" };
-    let until = (at + wait).to_minute_text(at);
-    format!(
-        "{agent_display_name} could not answer. The AI service asked to wait {number} {unit}{plural}. Try again after {until}."
-    )
 }
 
 #[cfg(test)]
@@ -523,57 +454,5 @@ mod tests {
             serde_json::from_str::<RetryCounts>("{}").unwrap(),
             RetryCounts::default()
         );
-    }
-
-    #[test]
-    fn a_notice_includes_the_wait_requested_by_the_provider() {
-        let at = |text: &str| serde_json::from_value::<Timestamp>(text.into()).unwrap();
-        let notice = |seconds, now| wait_notice("Vibe", Duration::from_secs(seconds), at(now));
-        let expected = |wait: &str, until: &str| {
-            format!(
-                "Vibe could not answer. The AI service asked to wait {wait}. Try again after {until}."
-            )
-        };
-        for (seconds, now, wait, until) in [
-            (900, "2026-11-21T14:20:00.000Z", "15 minutes", "14:35 UTC"),
-            (900, "2026-11-21T14:20:00.001Z", "15 minutes", "14:36 UTC"),
-            (601, "2026-11-21T14:20:00.000Z", "11 minutes", "14:31 UTC"),
-            (60, "2026-11-21T14:20:00.000Z", "1 minute", "14:21 UTC"),
-            (2, "2026-11-21T14:20:00.000Z", "2 seconds", "14:21 UTC"),
-            (1, "2026-11-21T14:20:59.000Z", "1 second", "14:21 UTC"),
-            (
-                10_800,
-                "2026-11-21T22:30:00.000Z",
-                "3 hours",
-                "2026-11-22 01:30 UTC",
-            ),
-        ] {
-            assert_eq!(notice(seconds, now), expected(wait, until), "{seconds}");
-        }
-        let endless = wait_notice("Vibe", Duration::MAX, at("2026-11-21T14:20:00.000Z"));
-        assert_eq!(endless, notice_text("Vibe", FailCode::RateLimited));
-    }
-
-    #[test]
-    fn a_notice_names_the_agent_and_contains_no_error_code() {
-        for code in [
-            FailCode::ModelUnavailable,
-            FailCode::RateLimited,
-            FailCode::Timeout,
-            FailCode::BadResponse,
-            FailCode::ContextTooLarge,
-            FailCode::BadRequest,
-            FailCode::Auth,
-            FailCode::WorkerLost,
-            FailCode::QueueFull,
-            FailCode::QuotaExceeded,
-        ] {
-            let text = notice_text("Vibe", code);
-            assert!(
-                text.starts_with("Vibe ") && text.contains("Please ") || text.contains("please "),
-                "{text}"
-            );
-            assert!(!text.contains('_'), "{text}");
-        }
     }
 }

@@ -8,58 +8,45 @@
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
-use crate::agents::{
-    context,
-    manifest::{self, AttemptError, Manifest},
-    profiles::{self, Resolved},
-    prompt,
-    retry::{
-        Attempt, FailCode, Failure, RetryCounts, RetryPolicy, Step, next_step, notice_text,
-        wait_notice,
-    },
-    usage::usage_of,
-};
 use crate::{
-    agents::manifest::AttemptOutcome,
+    agents::profiles::{self, Resolved},
     auth::quota,
     chat::{messages, post, remove},
-    db::{Conn, Db, DbError, now},
+    db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
-    model::{ModelError, Provider},
-    realtime::Hub,
+    model::ModelError,
+    replies::{
+        context,
+        manifest::Manifest,
+        prompt,
+        retry::{Attempt, Failure, RetryCounts, Step, next_step},
+        usage::usage_of,
+    },
     tasks::{
-        Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
+        attempts::{self, AttemptError, AttemptOutcome},
+        notice_text,
         queue::{self, End},
+        wait_notice,
         worker::{Abort, Handler},
     },
 };
 
 mod call;
+mod handler;
 mod reply;
 
 use call::{Answer, Failed};
+pub use handler::ReplyHandler;
 
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
-
-#[derive(Clone)]
-pub struct ReplyHandler {
-    pub db: Db,
-    pub hub: Arc<Hub>,
-    pub provider: Arc<dyn Provider>,
-    pub policy: RetryPolicy,
-    /// Time to wait for the first or next chunk of a reply.
-    pub task_timeout: Duration,
-    /// Time limit for one attempt.
-    pub attempt_max: Duration,
-    pub tracker: TaskTracker,
-}
 
 impl Handler for ReplyHandler {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
@@ -184,7 +171,7 @@ impl ReplyHandler {
                         .write(lease.workspace.0, async move |c: &mut Conn| {
                             let held = queue::lock_lease(c, &lease).await?;
                             save_partial_reply(c, &held, &failed.text).await?;
-                            manifest::end_attempt(
+                            attempts::end_attempt(
                                 c,
                                 lease.task,
                                 AttemptOutcome::Retry,
@@ -241,7 +228,7 @@ impl ReplyHandler {
                     ..messages::MessageMetadata::default()
                 };
                 messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
-                manifest::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
+                attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let output = TaskOutput {
                     message_id: Some(reply),
@@ -288,7 +275,7 @@ impl ReplyHandler {
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
                 save_partial_reply(c, &task, &failed.text).await?;
-                manifest::end_attempt(
+                attempts::end_attempt(
                     c,
                     lease.task,
                     AttemptOutcome::Retry,
@@ -354,7 +341,7 @@ impl ReplyHandler {
                     code: code.clone(),
                     message: message.clone(),
                 });
-                manifest::end_attempt(
+                attempts::end_attempt(
                     c,
                     lease.task,
                     AttemptOutcome::Failed,

@@ -1,8 +1,7 @@
 //! Token usage of a model call.
 
-use super::prompt::estimate_tokens;
 use crate::{
-    model::{Provider, Usage},
+    model::{Provider, Usage, estimate_tokens},
     tasks::TokenUsage,
 };
 

@@ -1,0 +1,20 @@
+//! What every reply needs.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::task::TaskTracker;
+
+use crate::{db::Db, model::Provider, realtime::Hub, replies::retry::RetryPolicy};
+
+#[derive(Clone)]
+pub struct ReplyHandler {
+    pub db: Db,
+    pub hub: Arc<Hub>,
+    pub provider: Arc<dyn Provider>,
+    pub policy: RetryPolicy,
+    /// Time to wait for the first or next chunk of a reply.
+    pub task_timeout: Duration,
+    /// Time limit for one attempt.
+    pub attempt_max: Duration,
+    pub tracker: TaskTracker,
+}
