@@ -5,8 +5,10 @@ import { newId } from '../lib/secure';
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import type { ForkStart } from './fork-actions.svelte';
-import { cutOff, isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
+import { isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
 import { OutboxStore } from './outbox-store';
+import { UploadWatch } from './outbox-uploads';
+import { SendingWindow } from './outbox-window';
 
 /**
  * Destination of a message: a dive, else a thread. Without either it starts a thread; in a direct channel it goes to
@@ -52,11 +54,6 @@ export interface OutboxWork {
 
 export const WAITING_MAX = 200;
 const REQUESTS_MAX = 4;
-/** A message that did not change for this long is taken over by a visible window: browsers may suspend the window that holds the lock. */
-const STEAL_AFTER_MS = 10_000;
-/** Without Web Locks: how often an uploading window writes to its message, and after how long it counts as closed. Hidden windows run timers once a minute. */
-const ALIVE_EVERY_MS = 5000;
-const CLOSED_AFTER_MS = 70_000;
 /** Time for which a message confirmed in another window stays on screen, unless its event arrives first. */
 const CONFIRMED_FOR_MS = 5000;
 
@@ -73,9 +70,8 @@ export class Outbox {
   #store: OutboxStore;
   #work: OutboxWork;
   #locks: WindowLocks;
-  #lock: string;
-  #release: () => void = () => undefined;
-  #sender = false;
+  #sender: SendingWindow;
+  #uploads: UploadWatch;
   /** Nothing is sent before the workspace has loaded. */
   #open = false;
   #busy = new Set<string>();
@@ -85,8 +81,6 @@ export class Outbox {
   #then = new Map<string, (place: string) => void>();
   /** Removed from the device because another window confirmed them; timers remove them from the screen. */
   #confirmed = new Map<string, ReturnType<typeof setTimeout>>();
-  #uploads = new Map<string, () => void>();
-  #steal: ReturnType<typeof setTimeout> | null = null;
   #unwatch: () => void;
   #stopped = false;
 
@@ -95,13 +89,21 @@ export class Outbox {
     this.#store = new OutboxStore(store, scope);
     this.#work = work;
     this.#locks = locks;
-    this.#lock = `openvibe.outbox.${scope}`;
     this.items = this.#store
       .all()
       .map((i) => (i.status === 'failed' || i.status === 'uploading' ? i : { ...i, status: 'waiting' }));
-    for (const i of this.items) if (i.status === 'uploading') this.#followUpload(i.client_id);
+    this.#uploads = new UploadWatch(locks, {
+      find: (id) => this.#find(id),
+      patch: (id, change) => this.#patch(id, change),
+    });
+    for (const i of this.items) if (i.status === 'uploading') this.#uploads.follow(i.client_id);
     this.#unwatch = this.#store.watch((id) => this.#changedElsewhere(id));
-    this.#compete(false);
+    this.#sender = new SendingWindow(locks, `openvibe.outbox.${scope}`, {
+      waiting: () => (this.#open && !this.#stopped ? this.#sendable() : []),
+      visible: () => work.visible?.() !== false,
+      onElected: () => this.#pump(),
+    });
+    this.#sender.enter();
   }
 
   /** Calls `then` with the conversation once it is known (the started thread, or the one replied to). */
@@ -127,7 +129,7 @@ export class Outbox {
     };
     this.items = [...this.items, item];
     this.#store.set(item);
-    if (item.status === 'uploading') this.#holdUpload(client_id);
+    if (item.status === 'uploading') this.#uploads.hold(client_id);
     if (online) this.flush();
     return client_id;
   }
@@ -167,10 +169,9 @@ export class Outbox {
   dispose(): void {
     this.#stopped = true;
     this.#unwatch();
-    this.#release();
-    for (const release of this.#uploads.values()) release();
-    for (const timer of [this.#retry, this.#steal, ...this.#confirmed.values()])
-      clearTimeout(timer ?? undefined);
+    this.#sender.dispose();
+    this.#uploads.dispose();
+    for (const timer of [this.#retry, ...this.#confirmed.values()]) clearTimeout(timer ?? undefined);
   }
 
   /** Sends all messages that have not failed, or lets the sending window do it. */
@@ -182,11 +183,17 @@ export class Outbox {
     this.#pump();
   }
   #pump(): void {
-    if (!this.#sender) this.#takeOverLater();
+    if (!this.#sender.elected) this.#sender.takeOverLater();
     if (this.#work.maySend?.() === false) return;
     const queues = new Set(this.#busy);
     for (const item of this.items) {
-      if (this.#stopped || !this.#sender || !this.#open || this.#retry || this.#busy.size >= REQUESTS_MAX)
+      if (
+        this.#stopped ||
+        !this.#sender.elected ||
+        !this.#open ||
+        this.#retry ||
+        this.#busy.size >= REQUESTS_MAX
+      )
         return;
       if (!isSendable(item) || this.#confirmed.has(item.client_id)) continue;
       const queue = queueOf(item);
@@ -236,33 +243,6 @@ export class Outbox {
 
   // --- windows ---
 
-  #compete(steal: boolean): void {
-    this.#release();
-    this.#release = this.#locks.hold(
-      this.#lock,
-      () => {
-        this.#sender = true;
-        this.#pump();
-      },
-      {
-        steal,
-        onlost: () => {
-          this.#sender = false;
-          if (!this.#stopped) this.#compete(false);
-        },
-      },
-    );
-  }
-  #takeOverLater(): void {
-    const before = this.#sendable();
-    if (this.#stopped || !this.#open || !before.length) return;
-    this.#steal ??= setTimeout(() => {
-      this.#steal = null;
-      if (this.#sender || this.#work.visible?.() === false) return; // seen again, it flushes
-      if (this.#sendable().some((i) => before.includes(i))) this.#compete(true);
-      else this.#takeOverLater();
-    }, STEAL_AFTER_MS);
-  }
   #sendable(): OutItem[] {
     return this.items.filter((i) => isSendable(i) && !this.#confirmed.has(i.client_id));
   }
@@ -273,7 +253,7 @@ export class Outbox {
     this.items = [...this.items.filter((i) => i.client_id !== client_id), item].sort(
       (a, b) => a.order - b.order,
     );
-    if (item.status === 'uploading' && !this.#uploads.has(client_id)) this.#followUpload(client_id);
+    if (item.status === 'uploading' && !this.#uploads.has(client_id)) this.#uploads.follow(client_id);
     if (item.status === 'uploading' && old?.status === 'failed') this.#work.uploadAgain?.(client_id);
     this.#pump();
   }
@@ -287,52 +267,13 @@ export class Outbox {
         setTimeout(() => this.#drop(id), CONFIRMED_FOR_MS),
       );
   }
-  /** Announces to other windows that this one uploads the files. */
-  #holdUpload(client_id: string): void {
-    if (this.#locks.shared) {
-      this.#uploads.set(
-        client_id,
-        this.#locks.hold(`openvibe.upload.${client_id}`, () => undefined),
-      );
-      return;
-    }
-    const alive = () => {
-      if (this.#find(client_id)?.status === 'uploading') this.#patch(client_id, { alive_at: Date.now() });
-    };
-    const timer = setInterval(alive, ALIVE_EVERY_MS);
-    this.#uploads.set(client_id, () => clearInterval(timer));
-    alive();
-  }
-  /** Once the uploading window is closed, the message is sent without the missing files. */
-  #followUpload(client_id: string): void {
-    if (!this.#locks.shared) return this.#followAlive(client_id);
-    const release = this.#locks.hold(`openvibe.upload.${client_id}`, () => {
-      this.#cutOff(client_id);
-      this.#uploads.get(client_id)?.();
-    });
-    this.#uploads.set(client_id, release);
-  }
-  #followAlive(client_id: string): void {
-    const item = this.#find(client_id);
-    if (item?.status !== 'uploading') return void this.#uploads.delete(client_id);
-    const left = (item.alive_at ?? 0) + CLOSED_AFTER_MS - Date.now();
-    if (left <= 0) return this.#cutOff(client_id);
-    const timer = setTimeout(() => this.#followAlive(client_id), left);
-    this.#uploads.set(client_id, () => clearTimeout(timer));
-  }
-  #cutOff(client_id: string): void {
-    const item = this.#find(client_id);
-    if (item?.status === 'uploading') this.#patch(client_id, cutOff(item));
-  }
-
   #find(client_id: string): OutItem | undefined {
     return this.#confirmed.has(client_id) ? undefined : this.items.find((i) => i.client_id === client_id);
   }
   #drop(client_id: string): void {
     clearTimeout(this.#confirmed.get(client_id));
     this.#confirmed.delete(client_id);
-    this.#uploads.get(client_id)?.();
-    this.#uploads.delete(client_id);
+    this.#uploads.end(client_id);
     this.items = this.items.filter((i) => i.client_id !== client_id);
     this.#work.gone?.(client_id);
   }
