@@ -152,7 +152,7 @@ test('a dive opens immediately; messages and choices wait for it', async () => {
   });
   expect(ws.fork(id)).toMatchObject({ status: 'ready', origin });
   ws.drafts.set(`d:${id}`, 'half a thou');
-  ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
+  ws.outgoing.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
   const chosen = ws.forkActions.patch(id, { context: 'thread' });
   expect(ws.forkActions.get(id)!.context).toBe('thread');
   expect(ws.outbox.items).toMatchObject([{ content: 'First!', fork_id: id, status: 'sending' }]);
@@ -197,7 +197,7 @@ test('a rejected start shows the reason, keeps the text, and can be retried', as
   backend.failure = { code: 'too_many_forks', message: 'x' };
   const then = vi.fn();
   const id = ws.forkActions.start(origin, then);
-  ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
+  ws.outgoing.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
   await vi.waitFor(() => expect(ws.outbox.items[0]?.status).toBe('failed'));
   expect(ws.forkActions.problem(id)).toBe('This thread has 7 open dives. Resolve or abandon one first.');
   backend.fail = null;
@@ -226,7 +226,7 @@ test('a choice made after a failed start is part of the next attempt', async () 
 test('my message in a dive is confirmed by its event', async () => {
   const { ws } = scene;
   await forkState().load();
-  ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: 'fork_1', direct: false }, 'Hm.');
+  ws.outgoing.send({ channel_id: 'chan_1', thread_id: null, fork_id: 'fork_1', direct: false }, 'Hm.');
   const { client_id } = ws.outbox.items[0]!;
   scene.event('message.created', { message: mine({ client_id, fork_id: 'fork_1' }) }, { fork_id: 'fork_1' });
   expect(ws.outbox.items).toEqual([]);

@@ -83,7 +83,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
     router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
   };
   const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
-  ws.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
+  ws.outgoing.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
     router.go(home); // it waits there, visible
     ui.show("You are offline. The new thread will start when you're back online.");

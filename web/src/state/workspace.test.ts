@@ -196,11 +196,11 @@ test('a reaction appears immediately and is reverted if rejected', async () => {
   backend.messages = [message({ id: 'msg_a', seq: 5 })];
   const t = ws.thread('thread_1');
   await t.load();
-  const pending = ws.react(t.messages[0]!, '👍');
+  const pending = ws.outgoing.react(t.messages[0]!, '👍');
   expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
   await pending;
   backend.fail = 403;
-  await expect(ws.react(t.messages[0]!, '🎉')).rejects.toThrow('No.');
+  await expect(ws.outgoing.react(t.messages[0]!, '🎉')).rejects.toThrow('No.');
   expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
 });
 test('leaving removes a private channel; a public one can be joined again', () => {
@@ -311,7 +311,7 @@ test('while another user is signed in, a window sends nothing of its own', async
   await vi.waitFor(() => expect(backend.calls).toContain('POST /v1/channels/chan_1/threads'));
 });
 test('a thread started with "Stay here" opens at the first reply', async () => {
-  ws.send({ channel_id: 'chan_1', thread_id: null, direct: false }, 'Hi');
+  ws.outgoing.send({ channel_id: 'chan_1', thread_id: null, direct: false }, 'Hi');
   ws.reconnect();
   await vi.waitFor(() => expect(ws.thread('thread_new').status).toBe('ready'));
   scene.seq = 5000;

@@ -1,0 +1,47 @@
+import type { Thread } from '../api/types';
+import { ChannelState } from './channel.svelte';
+import { ForkState } from './fork.svelte';
+import { LruCache } from './lru-cache';
+import { ThreadState } from './thread.svelte';
+import type { MessageWindow } from './window.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+const THREADS_OPEN_MAX = 8;
+const FORKS_OPEN_MAX = 8;
+const CHANNELS_OPEN_MAX = 12;
+
+/** Threads, dives, and channel lists that were opened recently: their messages stay loaded and up to date. */
+export class OpenConversations {
+  readonly threads: LruCache<ThreadState>;
+  readonly forks: LruCache<ForkState>;
+  readonly channels: LruCache<ChannelState>;
+
+  constructor(ws: WorkspaceState) {
+    this.threads = new LruCache(THREADS_OPEN_MAX, (id) => new ThreadState(id, ws));
+    this.forks = new LruCache(FORKS_OPEN_MAX, (id) => new ForkState(id, ws));
+    this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, ws));
+  }
+  /** Conversation in which these messages are shown, if any. */
+  window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
+    if (x.fork_id) return this.forks.known(x.fork_id);
+    return x.thread_id ? this.threads.known(x.thread_id) : undefined;
+  }
+  /** Adds a thread to its channel's list. */
+  list(thread: Thread | undefined): void {
+    if (thread) this.channels.known(thread.channel_id)?.put(thread);
+  }
+  /** Threads that are on screen or one step away. */
+  shownThreads(): Set<string> {
+    const shown = new Set(this.threads.keys());
+    for (const list of this.channels.all())
+      for (const id of [...list.ids, ...list.results.ids]) shown.add(id);
+    for (const state of this.forks.all()) if (state.fork) shown.add(state.fork.thread_id);
+    return shown;
+  }
+  /** Loads everything again, except for dives that are `local`: not on the server yet. */
+  reload(local: (fork: string) => boolean): void {
+    for (const t of this.threads.all()) void t.reload();
+    for (const f of this.forks.all()) if (!local(f.id)) void f.reload();
+    for (const c of this.channels.all()) void c.load();
+  }
+}

@@ -1,0 +1,167 @@
+import type { Api } from '../api/api';
+import { errorMessage, isMissing } from '../api/problem';
+import { Socket, type SocketDeps } from '../api/socket';
+import type { Snapshot } from '../api/types';
+import type { OpenConversations } from './open-conversations';
+import type { WorkspaceState } from './workspace.svelte';
+
+const RESUBSCRIBE_EVERY_MS = 500;
+const RECOUNTS_MAX = 5;
+
+interface SyncDeps {
+  /** The signed-in user. */
+  user: string;
+  socketUrl: string;
+  socket?: SocketDeps | undefined;
+  /** The session or the membership ended, or the session is another user's. */
+  onEnded(): void;
+}
+
+/** Connection of a workspace to the server: the snapshot, the socket, and what was missed in between. */
+export class Sync {
+  #ws: WorkspaceState;
+  #open: OpenConversations;
+  #user: string;
+  #onEnded: () => void;
+  #socket: Socket;
+  #asked = new Map<string, number>();
+  #stopped = false;
+  #wasLive = false;
+
+  constructor(ws: WorkspaceState, open: OpenConversations, deps: SyncDeps) {
+    this.#ws = ws;
+    this.#open = open;
+    this.#user = deps.user;
+    this.#onEnded = () => deps.onEnded();
+    this.#socket = new Socket(
+      deps.socketUrl,
+      ws.id,
+      {
+        onEvent: (e) => ws.apply(e),
+        onFrame: (f) => ws.onFrame(f),
+        onState: (state) => {
+          ws.connection.socket(state);
+          if (state === 'live') this.#live();
+        },
+        onResync: () => void this.resync(),
+        onRefused: () => deps.onEnded(),
+      },
+      deps.socket,
+    );
+  }
+  typing(place: string): void {
+    this.#socket.typing(place);
+  }
+  /** Deltas of a thread or dive are sent only to its subscribers. */
+  watch(place: string): () => void {
+    this.#socket.subscribe(place);
+    return () => {
+      this.#socket.unsubscribe(place);
+      for (const [id, s] of this.#ws.streams.map) if (s.place === place) this.#ws.streams.map.delete(id);
+    };
+  }
+  /** Requests the running replies of a conversation from their start. */
+  resubscribe(place: string): void {
+    const now = Date.now();
+    if (now - (this.#asked.get(place) ?? 0) < RESUBSCRIBE_EVERY_MS) return;
+    this.#asked.set(place, now);
+    this.#socket.resubscribe(place);
+  }
+
+  async start(): Promise<void> {
+    try {
+      const s = await this.#load();
+      if (this.#stopped) return;
+      this.#socket.start(s);
+    } catch (e) {
+      this.#ws.problem = errorMessage(e);
+      this.#ws.status = isMissing(e) ? 'missing' : 'error';
+    }
+  }
+  async #load(): Promise<Snapshot> {
+    const s = await this.#snapshot();
+    this.#ws.workspace = s.workspace;
+    this.#ws.fileBytesMax = s.limits.upload_bytes_max;
+    this.#ws.people.load(s);
+    this.#ws.channels.load(s.channels, s.seq);
+    this.#ws.threads.setMuted(s.muted_threads);
+    this.#ws.forks.load(s.open_forks);
+    this.#ws.tasks.load(s.active_tasks);
+    this.#ws.streams.clear();
+    void this.#ws.outcomes.start();
+    this.#ws.status = 'ready';
+    if (s.agents_truncated) this.#restOfAgents().catch(() => undefined); // the Agents page lists them too
+    if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
+    return s;
+  }
+  /** Fails if the session is another user's by now: nothing of theirs may mix with what is here. */
+  async #snapshot(): Promise<Snapshot> {
+    const s = await this.#ws.api.snapshot();
+    if (s.me.id === this.#user) return s;
+    this.#ws.stop();
+    this.#onEnded();
+    throw new Error('the session belongs to another user');
+  }
+  async #restOfAgents(): Promise<void> {
+    const { AgentsApi } = await import('../api/agents');
+    for (const agent of await this.#ws.api.part(AgentsApi).all()) {
+      if (!this.#ws.people.agentsById.has(agent.id)) this.#ws.people.agentsById.set(agent.id, agent);
+    }
+  }
+  async #restOfMembers(after: string): Promise<void> {
+    for (let at: string | undefined = after; at;) {
+      const page: Awaited<ReturnType<Api['members']>> = await this.#ws.api.members(at);
+      for (const m of page.data) this.#ws.people.members.set(m.user_id, m);
+      at = page.has_more ? page.data.at(-1)?.user_id : undefined;
+    }
+  }
+  #live(): void {
+    this.#ws.outbox.flush();
+    if (this.#wasLive) void this.#catchUp();
+    this.#wasLive = true;
+  }
+  /** Presence and read markers arrive in frames that are lost during a disconnection. */
+  async #catchUp(): Promise<void> {
+    const s = await this.recount();
+    if (!s) return;
+    this.#ws.reads.unsettle();
+    this.#ws.people.online.clear();
+    for (const p of s.presence) this.#ws.people.seen(p);
+  }
+  /** Counts from a fresh snapshot; one that is behind the applied events is requested again. */
+  async recount(): Promise<Snapshot | null> {
+    try {
+      for (let i = 0; i < RECOUNTS_MAX; i++) {
+        const s = await this.#snapshot();
+        if (s.seq < this.#socket.cursor) continue;
+        this.#ws.channels.recount(s.channels, s.seq);
+        this.#ws.threads.setMuted(s.muted_threads);
+        return s;
+      }
+    } catch {
+      // The next reconnection tries again.
+    }
+    return null;
+  }
+  /** The log no longer reaches back to the cursor: everything is loaded again, on the same screen. */
+  async resync(): Promise<void> {
+    try {
+      const s = await this.#load();
+      this.#open.reload((fork) => this.#ws.forkActions.isStarting(fork));
+      if (!this.#stopped) this.#socket.start(s);
+    } catch {
+      if (!this.#stopped) setTimeout(() => void this.resync(), 3000);
+    }
+  }
+  /** The network may be back, or the user retries. */
+  reconnect(): void {
+    if (this.#stopped) return;
+    this.#ws.connection.refresh();
+    this.#socket.retryNow();
+    this.#ws.outbox.flush();
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.#socket.stop();
+  }
+}
