@@ -2,22 +2,17 @@ import { SvelteMap } from 'svelte/reactivity';
 import type { FilesApi, Sent } from '../api/files';
 import { ApiError, errorMessage, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
-import { newId } from '../lib/secure';
 import { listed } from '../lib/text';
 import type { Drafts } from '../state/drafts.svelte';
 import type { Outbox, OutItem } from '../state/outbox.svelte';
 import { draftKeyOf } from './draft-key';
 import { sizeText } from './format';
+import { isFiles, Upload, type Held } from './upload.svelte';
 
 export const FILES_MAX = 10;
 const AT_ONCE = 3;
 const RETRY_MS = 3000;
 
-/** A file to be attached to a message. */
-export interface Held {
-  /** The attachment as shown; without an ID until it is uploaded. */
-  readonly shown: Attachment;
-}
 export interface UploadsDeps {
   drafts: Pick<Drafts, 'get' | 'set' | 'clear' | 'current'>;
   outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
@@ -29,50 +24,6 @@ export interface UploadsDeps {
   /** Shows a toast. */
   notify(text: string): void;
 }
-
-/** One file, uploading or uploaded. */
-export class Upload implements Held {
-  readonly key = newId();
-  readonly name: string;
-  readonly type: string;
-  readonly size: number;
-  /** Null if the file was uploaded before the page was opened. */
-  readonly blob: File | null;
-  /** `waiting`: for its turn, or for the network. */
-  status = $state<'waiting' | 'sending' | 'done' | 'failed'>('waiting');
-  part = $state(0);
-  problem = $state('');
-  file = $state.raw<Attachment | null>(null);
-  off: AbortController | null = null;
-
-  constructor(of: File | Attachment) {
-    const done = 'id' in of ? of : null;
-    this.blob = 'id' in of ? null : of;
-    this.name = of.name;
-    this.type = 'id' in of ? of.content_type : of.type;
-    this.size = 'id' in of ? of.size_bytes : of.size;
-    this.file = done;
-    if (done) this.status = 'done';
-  }
-  get shown(): Attachment {
-    return (
-      this.file ?? {
-        id: '',
-        name: this.name,
-        content_type: this.type,
-        size_bytes: this.size,
-        width: null,
-        height: null,
-        message_id: null,
-        url: '',
-      }
-    );
-  }
-}
-
-const isFiles = (x: unknown): x is Attachment[] =>
-  Array.isArray(x) &&
-  x.every((f: unknown) => typeof f === 'object' && f !== null && 'id' in f && 'name' in f);
 
 /**
  * The files of all composers of a workspace: uploading, uploaded, or failed. Uploads continue after navigation.

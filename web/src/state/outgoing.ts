@@ -1,5 +1,5 @@
 import type { Message, Task, Thread } from '../api/types';
-import type { Held } from '../files/uploads.svelte';
+import type { Held } from '../files/upload.svelte';
 import { toggled } from '../lib/messages';
 import type { OpenConversations } from './open-conversations';
 import type { OutItem, Target } from './outbox.svelte';

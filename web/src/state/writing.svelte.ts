@@ -1,7 +1,7 @@
 import { loadUploads, NOT_LOADED, loadSlashCommands, type SlashModule } from '../lib/lazy';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
-import type { Held } from '../files/uploads.svelte';
+import type { Held } from '../files/upload.svelte';
 import type { SlashDeps } from './slashes';
 import type { ComposerContext } from './composer-context';
 
