@@ -1,9 +1,9 @@
-//! What asks, and what only sounds like it.
+//! Detects questions and rules out statements that only look like questions.
 
 use super::{cues::Cue, sentence::Sentence, sentence::is_any, tokens::Kind};
 
-/// "We take the corner, ok?": where the tag begins that asks everybody to agree to what stands before it; `0` for a
-/// question that is nothing else.
+/// In "We take the corner, ok?", the start of the tag that asks for agreement with the statement before it; `0` if
+/// the whole question is such a tag.
 pub(crate) fn tag(sentence: &Sentence) -> Option<usize> {
     const TAGS: &str = "ok okay agreed fine deal alright good objections einverstanden passt vale d' \
         acuerdo parece va conforme accord recht";
@@ -32,7 +32,7 @@ pub(crate) fn tag(sentence: &Sentence) -> Option<usize> {
     (is_tag && from != 1).then_some(from)
 }
 
-/// "…, right?" states what stands before it.
+/// "…, right?" asserts the statement before it.
 fn has_tag(sentence: &Sentence) -> bool {
     let is_tag = sentence.all(Cue::Rhetorical).any(|hit| {
         hit.end + 1 >= sentence.tokens.len() && hit.at > 3 && sentence.tokens[hit.at - 1].is(",")

@@ -1,4 +1,4 @@
-//! Statements quoted from a conversation: what the built-in responder answers with.
+//! Statements quoted from a conversation, used in the built-in responder's replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use super::{
     tokens::{self, is_unspaced, stem},
 };
 
-/// A sentence above this is cut where it is quoted.
+/// Longer sentences are truncated in quotes.
 const QUOTE_CHARS_MAX: usize = 240;
-/// Of a longer conversation the end is searched for what a question is about.
+/// In a longer conversation, only the end is searched for the subject of a question.
 const SENTENCES_MAX: usize = 1_000;
 
-/// Something that was said, and in which line.
+/// A statement and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
     pub line: usize,
     pub text: String,
 }
 
-/// What somebody took on, or was asked to do.
+/// A task that a person accepted or was asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// A name, or the handle that was mentioned.
+    /// A name, or the mentioned handle.
     pub owner: String,
     pub quote: Quote,
-    /// The owner said so; else somebody else asked for it.
+    /// Whether the owner committed to it; otherwise, someone else asked for it.
     pub is_own_word: bool,
 }
 
@@ -39,7 +39,7 @@ impl Reading {
         self.thread().sentences.is_empty()
     }
 
-    /// What holds now in place of a sentence: its last correction.
+    /// The statement that currently replaces a sentence: its last correction.
     fn latest(&self, mut at: usize) -> usize {
         let sentences = &self.thread().sentences;
         while let Some(edit) = sentences[at]
@@ -66,7 +66,7 @@ impl Reading {
         current.into_iter().map(|at| self.quote(at)).collect()
     }
 
-    /// What was decided, or proposed and agreed to by somebody else.
+    /// Decisions, and proposals that someone else agreed to.
     pub fn decisions(&self) -> Vec<Quote> {
         let accepted = self
             .thread()
@@ -76,7 +76,7 @@ impl Reading {
         self.quotes(accepted.map(|matter| matter.sentence))
     }
 
-    /// Questions of people that nobody answered.
+    /// People's unanswered questions.
     pub fn open_questions(&self) -> Vec<Quote> {
         open_questions(self.thread())
             .into_iter()
@@ -84,7 +84,7 @@ impl Reading {
             .collect()
     }
 
-    /// What people said they would do, and what they were asked to.
+    /// Tasks that people committed to or were asked to do.
     pub fn promises(&self) -> Vec<Promise> {
         let thread = self.thread();
         let live = thread
@@ -109,7 +109,7 @@ impl Reading {
         found
     }
 
-    /// The last sentences, each with its place and words.
+    /// The last sentences, each with its position and words.
     fn searched(&self) -> Vec<(usize, &Sentence, BTreeSet<String>)> {
         let sentences = &self.thread().sentences;
         let first = sentences.len().saturating_sub(SENTENCES_MAX);
@@ -118,8 +118,8 @@ impl Reading {
             .collect()
     }
 
-    /// At most `most` sentences about `question`, in the order in which they were said; a corrected one is
-    /// replaced by its correction. A name in the question narrows it to that person.
+    /// Returns at most `most` sentences about `question`, in chronological order; a corrected sentence is replaced by
+    /// its correction. A name in the question limits the results to that person.
     pub fn relevant(&self, question: &str, most: usize) -> Vec<Quote> {
         let asked = keywords(question);
         let people = &self.thread().people;
@@ -160,7 +160,7 @@ impl Reading {
         self.best(scored, most)
     }
 
-    /// The statements of people whose words come up most, at most `most`, in the order in which they were said.
+    /// Returns at most `most` statements of people with the most frequent words, in chronological order.
     pub fn main_points(&self, most: usize) -> Vec<Quote> {
         let searched = self.searched();
         let counts = word_counts(&searched);
@@ -183,14 +183,14 @@ impl Reading {
         self.best(scored.collect(), most)
     }
 
-    /// The sentences of the highest scores, of equal ones the later.
+    /// Sentences with the highest scores; later ones win ties.
     fn best(&self, mut scored: Vec<(f64, usize)>, most: usize) -> Vec<Quote> {
         scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
         self.quotes(scored.into_iter().take(most).map(|(_, at)| at))
     }
 }
 
-/// In how many sentences each word stands.
+/// Number of sentences that contain each word.
 fn word_counts<'a>(
     searched: &'a [(usize, &Sentence, BTreeSet<String>)],
 ) -> BTreeMap<&'a String, f64> {
@@ -201,7 +201,7 @@ fn word_counts<'a>(
     counts
 }
 
-/// Prose cut into sentences; code, quotes and the marks of lists and headings are left out.
+/// Splits prose into sentences without code, quotes, list markers, and heading markers.
 pub fn sentences(text: &str) -> Vec<String> {
     let found = tokens::sentences(text);
     found
@@ -210,7 +210,7 @@ pub fn sentences(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a question asks for.
+/// Kind of information that a question asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Summary,
@@ -221,7 +221,7 @@ pub enum Wish {
     Answer,
 }
 
-/// Told by its words alone.
+/// Determined from the words alone.
 pub fn wish(question: &str) -> Wish {
     let lower = question.to_lowercase();
     let kinds = [
@@ -234,8 +234,8 @@ pub fn wish(question: &str) -> Wish {
     asked.map_or(Wish::Answer, |(wish, _)| wish)
 }
 
-/// The words of a text that carry meaning: lower case, without stop words, endings cut; pairs of
-/// characters where a script has no spaces.
+/// Content words of a text: lowercase, without stop words, endings removed; character pairs for scripts without
+/// spaces.
 pub fn keywords(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
     let mut words = BTreeSet::new();
@@ -255,7 +255,7 @@ pub fn keywords(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// Whether one of the cues (parted by `|`) stands in the text as whole words.
+/// Whether the text contains one of the cues (separated by `|`) as whole words.
 fn has_cue(lower: &str, cues: &str) -> bool {
     cues.split('|').any(|cue| {
         lower.match_indices(cue).any(|(at, _)| {

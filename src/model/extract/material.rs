@@ -1,14 +1,13 @@
-//! What a conversation is read from, and what is made of it. Positions stand for messages and people, so that nothing here
-//! knows ids: whoever asks maps them.
+//! Input and output of the extractor. Messages and people are referenced by position; callers map positions to IDs.
 
 use chrono::NaiveDate;
 
-/// A conversation with everyone who could own something in it.
+/// A conversation with everyone who can own a task in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Material {
-    /// Members who spoke or were named; a position in here is an owner.
+    /// Members who spoke or were named; an owner is a position in this list.
     pub people: Vec<Person>,
-    /// Oldest first; the first one is the message that the deep dive starts from.
+    /// Oldest first; the first is the message that the fork starts from.
     pub lines: Vec<Line>,
 }
 
@@ -25,9 +24,9 @@ pub struct Line {
     pub speaker: Speaker,
     /// Markdown.
     pub text: String,
-    /// What models are told of its files; nothing is extracted from it.
+    /// Description of its files for models; not used for extraction.
     pub files: Vec<String>,
-    /// On which it was written (UTC): what "by Friday" is relative to.
+    /// Date of the message (UTC), which "by Friday" is relative to.
     pub day: NaiveDate,
 }
 
@@ -35,11 +34,11 @@ pub struct Line {
 pub enum Speaker {
     /// A position in `Material::people`.
     Person(usize),
-    /// An AI agent, by its display name.
+    /// An AI agent, by display name.
     Agent(String),
 }
 
-/// What a conversation came to.
+/// Extracted results of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outline {
     /// One line.
@@ -49,11 +48,11 @@ pub struct Outline {
     pub key_points: Vec<Point>,
     pub action_items: Vec<Item>,
     pub open_questions: Vec<Point>,
-    /// What was put off on purpose.
+    /// Topics that were deliberately deferred.
     pub deferred_items: Vec<Point>,
 }
 
-/// A statement with the positions of the lines that it rests on.
+/// A statement with the positions of its source lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     pub text: String,
@@ -72,11 +71,11 @@ pub struct Item {
 pub enum Owner {
     /// A position in `Material::people`.
     Person(usize),
-    /// Somebody who is no member: the name as it was said.
+    /// A person who is not a member, by the name used in the text.
     Named(String),
 }
 
-/// A value that was corrected later: `old` must no longer be told as if it held.
+/// A value that was corrected later: `old` must not be presented as current.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superseded {
     pub old: String,

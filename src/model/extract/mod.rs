@@ -1,11 +1,11 @@
-//! What a conversation holds, found without a model: what was decided, corrected, promised, asked and put off.
-//! Deterministic; knows English, German, Spanish and French, and says so when a text is in none of them.
+//! Extracts decisions, corrections, commitments, questions, and deferred topics from a conversation, without a model.
+//! Deterministic. Supports English, German, Spanish, and French, and reports texts in other languages.
 //!
 //! ```text
 //! Material ── tokens, values ──> Sentence ── thread, corrections, tasks ──> Thread ── outline ──> Outline
 //!                 └─ cues (words as data)                                      └──── dialogue ──> answers of `builtin`
 //! ```
-//! Nothing is worded anew where that is not safe: a statement is quoted, at most with a corrected value in it.
+//! Statements are quoted, at most with a corrected value in them, unless rephrasing is safe.
 
 mod asking;
 mod corrections;

@@ -1,4 +1,4 @@
-//! Who is meant by a name or a mention.
+//! Resolves names and mentions to people.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::{
 
 #[derive(Debug)]
 pub(crate) struct People {
-    /// Handles, names and first names in lower case; `None` where several share one.
+    /// Handles, names, and first names in lowercase; `None` if several people share one.
     by_word: HashMap<String, Option<usize>>,
     agents: HashSet<String>,
     names: Vec<String>,
@@ -80,7 +80,7 @@ impl People {
         self.names.get(at).map_or("", String::as_str)
     }
 
-    /// The member of that name, in lower case.
+    /// The member with this name in lowercase.
     pub(crate) fn find(&self, name: &str) -> Option<Owner> {
         self.by_word.get(name).copied().flatten().map(Owner::Person)
     }
@@ -94,7 +94,7 @@ impl People {
             .contains(token.word.text.trim_start_matches('@'))
     }
 
-    /// Whom a token names: nothing if it is no name; no owner if several share it.
+    /// The person that a token names: `None` if it is not a name; no owner if several people share the name.
     pub(crate) fn named(&self, token: &Token) -> Option<Option<Owner>> {
         if token.kind == Kind::Mention {
             if self.is_agent(token) {
@@ -118,7 +118,7 @@ impl People {
         Some(found.map(Owner::Person))
     }
 
-    /// A name at `at`, how many tokens it has: "Ada Lane" is one.
+    /// Number of tokens of the name at `at`: "Ada Lane" is one name.
     pub(crate) fn named_at(
         &self,
         sentence: &Sentence,
@@ -126,7 +126,7 @@ impl People {
     ) -> Option<(Option<Owner>, usize)> {
         let token = sentence.tokens.get(at)?;
         let first = self.named(token)?;
-        // A name that is also a word needs its capital letter.
+        // A name that is also a common word must be capitalized.
         let is_word = token.word.known.is_some_and(|entry| entry.is_stop);
         if is_word
             && token.kind == Kind::Word

@@ -1,11 +1,11 @@
-//! The few words that an outline adds to what was said, in the language of the conversation.
+//! Fixed phrases that an outline adds to the quoted text, in the language of the conversation.
 
 use super::cues::Language;
 
 #[derive(Debug)]
 pub(crate) struct Phrases {
     pub(crate) no_conclusion: &'static str,
-    /// Between who and what: "Ada favours X".
+    /// Between person and option: "Ada favours X".
     pub(crate) favours: &'static str,
     pub(crate) tasks_only: &'static str,
     pub(crate) next_steps: &'static str,

@@ -1,4 +1,4 @@
-//! A conversation that was read once, from the first line to the last.
+//! Analysis of a conversation in one pass, from the first line to the last.
 
 use super::{
     Material, Outline, Speaker, Superseded,
@@ -10,13 +10,13 @@ use super::{
     tokens::{self, Vocabulary},
 };
 
-/// Of a longer message only the beginning is read.
+/// Only the beginning of a longer message is read.
 const LINE_CHARS_MAX: usize = 16_000;
 const LINE_SENTENCES_MAX: usize = 300;
-/// With this the answers of the built-in responder begin: they only quote people.
+/// Prefix of the built-in responder's replies, which only quote people.
 const BUILT_IN: &str = "I am OpenVibe's built-in responder";
 
-/// What was understood of a conversation.
+/// Analysis of a conversation.
 #[derive(Debug)]
 pub struct Reading {
     thread: Thread,
@@ -85,22 +85,22 @@ impl Reading {
         }
     }
 
-    /// The offline draft of a resolution.
+    /// Draft of a resolution without a model.
     pub fn outline(&self) -> Outline {
         outline::outline(&self.thread, self.language)
     }
 
-    /// Values that were corrected, in the order of the corrections.
+    /// Corrected values, in the order of the corrections.
     pub fn superseded(&self) -> Vec<Superseded> {
         self.thread.superseded.clone()
     }
 
-    /// Whether a person agreed later to what an agent said in this line.
+    /// Whether a person later agreed to an agent's statement in this line.
     pub fn is_taken_up(&self, line: usize) -> bool {
         self.thread.taken_up.contains(&line)
     }
 
-    /// Whether a text has the cue words of a decision in any of the four languages.
+    /// Whether a text contains a decision cue in any of the four languages.
     pub fn reads_like_a_decision(text: &str) -> bool {
         let mut vocabulary = Vocabulary::default();
         tokens::sentences(beginning(text)).iter().any(|sentence| {

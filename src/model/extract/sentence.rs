@@ -1,4 +1,4 @@
-//! One sentence with what its words tell.
+//! A sentence and the information derived from its words.
 
 use chrono::NaiveDate;
 
@@ -9,7 +9,7 @@ use super::{
     values::{self, Value},
 };
 
-/// A phrase of the lexicon where it stands: tokens `at..end`.
+/// An occurrence of a phrase of the lexicon: tokens `at..end`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hit {
     pub(crate) cue: Cue,
@@ -17,7 +17,7 @@ pub(crate) struct Hit {
     pub(crate) end: usize,
 }
 
-/// A value that took the place of another one.
+/// A value that replaced another one.
 #[derive(Debug, Clone)]
 pub(crate) struct Edit {
     pub(crate) from: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Edit {
 #[derive(Debug)]
 pub(crate) struct Sentence {
     pub(crate) line: usize,
-    /// A position in `Material::people`; `None` for agents.
+    /// Position in `Material::people`; `None` for agents.
     pub(crate) person: Option<usize>,
     pub(crate) is_first: bool,
     pub(crate) text: String,
@@ -44,13 +44,13 @@ pub(crate) struct Sentence {
     pub(crate) language: Language,
     pub(crate) hits: Vec<Hit>,
     pub(crate) values: Vec<Value>,
-    /// Of these values the ones that it says do not hold.
+    /// Values that the sentence negates.
     pub(crate) denied: Vec<usize>,
     /// Stems, sorted, each once.
     pub(crate) topic: Vec<u32>,
     pub(crate) is_question: bool,
     pub(crate) edits: Vec<Edit>,
-    /// Holds something that no longer holds, or only corrects: not to be told.
+    /// Excluded from the output because it contains a superseded value or only corrects another sentence.
     pub(crate) is_hidden: bool,
 }
 
@@ -63,7 +63,7 @@ impl Sentence {
         self.hits.iter().filter(move |hit| hit.cue == cue)
     }
 
-    /// The first token that says something.
+    /// The first token with content.
     pub(crate) fn start(&self) -> usize {
         let is_opening = |token: &Token| {
             token.kind == Kind::Mention
@@ -130,20 +130,20 @@ impl Sentence {
             .count()
     }
 
-    /// How many subjects both have.
+    /// Number of subjects that both sentences share.
     pub(crate) fn shared(&self, topic: &[u32]) -> usize {
         shared(&self.topic, topic)
     }
 
-    /// As a value reads now.
+    /// Current text of a value.
     pub(crate) fn key(&self, value: usize) -> &str {
         let value = &self.values[value];
         let edit = self.edits.iter().find(|edit| edit.from == value.from);
         edit.map_or(&value.key, |edit| &edit.key)
     }
 
-    /// Which of these values another one takes the place of, said with `other`: none if it stands here already;
-    /// of several the one that is about the same.
+    /// The value in this sentence that another value, stated with the subjects in `other`, replaces: `None` if that
+    /// value already occurs here; if there are several, the one with the same subject.
     pub(crate) fn counterpart(&self, value: &Value, other: &Self) -> Option<usize> {
         let is_kept = |at: &usize| other.held().any(|(_, said)| said.key == self.key(*at));
         if (0..self.values.len()).any(|at| self.key(at) == value.key) {
@@ -154,13 +154,13 @@ impl Sentence {
         fits.max_by_key(|at| (self.near(&self.values[*at], other), *at))
     }
 
-    /// The values that it does not deny.
+    /// Values that the sentence does not negate.
     pub(crate) fn held(&self) -> impl Iterator<Item = (usize, &Value)> {
         let values = self.values.iter().enumerate();
         values.filter(|(at, _)| !self.denied.contains(at))
     }
 
-    /// How many subjects close to a value another sentence has, too.
+    /// Number of subjects near a value that another sentence shares.
     pub(crate) fn near(&self, value: &Value, other: &Self) -> usize {
         let close = value.from.saturating_sub(3)..(value.to + 4).min(self.tokens.len());
         self.tokens[close]
@@ -170,7 +170,7 @@ impl Sentence {
             .count()
     }
 
-    /// Where the clause that holds `at` begins.
+    /// Start of the clause that contains `at`.
     pub(crate) fn clause_start(&self, at: usize) -> usize {
         (0..at)
             .rev()
@@ -198,7 +198,7 @@ impl Sentence {
             .map_or(0, |at| at + 1)
     }
 
-    /// As it reads now, from the first to before the last of these tokens, without the tokens for which `drops` holds.
+    /// Current text of this range of tokens (end exclusive), without the tokens for which `drops` returns true.
     pub(crate) fn rendered(&self, from: usize, to: usize, drops: impl Fn(usize) -> bool) -> String {
         let mut text = String::new();
         let mut at = from;
@@ -237,7 +237,7 @@ impl Sentence {
             last_end = self.tokens.get(next - 1).map(|token| token.to);
             at = next;
         }
-        // Marks behind the last token, such as a closing quotation mark.
+        // Punctuation after the last token, such as a closing quotation mark.
         if to >= self.tokens.len()
             && let Some(end) = last_end
             && end <= self.text.len()
@@ -247,7 +247,7 @@ impl Sentence {
         text.replace('\u{1}', "").trim().to_owned()
     }
 
-    /// The whole of it as it reads now.
+    /// Current text of the whole sentence.
     pub(crate) fn current(&self) -> String {
         if self.edits.is_empty() {
             return self.text.replace('\u{1}', "");
@@ -264,7 +264,7 @@ pub(crate) fn shared(a: &[u32], b: &[u32]) -> usize {
         .count()
 }
 
-/// How many words of each language stand there; the last is for all that are not read; and all words.
+/// Number of words per language (the last entry covers all unsupported languages), and the total number of words.
 pub(crate) fn language_counts(tokens: &[Token]) -> ([usize; 5], usize) {
     let mut counts = [0; 5];
     let mut words = 0;
@@ -280,7 +280,7 @@ pub(crate) fn language_counts(tokens: &[Token]) -> ([usize; 5], usize) {
     (counts, words)
 }
 
-/// The language of a whole conversation.
+/// Language of a whole conversation.
 pub(crate) fn whole_language(counts: [usize; 5], words: usize) -> Language {
     let (best, count) = best(counts);
     if words > 0 && (count * 100 < words * 16 || counts[4] > count) {
@@ -299,7 +299,7 @@ fn best(counts: [usize; 5]) -> (Language, usize) {
     found
 }
 
-/// The language of one sentence in a conversation in `whole`.
+/// Language of one sentence in a conversation in `whole`.
 pub(crate) fn language(tokens: &[Token], whole: Language) -> Language {
     let (counts, words) = language_counts(tokens);
     let (best, count) = best(counts);
@@ -360,7 +360,7 @@ pub(crate) fn hits(tokens: &[Token], language: Language) -> Vec<Hit> {
     hits
 }
 
-/// "Good morning" agrees to nothing; "over 5 years", "over lunch" choose nothing.
+/// "Good morning" does not express agreement; "over 5 years" and "over lunch" do not express a choice.
 fn is_meant(hit: &Hit, tokens: &[Token]) -> bool {
     const CHOICE: &str = "choose chose chosen choosing pick picked picking prefer preferred favour favor rather take \
         took taking use using go went going keep want vote voted";
@@ -378,7 +378,7 @@ fn is_meant(hit: &Hit, tokens: &[Token]) -> bool {
     true
 }
 
-/// Everything at once, for a line written on `day`.
+/// Runs all analyses for a line written on `day`.
 pub(crate) fn read(
     line: usize,
     person: Option<usize>,
@@ -423,12 +423,12 @@ pub(crate) fn read(
     sentence
 }
 
-/// Whether a word is one of these, parted by spaces.
+/// Whether a word is in this space-separated list.
 pub(crate) fn is_any(word: &str, words: &str) -> bool {
     words.split_whitespace().any(|known| known == word)
 }
 
-/// Values that the sentence says do not hold: "not Friday", "instead of Friday", "from Friday to Monday".
+/// Values that the sentence negates: "not Friday", "instead of Friday", "from Friday to Monday".
 fn denied(sentence: &Sentence) -> Vec<usize> {
     const MOVES: &str = "moved move moving change changed shift raise raised lower lowered switch \
         verschoben verschieben ändern geändert pasamos movemos cambiamos cambiar pasa décale décalé passe reporte";

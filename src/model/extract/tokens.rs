@@ -1,21 +1,21 @@
-//! Markdown cut into sentences, and sentences into words.
+//! Splits Markdown into sentences and sentences into words.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::cues::{Entry, LEXICON};
 
-/// Words that a point shortens.
+/// Abbreviations that end with a period.
 const SHORT_WORDS: &str = "e.g i.e etc vs dr mr mrs ms z.b d.h bzw ca p.ej approx sr sra st prof";
-/// What goes on for longer is cut, so that no sentence takes long.
+/// Longer sentences are cut, which bounds the time per sentence.
 const SENTENCE_CHARS_MAX: usize = 1_000;
 
-/// One word, however often it stands in the conversation.
+/// A distinct word of the conversation.
 #[derive(Debug)]
 pub(crate) struct Word {
-    /// Lower case, with `'` for every apostrophe.
+    /// Lowercase, with every apostrophe normalized to `'`.
     pub(crate) text: String,
     pub(crate) known: Option<&'static Entry>,
-    /// The same for all forms of a word; `None` for words without a subject.
+    /// Stem shared by all forms of a word; `None` for words without a meaning of their own.
     pub(crate) stem: Option<u32>,
 }
 
@@ -32,10 +32,10 @@ pub(crate) enum Kind {
 pub(crate) struct Token {
     pub(crate) word: Arc<Word>,
     pub(crate) kind: Kind,
-    /// In the text of the sentence, in bytes.
+    /// Byte range in the text of the sentence.
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Somebody else's words, or code: does not speak for the one who wrote it.
+    /// Quoted text or code, which is not the author's own statement.
     pub(crate) is_quoted: bool,
 }
 
@@ -44,7 +44,7 @@ impl Token {
         self.word.text == text
     }
 
-    /// What is known of it, unless it is quoted.
+    /// Lexicon entry, unless the token is quoted.
     pub(crate) fn known(&self) -> Option<&'static Entry> {
         (!self.is_quoted && self.kind != Kind::Mention)
             .then_some(self.word.known)
@@ -52,7 +52,7 @@ impl Token {
     }
 }
 
-/// Every different word of a conversation.
+/// All distinct words of a conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
     words: HashMap<String, Arc<Word>>,
@@ -153,7 +153,7 @@ fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '’' | '‘' | '`' | '´')
 }
 
-/// Parts of an emoji that are none of their own.
+/// Characters that occur only as parts of an emoji.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{fe0f}' | '\u{200d}' | '\u{200b}') || ('\u{1f3fb}'..='\u{1f3ff}').contains(&c)
 }
@@ -171,7 +171,7 @@ fn closing(c: char) -> Option<char> {
     }
 }
 
-/// `j'`, `qu'`: where the first of two words ends.
+/// `j'`, `qu'`: end of the first of two joined words.
 fn elision(lower: &str) -> Option<usize> {
     let (before, after) = lower.split_once('\'')?;
     let is_elided = matches!(
@@ -192,7 +192,7 @@ fn elision(lower: &str) -> Option<usize> {
     (is_elided && !after.is_empty()).then_some(before.len() + 1)
 }
 
-/// Where the token that begins at `i` ends, and what it is.
+/// End and kind of the token that starts at `i`.
 fn extent(chars: &[(usize, char)], i: usize) -> (usize, Kind) {
     let at = |i: usize| chars.get(i).map_or('\0', |(_, c)| *c);
     let c = at(i);
@@ -250,12 +250,12 @@ fn is_combining(c: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&c)
 }
 
-/// Chinese characters, kana: no spaces between words.
+/// Chinese characters and kana, which are written without spaces.
 pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// Cuts common endings, so that `shipped`, `shipping` and `ships` meet.
+/// Removes common endings, so that `shipped`, `shipping`, and `ships` match.
 pub(crate) fn stem(word: &str) -> String {
     const ENDINGS: [&str; 8] = ["ing", "ed", "es", "en", "er", "'s", "s", "e"];
     if word.chars().count() < 4 || word.ends_with("ss") {
@@ -275,8 +275,8 @@ pub(crate) fn stem(word: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// Prose cut into sentences; code, quotes and the marks of lists and headings are left out.
-/// Inline code stands between `\u{1}`, which reads as a quotation.
+/// Splits prose into sentences without code, quotes, list markers, and heading markers.
+/// Inline code is enclosed in `\u{1}`, which is treated as a quotation mark.
 pub(crate) fn sentences(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fence = "";
@@ -297,7 +297,7 @@ pub(crate) fn sentences(text: &str) -> Vec<String> {
             continue;
         }
         let line = line.trim_start_matches(['#', '*', '•', ' ']);
-        // What is ticked off is done.
+        // A checked item is done.
         if line.starts_with("- [x] ") || line.starts_with("- [X] ") {
             continue;
         }
@@ -324,7 +324,7 @@ pub(crate) fn sentences(text: &str) -> Vec<String> {
     found
 }
 
-/// Without the marks of bold and italics; of a link only its text.
+/// Removes the markers of bold and italic text; keeps only the text of a link.
 fn plain(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -345,7 +345,7 @@ fn plain(line: &str) -> String {
             "`" => text.push('\u{1}'),
             "*" => {}
             "~" if rest.starts_with("~~") => {
-                // What is struck out is not said.
+                // Struck-through text is ignored.
                 if let Some((_, after)) = rest[2..].split_once("~~") {
                     rest = after;
                     continue;
@@ -376,7 +376,7 @@ fn push_sentence(found: &mut Vec<String>, sentence: &str) {
     found.push(rest.to_owned());
 }
 
-/// `e.g`, `z.B`, `Dr`, a single letter, the number of a list item or of a day before the point.
+/// `e.g`, `z.B`, `Dr`, a single letter, or the number of a list item or day before the period.
 fn is_abbreviation(before: &str, after: &str) -> bool {
     let word = before
         .rsplit(|c: char| c.is_whitespace() || c == '(')

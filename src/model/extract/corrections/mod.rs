@@ -1,4 +1,4 @@
-//! Values that take the place of earlier ones.
+//! Values that replace earlier ones.
 
 mod names;
 mod replace;
@@ -8,13 +8,13 @@ use super::{
     thread::Standing, thread::Thread, values::Sort, values::Value,
 };
 
-/// How many of the newest values a correction can be about.
+/// Number of recent values that a correction can refer to.
 const VALUES_REACH: usize = 300;
-/// How many of the newest sentences are searched for a corrected name.
+/// Number of recent sentences that are searched for a corrected name.
 const NAMES_REACH: usize = 40;
 
 impl Thread {
-    /// Finds what a sentence corrects, and corrects it; whether it did.
+    /// Finds the value that a sentence corrects and applies the correction. Returns whether there was one.
     pub(crate) fn correct(&mut self, at: usize) -> bool {
         let within = self.correct_within(at);
         let sentence = &self.sentences[at];
@@ -67,7 +67,7 @@ impl Thread {
                         && from - hit.end <= 2
                 })
             };
-            // "It's 9 April" right behind another date.
+            // "It's 9 April" immediately after another date.
             let is_contradiction = sentence.topic.is_empty()
                 && said
                     .first()
@@ -79,7 +79,7 @@ impl Thread {
             if is_strong || is_weak {
                 let mut gone: Vec<String> = Vec::new();
                 for new in said.into_iter().take(4) {
-                    // "No, Tuesday, on Monday they are closed": that day is the one that goes.
+                    // "No, Tuesday, on Monday they are closed": Monday is the value that is replaced.
                     if gone.contains(&self.sentences[at].values[new].key) {
                         continue;
                     }
@@ -104,7 +104,7 @@ impl Thread {
         sentence.topic.len() <= 2
     }
 
-    /// Newest first, of people's sentences before this one.
+    /// Values in people's sentences before this one, newest first.
     fn seen(&self, at: usize) -> impl Iterator<Item = (usize, usize)> {
         self.values_seen
             .iter()
@@ -119,7 +119,7 @@ impl Thread {
         self.sentences[sentence].key(value)
     }
 
-    /// "Friday, sorry, Monday": both in one sentence.
+    /// "Friday, sorry, Monday": both values in one sentence.
     fn correct_within(&mut self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let mut found = None;
@@ -163,11 +163,10 @@ impl Thread {
         true
     }
 
-    /// The earlier value that a new one is about.
+    /// The earlier value that a new one refers to.
     fn corrected_by(&self, at: usize, new: usize, is_strong: bool) -> Option<(usize, usize)> {
         let sentence = &self.sentences[at];
         let value = &sentence.values[new];
-        // What is taken on now has a day of its own.
         let fits = |(said, old): &(usize, usize)| {
             let other = &self.sentences[*said].values[*old];
             other.sort.replaces(&value.sort) && self.key(*said, *old) != value.key
@@ -189,7 +188,7 @@ impl Thread {
                 best = Some((common, found));
             }
             if sentence.line - said.line <= REPLY_REACH + 2 {
-                // What was put forward or promised before what was merely told.
+                // Proposals and commitments take precedence over plain statements.
                 if nearest.is_none() {
                     nearest = Some(found);
                 }
@@ -201,31 +200,31 @@ impl Thread {
                 }
             }
         }
-        // Nobody but its owner moves the day of a promise with "make that Wednesday".
+        // Only the owner can move the date of a commitment with "make that Wednesday".
         let is_others = held.is_some_and(|(said, _)| {
             self.is_task(said) && self.sentences[said].person != sentence.person
         });
         if let Some(own) = own.filter(|_| is_strong && is_others && best.is_none()) {
             return Some(own);
         }
-        // What was put forward before what was merely told in like words.
+        // Among similar statements, proposals take precedence over plain statements.
         if let Some((common, (said, _))) = best
             && let Some(held) = held.filter(|_| is_strong && common <= 2 && !self.is_held(said))
         {
             return Some(held);
         }
-        // The same unit before none.
+        // A value with the same unit takes precedence over one without a unit.
         match best {
             Some((_, found)) => Some(found),
             None if is_strong => held.or(nearest).filter(|(said, _)| {
-                // Another subject of its own is another matter.
+                // A sentence with its own subject starts a separate matter.
                 sentence.topic.len() <= 3 || self.sentences[*said].topic.is_empty()
             }),
             None => None,
         }
     }
 
-    /// Whether somebody else stated another value right before.
+    /// Whether the value contradicts another one that was stated immediately before.
     fn contradicts(&self, at: usize, value: usize) -> bool {
         let sentence = &self.sentences[at];
         let value = &sentence.values[value];
@@ -244,7 +243,7 @@ impl Thread {
             })
     }
 
-    /// "On the 19th we are away. Let's make it the 24th": what stands with the value that was just named.
+    /// "On the 19th we are away. Let's make it the 24th": values in the sentence that named the previous value.
     pub(crate) fn spoken_of(&self, at: usize, value: &Value) -> Option<(usize, usize)> {
         let line = self.sentences[at].line;
         let named = self
@@ -271,7 +270,7 @@ impl Thread {
         tasks.any(|task| task.sentence == at)
     }
 
-    /// Whether a sentence puts something forward or promises it.
+    /// Whether a sentence contains a proposal or a commitment.
     fn is_held(&self, at: usize) -> bool {
         let is_matter = self
             .matters
@@ -283,7 +282,7 @@ impl Thread {
     }
 }
 
-/// "Scratch that, I'm away from tomorrow": a day on which somebody cannot.
+/// "Scratch that, I'm away from tomorrow": a day on which someone is unavailable.
 fn is_absence(sentence: &Sentence, value: usize) -> bool {
     let value = &sentence.values[value];
     let clause = sentence.clause_start(value.lead);

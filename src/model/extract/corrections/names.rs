@@ -1,4 +1,4 @@
-//! Names and options that take the place of earlier ones.
+//! Names and options that replace earlier ones.
 
 use super::super::{
     Owner, cues::Cue, sentence::Edit, sentence::Sentence, sentence::is_any, thread::REPLY_REACH,
@@ -7,9 +7,10 @@ use super::super::{
 use super::NAMES_REACH;
 
 impl Thread {
-    /// "blue instead of red", "not red but blue", "let's paint it blue instead"; whether that was found before.
+    /// Handles "blue instead of red", "not red but blue", and "let's paint it blue instead". Returns whether the old
+    /// words were found earlier.
     ///
-    /// What somebody proposes of another's words takes their place only once it is accepted.
+    /// A replacement proposed by someone else takes effect only when it is accepted.
     pub(super) fn correct_name(&mut self, at: usize) -> bool {
         let Some((old, new)) = self.other_name(at) else {
             return false;
@@ -28,7 +29,7 @@ impl Thread {
         self.rename(at, &old, &new)
     }
 
-    /// Old words in lower case, new words as written.
+    /// Old words in lowercase, and new words as written.
     pub(crate) fn other_name(&self, at: usize) -> Option<(Vec<String>, String)> {
         let sentence = &self.sentences[at];
         let is_framed = sentence.has(Cue::Correct) || sentence.has(Cue::InsteadOf);
@@ -37,7 +38,7 @@ impl Thread {
             .or_else(|| is_framed.then(|| self.framed_pair(at)).flatten())
     }
 
-    /// Sentence and token of each place close before where people said these words.
+    /// Sentence and token positions of recent occurrences of these words in people's messages.
     fn places(&self, at: usize, words: &[String]) -> Vec<(usize, usize)> {
         let is_there = |said: usize, from: usize| {
             let tokens = &self.sentences[said].tokens[from..];
@@ -54,13 +55,13 @@ impl Thread {
             .collect()
     }
 
-    /// From now on the old name reads as the new one; whether it was said before.
+    /// Replaces the old name with the new one from here on. Returns whether the old name occurred earlier.
     pub(crate) fn rename(&mut self, at: usize, old: &[String], new: &str) -> bool {
         let line = self.sentences[at].line;
         let owners = self.people_named(old, new);
         let mut places = self.places(at, old);
         if owners.is_some() {
-            // A person's name stands for other things, too: only where it stood last.
+            // A person's name can occur in other contexts, so only its last occurrence is replaced.
             places.drain(..places.len().saturating_sub(1));
         }
         for (said, from) in &places {
@@ -74,7 +75,7 @@ impl Thread {
                 sentence: at,
                 is_bare: false,
             };
-            // What speaks for the old one does not speak for the new one.
+            // Reasons for the old option do not apply to the new one.
             let is_kept = self.is_held(*said);
             let sentence = &mut self.sentences[*said];
             sentence.edits.retain(|edit| edit.from != *from);
@@ -148,13 +149,13 @@ impl Thread {
         Some((words, text.to_owned()))
     }
 
-    /// Both, if both are members.
+    /// Returns both if both are members.
     fn people_named(&self, old: &[String], new: &str) -> Option<(Owner, Owner)> {
         let old = self.people.find(&old.join(" "))?;
         Some((old, self.people.find(&new.to_lowercase())?))
     }
 
-    /// Old words in lower case, new words as written.
+    /// Old words in lowercase, and new words as written.
     fn named_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
         let sentence = &self.sentences[at];
         let hit = sentence
@@ -210,7 +211,7 @@ las dem l'",
         Some((old, new))
     }
 
-    /// What differs between this sentence and a matter that has the same words around it.
+    /// Differing words between this sentence and a matter with the same surrounding words.
     fn framed_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
         let sentence = &self.sentences[at];
         let is_noise = |token: &Token| {

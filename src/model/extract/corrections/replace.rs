@@ -1,4 +1,4 @@
-//! What a correction does to what was said before.
+//! Effects of a correction on earlier statements.
 
 use super::super::{
     Superseded, sentence::Edit, sentence::Sentence, thread::Matter, thread::Standing,
@@ -7,7 +7,7 @@ use super::super::{
 use super::{surface, surface_of};
 
 impl Thread {
-    /// A correction of what stands; of what somebody else only proposes, another proposal.
+    /// Corrects a statement that holds; if it is only someone else's proposal, adds another proposal.
     pub(super) fn change(&mut self, old: usize, old_at: usize, new: usize, new_at: usize) -> bool {
         let me = self.sentences[new].person;
         let line = self.sentences[new].line;
@@ -65,11 +65,11 @@ impl Thread {
         true
     }
 
-    /// From now on the old value reads as the new one, wherever it is about the same.
+    /// Replaces the old value with the new one wherever the subject is the same.
     pub(crate) fn replace(&mut self, old: usize, old_at: usize, new: usize, new_at: usize) {
         let me = self.sentences[new].person;
         for matter in self.matters.iter_mut().rev().take(60) {
-            // Who objected has said what suits them.
+            // An objection already states the speaker's own preference.
             if matter.sentence == old
                 && matter.standing == Standing::Contested
                 && matter.contested_by == me
@@ -86,7 +86,7 @@ impl Thread {
         let own: Vec<u32> = self.sentences[new].topic.clone();
         let about: Vec<u32> = self.sentences[old].topic.clone();
         let is_about_other = |said: &Sentence| {
-            // With words of its own, a correction is about what shares them.
+            // A correction with its own words applies to the statements that share them.
             !own.is_empty()
                 && said.shared(&own) == 0
                 && said.shared(&about) == 0
@@ -111,7 +111,7 @@ impl Thread {
             .collect();
         for (said, at) in same {
             if said != old && !self.is_held(said) {
-                // What was said of the old value need not hold of the new one.
+                // Statements about the old value may not apply to the new one.
                 self.sentences[said].is_hidden = true;
                 continue;
             }

@@ -1,6 +1,7 @@
-//! Words that tell what a sentence does, as data: one file per language.
+//! Cue words and phrases that determine the function of a sentence, as data: one file per language.
 //!
-//! A phrase is a row of words as `tokens` cuts them (`d' accord`); `|` parts phrases, `_` stands for any one word.
+//! A phrase is a sequence of words as split by `tokens` (`d' accord`); `|` separates phrases, and `_` matches any one
+//! word.
 
 pub(crate) mod de;
 pub(crate) mod en;
@@ -9,28 +10,28 @@ pub(crate) mod fr;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-/// What a phrase does where it stands.
+/// Function of a phrase in a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Cue {
-    /// Says that something is settled.
+    /// States that a matter is settled.
     Decision,
-    /// Takes that back: "not decided yet".
+    /// Negates a decision: "not decided yet".
     Undecided,
-    /// Puts something forward; what follows is what is proposed.
+    /// Introduces a proposal; the proposal follows.
     Proposal,
-    /// A preference of the speaker; what follows is what they prefer.
+    /// Introduces the speaker's preference; the preference follows.
     Favour,
-    /// Agrees where a message begins with it.
+    /// Agrees at the start of a message.
     Agree,
-    /// Agrees wherever it stands in a short message: "Monday works for me".
+    /// Agrees anywhere in a short message: "Monday works for me".
     Works,
-    /// Says no where a message begins with it.
+    /// Disagrees at the start of a message.
     Refuse,
     /// Takes an agreement back.
     Object,
     /// Announces another value.
     Correct,
-    /// May announce another value, if it is plainly about the same.
+    /// Can introduce another value if the subject is clearly the same.
     Restate,
     /// Between a new and an old value: "Monday instead of Friday".
     InsteadOf,
@@ -38,29 +39,29 @@ pub(crate) enum Cue {
     ButNew,
     /// Before an old value.
     Not,
-    /// Takes back what was said last.
+    /// Retracts the previous statement.
     Retract,
     /// Puts something off.
     Defer,
-    /// The speaker takes something on; the task follows.
+    /// The speaker commits to a task; the task follows.
     Promise,
-    /// The same, if a verb of work follows.
+    /// As above, but only if an action verb follows.
     CanDo,
-    /// The speaker takes on what was spoken of.
+    /// The speaker commits to a task that was already mentioned.
     TakeOn,
-    /// The speaker offers: counts once somebody accepts.
+    /// The speaker offers to do a task; the offer counts when someone accepts it.
     Offer,
-    /// Asks the one addressed; the task follows.
+    /// Asks the person addressed; the task follows.
     Request,
-    /// Asks anybody; the task follows.
+    /// Asks for a volunteer; the task follows.
     WhoAsks,
-    /// Somebody who was named will; the task follows.
+    /// Assigns the task to a named person; the task follows.
     WillDo,
-    /// The speaker cannot or does not want to.
+    /// The speaker declines or is unavailable.
     Cannot,
     /// A task changes hands.
     HandOver,
-    /// What was promised is done.
+    /// States that a promised task is done.
     Done,
     /// Only if.
     If,
@@ -68,19 +69,19 @@ pub(crate) enum Cue {
     Hedge,
     /// Told of somebody else.
     Reported,
-    /// Speaks to a machine that reads this: says nothing of the matter.
+    /// Addresses the machine that reads the text; not about the topic.
     Order,
-    /// A question that nobody needs to answer.
+    /// A question that does not need an answer.
     Rhetorical,
-    /// An answer that is none.
+    /// A reply that does not answer the question.
     NoAnswer,
-    /// Says that something is open.
+    /// States that a matter is open.
     Open,
-    /// Begins a question, also without a question mark.
+    /// Starts a question, even without a question mark.
     Asks,
-    /// A reason or an aside begins: a quoted task or preference ends.
+    /// Starts a reason or an aside, and so ends a quoted task or preference.
     Aside,
-    /// Stands for what was spoken of: "it", "that".
+    /// Refers to something mentioned earlier: "it", "that".
     It,
     /// "we", "us".
     We,
@@ -92,7 +93,7 @@ pub(crate) enum Language {
     German,
     Spanish,
     French,
-    /// One that this cannot read.
+    /// An unsupported language.
     Other,
 }
 
@@ -103,24 +104,24 @@ pub(crate) const READ: [Language; 4] = [
     Language::French,
 ];
 
-/// What is known of one language.
+/// Lexical data for one language.
 #[derive(Debug)]
 pub(crate) struct Words {
     pub(crate) cues: &'static [(Cue, &'static str)],
-    /// Frequent words without a subject of their own.
+    /// Frequent words without a meaning of their own.
     pub(crate) stop: &'static str,
-    /// Frequent words that tell the language, beside the stop words.
+    /// Frequent words that identify the language, in addition to the stop words.
     pub(crate) common: &'static str,
-    /// Verbs of work: `infinitive`, or `infinitive:i do:she does`.
+    /// Action verbs: `infinitive`, or `infinitive:i do:she does`.
     pub(crate) work: &'static str,
-    /// Verbs that promise nothing: "I'll miss you".
+    /// Verbs that do not make a commitment: "I'll miss you".
     pub(crate) idle: &'static str,
     /// Monday first.
     pub(crate) days: [&'static str; 7],
     pub(crate) months: [&'static str; 12],
-    /// Words dropped at the ends of a task.
+    /// Words removed from the ends of a task.
     pub(crate) fillers: &'static str,
-    /// Words before a date that go with it.
+    /// Words before a date that belong to it.
     pub(crate) before_date: &'static str,
     /// From two on.
     pub(crate) numbers: &'static str,
@@ -136,7 +137,7 @@ pub(crate) fn words(language: Language) -> Option<&'static Words> {
     }
 }
 
-/// Frequent words of languages that are not read, so that they are not taken for one that is.
+/// Frequent words of unsupported languages, so that they are not mistaken for supported ones.
 pub(crate) const OTHER_STOP: &str = "\
     não uma com em os do da ao você é isso mais foi nós também amanhã obrigado vamos muito ele ela \
     il che non di sono della per una è gli anche domani noi questo abbiamo facciamo possiamo \
@@ -147,7 +148,7 @@ pub(crate) const OTHER_STOP: &str = "\
     nie się na jest to że w z jak ale tak co czy mam możemy dla ve bir bu için ne değil mi var \
     a az egy nem és hogy meg van je na že se jsem ale de la și nu este un o pe";
 
-/// One phrase: the words behind the first.
+/// One phrase: the words after the first.
 #[derive(Debug)]
 pub(crate) struct Phrase {
     pub(crate) cue: Cue,
@@ -155,21 +156,21 @@ pub(crate) struct Phrase {
     pub(crate) rest: Vec<String>,
 }
 
-/// What is known of a word: the phrases that begin with it, and the languages in which it is frequent.
+/// Lexical data for a word: phrases that start with it, and languages in which it is frequent.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) phrases: Vec<Phrase>,
     pub(crate) is_stop: bool,
-    /// By position in `READ`; the last is for all others.
+    /// Indexed by position in `READ`; the last entry covers all other languages.
     pub(crate) languages: [bool; 5],
-    /// Working verbs: language, infinitive, form.
+    /// Action verbs: language, infinitive, form.
     pub(crate) work: Vec<(Language, &'static str, Form)>,
     pub(crate) idle: Vec<Language>,
     pub(crate) day: Vec<(Language, u8)>,
     pub(crate) month: Vec<(Language, u8)>,
     pub(crate) fillers: Vec<Language>,
     pub(crate) before_date: Vec<Language>,
-    /// What a number word counts.
+    /// The value of a number word.
     pub(crate) number: Option<u8>,
 }
 
@@ -180,7 +181,7 @@ pub(crate) enum Form {
     Third,
 }
 
-/// Of every word that is known.
+/// Entries for all known words.
 pub(crate) static LEXICON: LazyLock<HashMap<String, Entry>> = LazyLock::new(|| {
     let mut lexicon = HashMap::new();
     for (position, language) in READ.into_iter().enumerate() {
@@ -271,7 +272,7 @@ fn add_phrase(lexicon: &mut HashMap<String, Entry>, cue: Cue, language: Language
     });
 }
 
-/// Without accents, as people type in a hurry.
+/// Removes accents, which people often omit when they type fast.
 fn fold(text: &str) -> String {
     text.chars()
         .map(|c| match c {

@@ -1,4 +1,4 @@
-//! Tasks, open questions and what was put off.
+//! Tasks, open questions, and deferred topics.
 
 use super::super::{Item, Point, sentence::is_any, tasks::TaskSort, thread::Task, thread::add};
 use super::{
@@ -63,7 +63,7 @@ impl Maker<'_> {
         }
         let middle = sentence.rendered(draft.from, draft.to, |at| draft.drops.contains(&at));
         let middle = match sentence.person {
-            // "Send me the figures": to the one who asks.
+            // "Send me the figures": addressed to the requester.
             Some(asker) if matches!(draft.sort, TaskSort::Request) => {
                 middle.replace(" me ", &format!(" {} ", self.thread.people.name(asker)))
             }

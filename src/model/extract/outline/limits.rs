@@ -1,4 +1,4 @@
-//! The limits of an outline: what matters least goes first.
+//! Limits of an outline; the least important entries are dropped first.
 
 use super::super::{Outline, Point, thread::add};
 use super::{
@@ -6,7 +6,7 @@ use super::{
     WORDS_MAX, text::shortened, text::within,
 };
 
-/// At most `POINTS_MAX` points: of more, neighbours share one.
+/// Merges neighboring points if there are more than `POINTS_MAX`.
 pub(super) fn bundle(mut points: Vec<Point>) -> Vec<Point> {
     while points.len() > POINTS_MAX {
         let shortest = (0..points.len() - 1)
@@ -39,7 +39,7 @@ fn words(outline: &Outline) -> usize {
     texts.map(|text| text.split_whitespace().count()).sum()
 }
 
-/// Within all limits: what matters least goes first.
+/// Enforces all limits; drops the least important entries first.
 pub(super) fn fit(outline: &mut Outline) {
     let units = |text: &mut String, max: usize| {
         let cut = within(text, max).len();

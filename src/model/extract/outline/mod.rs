@@ -1,4 +1,4 @@
-//! The draft of a resolution: what a thread came to, within the limits of one.
+//! Draft of a resolution: the results of a thread, within the limits of a resolution.
 
 mod items;
 mod limits;
@@ -54,7 +54,7 @@ pub(crate) fn outline(thread: &Thread, language: Language) -> Outline {
     outline
 }
 
-/// Sentences that ask what nobody answered and nothing settled.
+/// Questions that were neither answered nor settled.
 pub(crate) fn open_questions(thread: &Thread) -> Vec<usize> {
     let accepted = thread
         .matters
@@ -76,7 +76,7 @@ pub(crate) fn open_questions(thread: &Thread) -> Vec<usize> {
         let is_decided = decisions.iter().any(|decision| {
             let common = decision.shared(&sentence.topic);
             let is_same = common > 0 && common * 2 > sentence.topic.len();
-            // What a conversation begins with is what its decisions are about, whoever words them.
+            // The opening message sets the subject of the decisions, regardless of who phrases them.
             let is_what_it_is_about = sentence.line == 0 && asks_for_value(sentence, decision);
             decision.line >= sentence.line && (is_same || is_what_it_is_about)
         });
@@ -93,7 +93,7 @@ pub(crate) fn open_questions(thread: &Thread) -> Vec<usize> {
 struct Maker<'a> {
     thread: &'a Thread,
     phrases: &'static Phrases,
-    /// Values that no longer hold, by their first word.
+    /// Superseded values, by first word.
     dead: HashMap<&'a str, Vec<&'a [String]>>,
 }
 
@@ -143,7 +143,7 @@ impl Maker<'_> {
             found.retain(|(_, point)| point.text != text);
             found.push((matter.sentence, Point { text, sources }));
         }
-        // The last ones, if there are very many.
+        // Only the last ones if there are very many.
         found.drain(..found.len().saturating_sub(12));
         found
     }
@@ -155,7 +155,7 @@ impl Maker<'_> {
             None => sentence.rendered(matter.from, matter.to, |_| false),
         };
         let text = statement(&text);
-        // A choice would bring up again what was not chosen.
+        // A choice would mention the rejected option again.
         let asked = matter.answers.filter(|question| {
             let asked = &self.thread.sentences[*question];
             is_short(&text)
@@ -179,7 +179,7 @@ impl Maker<'_> {
             .first()
             .map(|sentence| sentence.topic.clone())
             .unwrap_or_default();
-        // What is about the message that the dive starts from comes first, then what was said last.
+        // Statements about the fork's origin message come first, then the latest ones.
         let main = decisions
             .iter()
             .enumerate()
@@ -215,7 +215,7 @@ impl Maker<'_> {
         }
     }
 
-    /// "Summer fest: 1400" of "1400": a few words with what the conversation is about before them.
+    /// "Summer fest: 1400" for "1400": prefixed with a few words for the subject of the conversation.
     fn completed(&self, text: &str) -> String {
         let start = self.thread.sentences.first();
         let subject = start.filter(|start| {
@@ -266,7 +266,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether a text tells a value that no longer holds.
+    /// Whether a text contains a superseded value.
     fn is_dead(&self, text: &str) -> bool {
         if self.dead.is_empty() {
             return false;

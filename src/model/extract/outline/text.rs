@@ -1,8 +1,8 @@
-//! Sentences made into lines of an outline.
+//! Converts sentences to lines of an outline.
 
 use super::HEADLINE_MAX;
 
-/// "Send you the draft" is "Send the draft".
+/// "Send you the draft" becomes "Send the draft".
 pub(super) fn without_receiver(text: &str, lead: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     match words.as_slice() {
@@ -21,7 +21,7 @@ pub(super) fn is_short(text: &str) -> bool {
     text.split_whitespace().count() <= 4
 }
 
-/// A question's content told: a capital letter before, a point behind.
+/// Converts a question to a statement, with a capital letter at the start and a period at the end.
 pub(super) fn statement(text: &str) -> String {
     let text = text
         .trim()
@@ -54,7 +54,7 @@ pub(super) fn capitalised(text: &str) -> String {
     }
 }
 
-/// At most so many words.
+/// Truncates to this many words.
 pub(super) fn shortened(text: &str, words_max: usize) -> String {
     let text = text.trim();
     let units = text.encode_utf16().count();
@@ -67,7 +67,7 @@ pub(super) fn shortened(text: &str, words_max: usize) -> String {
     format!("{}…", cut.trim_end_matches([',', ';', ':', '.', ' ']))
 }
 
-/// At most so many characters.
+/// Truncates to this many characters.
 pub(crate) fn shortened_to(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((at, _)) => format!("{}…", text[..at].trim_end()),
@@ -75,7 +75,7 @@ pub(crate) fn shortened_to(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// The beginning of at most so many UTF-16 code units.
+/// Truncates to this many UTF-16 code units.
 pub(super) fn within(text: &str, units_max: usize) -> &str {
     let mut units = 0;
     for (at, c) in text.char_indices() {

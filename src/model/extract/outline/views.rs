@@ -1,4 +1,4 @@
-//! What there is to tell when nothing was settled: who favours what, and what was said most.
+//! Fallback content if nothing was settled: people's preferences and the most discussed topics.
 
 use std::collections::{HashMap, HashSet};
 
@@ -79,14 +79,14 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether a text names what a conversation is about in a few words.
+    /// Whether a text names the subject of a conversation in a few words.
     pub(super) fn is_subject(&self, text: &str) -> bool {
         short_subject(text).split_whitespace().count() <= 8
             && !text.ends_with('?')
             && !self.is_dead(text)
     }
 
-    /// The last view of each person, in the order in which they were told.
+    /// The last view of each person, in chronological order.
     pub(super) fn views(&self) -> Vec<(usize, usize, usize)> {
         let mut views: Vec<(usize, usize, usize)> = self
             .thread
@@ -103,7 +103,7 @@ impl Maker<'_> {
         views
     }
 
-    /// "Postgres" of "I'd prefer Postgres because it scales".
+    /// "Postgres" from "I'd prefer Postgres because it scales".
     pub(super) fn favoured(&self, at: usize, from: usize) -> Option<String> {
         let sentence = &self.thread.sentences[at];
         let is_plain = sentence
@@ -133,7 +133,7 @@ impl Maker<'_> {
     pub(super) fn quote(&self, person: usize, at: usize) -> Option<Point> {
         let sentence = &self.thread.sentences[at];
         let (open, close) = self.phrases.quotes;
-        // What was corrected since cannot be quoted: neither as it was said nor as it reads now.
+        // A corrected statement cannot be quoted, neither in its original form nor in its current form.
         if !sentence.edits.is_empty() || is_machine_talk(&sentence.text) {
             return None;
         }
@@ -144,7 +144,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Of people's statements the ones whose words come up most.
+    /// Statements of people with the most frequent words.
     pub(super) fn main_points(&self, most: usize, used: &[usize], shown: &[Point]) -> Vec<Point> {
         let mut counts: HashMap<u32, f64> = HashMap::new();
         for sentence in self
@@ -174,7 +174,7 @@ impl Maker<'_> {
             .take(12)
             .map(|matter| &self.thread.sentences[matter.sentence])
             .collect();
-        // Another value of the kind that was decided on later did not last.
+        // A different value of the same kind was decided later, so this one does not hold.
         let is_outdated = |sentence: &Sentence| {
             sentence.values.iter().any(|value| {
                 let later = || decided.iter().filter(|later| later.line > sentence.line);
@@ -283,7 +283,7 @@ impl Maker<'_> {
     }
 }
 
-/// Said to a machine, also in quotation marks.
+/// Text addressed to a machine, including quoted text.
 const ORDERS: &[&str] = &[
     "ignore all",
     "ignore previous",
@@ -315,7 +315,7 @@ const ORDERS: &[&str] = &[
     "à l'ia",
 ];
 
-/// Code, data and orders to machines say nothing to people.
+/// Code, data, and instructions to machines are not addressed to people.
 fn is_machine_talk(text: &str) -> bool {
     let marks = text
         .chars()
@@ -331,7 +331,7 @@ fn is_machine_talk(text: &str) -> bool {
     marks > 2 || text.contains("```") || text.contains("{\"") || is_order
 }
 
-/// "Summer fest" of "Summer fest, who does what".
+/// "Summer fest" from "Summer fest, who does what".
 pub(super) fn short_subject(text: &str) -> &str {
     let end = text.find([',', ':', ';', '–', '(']).unwrap_or(text.len());
     text[..end].trim_end_matches(['.', ' ', '!'])

@@ -1,4 +1,4 @@
-//! Tasks that somebody is asked for: "@bo can you …?", "Who can …?".
+//! Requests for tasks: "@bo can you …?", "Who can …?".
 
 use super::super::{
     Owner, cues::Cue, cues::Form, cues::LEXICON, cues::Language, sentence::Hit, sentence::is_any,
@@ -49,7 +49,7 @@ impl Finder<'_> {
         None
     }
 
-    /// "Calling": the verb of work "call".
+    /// "Calling": returns the action verb "call".
     fn gerund(&self, at: usize) -> Option<&'static str> {
         let stem = self.text(at).strip_suffix("ing")?;
         let mut short = stem.chars();
@@ -76,7 +76,7 @@ impl Finder<'_> {
         self.skip_fillers(at)
     }
 
-    /// Makes the words behind a request a task, in the way of the language.
+    /// Builds a task from the words after a request, by the rules of the language.
     pub(super) fn reads_like_a_task(&self, draft: &mut Draft, hit: &Hit) -> bool {
         let verb = draft.from;
         match self.sentence.language {
@@ -107,7 +107,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whom a request speaks to, and where its words begin.
+    /// Addressee of a request, and the start of its words.
     pub(super) fn addressee(&self, hit: &Hit) -> (Option<Option<Owner>>, usize) {
         let sentence = self.sentence;
         let mut to = hit.end;
@@ -146,7 +146,7 @@ impl Finder<'_> {
             if is_called {
                 let is_agent = self.people.is_agent(&sentence.tokens[at]);
                 if is_agent {
-                    // An agent was asked: no task of a person.
+                    // The request is addressed to an agent, so it is not a person's task.
                     found.push(Some(Owner::Named(String::new())));
                 } else {
                     found.push(owner);
@@ -189,7 +189,7 @@ impl Finder<'_> {
                 is_work.then_some(draft)
             }
             Language::German => {
-                // "@bo schick die Folien": the imperative is the stem.
+                // In "@bo schick die Folien", the imperative is the stem.
                 let text = self.text(verb);
                 let infinitive = german_verb(text)?;
                 (infinitive.starts_with(text) && !sentence.is_mark(verb + 1)).then(|| {

@@ -1,11 +1,11 @@
-//! Tasks without a verb of work: "drinks on me", "music: leave it with me", "- Bo: the posters".
+//! Tasks without an action verb: "drinks on me", "music: leave it with me", "- Bo: the posters".
 
 use super::super::{
     Owner, cues::Cue, cues::Form, cues::Language, sentence::is_any, tokens::Kind, tokens::Token,
 };
 use super::{Draft, Finder, TaskSort};
 
-/// Behind a thing, the speaker takes it on.
+/// After an object, the speaker commits to it.
 const MINE: &[&str] = &[
     "on me",
     "is on me",
@@ -51,7 +51,7 @@ const MINE: &[&str] = &[
     "c' est pour moi",
 ];
 
-/// The same, behind a thing and a colon or a dash.
+/// The same, after an object and a colon or a dash.
 const MINE_APART: &[&str] = &[
     "me",
     "mine",
@@ -83,7 +83,7 @@ const MINE_APART: &[&str] = &[
     "je prends",
 ];
 
-/// Of a thing that is taken on.
+/// Maximum number of words that name the object of a commitment.
 const THING_WORDS_MAX: usize = 6;
 
 impl Finder<'_> {
@@ -127,7 +127,7 @@ impl Finder<'_> {
         self.claim_first(at)
     }
 
-    /// "… los hago yo" behind the thing: where it ends.
+    /// "… los hago yo" after the object: returns its end.
     fn spanish_claim(&self, at: usize) -> Option<usize> {
         let is_spanish = self.sentence.language == Language::Spanish;
         let is_meant = is_spanish
@@ -190,7 +190,8 @@ impl Finder<'_> {
         Some(draft)
     }
 
-    /// The speaker's task to see to what these tokens name; what follows up to `end` and its clause says no more of it.
+    /// A task of the speaker for the object in these tokens; the text up to `end` and the rest of its clause add
+    /// nothing to the task.
     fn taken(&self, from: usize, thing_end: usize, end: usize) -> Option<Draft> {
         let sentence = self.sentence;
         let words = (from..thing_end)
@@ -201,7 +202,7 @@ impl Finder<'_> {
             self.text(from),
             "i we he she they it that this es das eso ça",
         );
-        // "Friday is fine: me" claims nothing, nor does "the joke is on me".
+        // "Friday is fine: me" is not a commitment, nor is "the joke is on me".
         let is_said = (from..thing_end).any(|at| {
             is_any(
                 self.text(at),
@@ -233,7 +234,7 @@ impl Finder<'_> {
         Some(draft)
     }
 
-    /// Whether these words stand at `at`: where they end.
+    /// End of these words if they occur at `at`.
     fn reads(&self, at: usize, words: &str) -> Option<usize> {
         let mut end = at;
         for word in words.split(' ') {
@@ -246,7 +247,7 @@ impl Finder<'_> {
     }
 }
 
-/// "It", "that one": no thing of its own; an article is no pronoun.
+/// "It", "that one": refers to an earlier object; an article is not a pronoun.
 fn is_pronoun<'a>(finder: &'a Finder<'_>) -> impl Fn(&super::Hit) -> bool + 'a {
     |hit| {
         let next = finder.sentence.tokens.get(hit.end);
@@ -255,7 +256,7 @@ fn is_pronoun<'a>(finder: &'a Finder<'_>) -> impl Fn(&super::Hit) -> bool + 'a {
     }
 }
 
-/// Whether a row of a list begins with somebody and a colon: "- @bo: posters", "me: drinks".
+/// Whether a list item starts with a person and a colon: "- @bo: posters", "me: drinks".
 pub(crate) fn begins_row(sentence: &super::Sentence, people: &super::People) -> bool {
     let first = (0..sentence.tokens.len()).find(|at| !sentence.is_mark(*at));
     let Some(at) = first.filter(|at| *at < 4) else {

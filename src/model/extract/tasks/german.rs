@@ -1,4 +1,4 @@
-//! German: the verb goes behind the rest, as in "die Folien schicken".
+//! German: the verb comes last, as in "die Folien schicken".
 
 use super::super::{
     Owner, cues::Form, cues::LEXICON, cues::Language, sentence::Hit, sentence::is_any,
@@ -26,7 +26,8 @@ impl Finder<'_> {
         self.shape_german(&mut draft, None).then_some(draft)
     }
 
-    /// "die Folien bis Freitag schicken": ends with an infinitive; or a form before the cue becomes one.
+    /// "die Folien bis Freitag schicken": ends with an infinitive; otherwise, the form before the cue is converted to
+    /// one.
     pub(super) fn shape_german(&self, draft: &mut Draft, hit: Option<&Hit>) -> bool {
         let mut end = self.clause_end(draft.from);
         while end > draft.from && self.is_filler(end - 1) {
@@ -139,7 +140,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
             }
             return Some(draft);
         }
-        // Chatty: "schicke die Folien morgen".
+        // Colloquial: "schicke die Folien morgen".
         let infinitive = self.work(at, Form::First)?;
         let is_start = at == start && at == self.sentence.start() && self.sentence.is_first;
         (is_start && !self.ends(at + 1) && self.text(at + 1) != "du")
@@ -169,7 +170,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
     }
 }
 
-/// The infinitive that a form of a German verb belongs to.
+/// The infinitive of a German verb form.
 pub(super) fn german_verb(text: &str) -> Option<&'static str> {
     let stem = text
         .strip_suffix("st")

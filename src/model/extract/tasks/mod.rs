@@ -1,4 +1,4 @@
-//! What a sentence says that somebody will do, or asks somebody to do.
+//! Tasks in a sentence: commitments and requests.
 
 mod calls;
 mod claims;
@@ -21,49 +21,49 @@ pub(crate) enum TaskSort {
     Promise,
     /// Counts once somebody accepts.
     Offer,
-    /// Somebody else asks the owner, or anybody who answers.
+    /// A request by someone else to the owner, or to anyone.
     Request,
-    /// Somebody else says that the owner will.
+    /// A statement by someone else that the owner will do it.
     Assigned,
     /// "Who can …?"
     WhoAsks,
 }
 
-/// A task as its sentence words it.
+/// A task in the words of its sentence.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) sort: TaskSort,
     pub(crate) owner: Option<Owner>,
-    /// Tokens that say what is to be done.
+    /// Tokens that describe the task.
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Words before and behind them that make it a phrase.
+    /// Words added before and after them to form a phrase.
     pub(crate) lead: String,
     pub(crate) tail: String,
-    /// Tokens left out of it.
+    /// Tokens that are left out.
     pub(crate) drops: Vec<usize>,
-    /// Stands for what was spoken of before: "I'll do it".
+    /// Refers to something mentioned earlier: "I'll do it".
     pub(crate) is_anaphoric: bool,
-    /// A position in the values of the sentence.
+    /// Position in the values of the sentence.
     pub(crate) due: Option<usize>,
-    /// Up to this token nothing else is looked for.
+    /// The search for further tasks continues after this token.
     pub(crate) resume: usize,
-    /// The verb says it all: "je conduis".
+    /// The verb alone is a complete task: "je conduis".
     pub(crate) is_whole: bool,
 }
 
-/// Whom a sentence can speak to.
+/// Possible addressees of a sentence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hearers<'a> {
-    /// Whom an earlier sentence of the message names.
+    /// People named in an earlier sentence of the message.
     pub(crate) addressed: Option<&'a Option<Owner>>,
     /// Who spoke right before.
     pub(crate) before: Option<usize>,
-    /// The message is a list of who does what.
+    /// The message is a list of tasks by person.
     pub(crate) is_list: bool,
 }
 
-/// Everything that one sentence says of tasks.
+/// All tasks in one sentence.
 pub(crate) fn drafts(sentence: &Sentence, people: &People, hearers: Hearers<'_>) -> Vec<Draft> {
     if sentence.language == Language::Other {
         return Vec::new();
@@ -141,7 +141,7 @@ impl Finder<'_> {
         self.sentence.person.map(Owner::Person)
     }
 
-    /// Where the words of a draft begin, its subject included.
+    /// Start of a draft's words, including its subject.
     fn bound(&self, draft: &Draft) -> usize {
         let mut at = self.sentence.clause_start(draft.from);
         if at == draft.from && at > 0 {
@@ -150,7 +150,7 @@ impl Finder<'_> {
         at
     }
 
-    /// The verb of work at `at`: its infinitive.
+    /// Infinitive of the action verb at `at`.
     fn work(&self, at: usize, form: Form) -> Option<&'static str> {
         let entry = self.sentence.tokens.get(at)?.known()?;
         entry
@@ -178,7 +178,7 @@ impl Finder<'_> {
         at
     }
 
-    /// Nothing but marks, fillers and dates from here to the end of the clause.
+    /// Whether the rest of the clause contains only punctuation, fillers, and dates.
     fn ends(&self, mut at: usize) -> bool {
         loop {
             if self.sentence.is_mark(at) {
@@ -205,7 +205,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A task whose words begin behind the token at `at`.
+    /// A task whose words start after the token at `at`.
     fn draft(&self, at: usize) -> Option<Draft> {
         self.row(at)
             .or_else(|| self.claim(at))

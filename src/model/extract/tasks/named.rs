@@ -1,4 +1,4 @@
-//! Tasks of somebody who is named: "Bo will send …".
+//! Tasks of a named person: "Bo will send …".
 
 use super::super::{
     Owner, cues::Cue, cues::Form, cues::LEXICON, cues::Language, sentence::is_any, tokens::Kind,
@@ -150,7 +150,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A capitalised word that is no member and no word of the language.
+    /// A capitalized word that is neither a member's name nor a word of the language.
     pub(super) fn stranger(&self, at: usize) -> Option<Owner> {
         let token = self.sentence.tokens.get(at)?;
         let shown = &self.sentence.text[token.from..token.to];
@@ -160,7 +160,7 @@ impl Finder<'_> {
             && shown.starts_with(char::is_uppercase)
             && shown.chars().skip(1).all(char::is_lowercase)
             && shown.chars().count() > 1;
-        // "Postgres will handle the load": a person does a person's work.
+        // In "Postgres will handle the load", the verb does not describe a person's work.
         let verb = self.text(at + 2);
         let is_work = match self.sentence.language {
             Language::English => {

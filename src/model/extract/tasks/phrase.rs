@@ -1,10 +1,10 @@
-//! Where the words of a task end, and what of them is no part of it.
+//! Finds the end of a task's words, and excludes the words that do not belong to it.
 
 use super::super::{Owner, cues::Cue, sentence::Sentence, sentence::is_any, tokens::Kind};
 use super::{Draft, Finder, TaskSort};
 
 impl Finder<'_> {
-    /// Cuts a draft at the end of its words; whether something is left.
+    /// Cuts a draft at the end of its words. Returns whether any words are left.
     pub(super) fn finish(&self, draft: &mut Draft, limit: usize) -> bool {
         let sentence = self.sentence;
         if draft.owner == Some(Owner::Named(String::new())) {
@@ -51,7 +51,7 @@ preguntar vérifier demander her",
             }
         }
         let in_range = |at: usize| draft.from <= at && at < to.max(draft.from + 1);
-        // The date that is nearest behind the verb, else one before it in the clause.
+        // The nearest date after the verb, or else one before it in the clause.
         let clause = sentence.clause_start(from.saturating_sub(1));
         let dates: Vec<usize> = (0..sentence.values.len())
             .filter(|at| sentence.values[*at].date.is_some())
@@ -85,7 +85,7 @@ preguntar vérifier demander her",
             draft
                 .drops
                 .extend(value.lead.max(from.min(value.lead))..value.to);
-            // "at 10" behind the day stays with the task.
+            // "at 10" after the day stays in the task.
         }
         // Trim both ends.
         let dropped = |at: usize, draft: &Draft| draft.drops.contains(&at);
@@ -105,7 +105,7 @@ preguntar vérifier demander her",
             draft.from += 1;
         }
         draft.to = to;
-        // Who is spoken to is not part of the task.
+        // The addressee is not part of the task.
         for at in draft.from..draft.to {
             let before = at.checked_sub(1).map_or("", |at| self.text(at));
             let is_called = sentence.tokens[at].kind == Kind::Mention
@@ -150,7 +150,7 @@ preguntar vérifier demander her",
             draft.to = if draft.is_whole { draft.from } else { draft.to };
             return draft.is_whole;
         }
-        // "do it", "take that": what was spoken of.
+        // "do it", "take that": refers to something mentioned earlier.
         let generic = is_any(self.text(words[0]), "do take handle own cover hacerlo make")
             || matches!(
                 draft.lead.as_str(),

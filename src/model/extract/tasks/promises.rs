@@ -1,4 +1,4 @@
-//! Tasks that the speaker takes on, in the English way.
+//! Commitments of the speaker in English.
 
 use super::super::{Owner, cues::Cue, cues::Form, cues::Language, sentence::is_any};
 use super::{Draft, Finder, TaskSort};
@@ -42,7 +42,7 @@ impl Finder<'_> {
         (is_certain || is_work).then(|| Draft::new(TaskSort::Promise, self.speaker(), verb))
     }
 
-    /// "be there", "have lunch", "get there": promises nothing.
+    /// "be there", "have lunch", "get there": not a commitment.
     pub(super) fn is_idle_phrase(&self, verb: usize) -> bool {
         let (verb_text, next) = (self.text(verb), self.text(verb + 1));
         match verb_text {

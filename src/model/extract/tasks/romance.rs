@@ -1,4 +1,4 @@
-//! Spanish and French: forms become infinitives.
+//! Spanish and French: verb forms are converted to infinitives.
 
 use super::super::{cues::Form, cues::Language, sentence::Hit, sentence::is_any, tokens::Kind};
 use super::{Draft, Finder, TaskSort};
@@ -38,7 +38,7 @@ impl Finder<'_> {
             draft.from += 1;
             return true;
         }
-        // "envía el informe por favor": the verb stands before the cue.
+        // In "envía el informe por favor", the verb comes before the cue.
         let start = self.sentence.start();
         if let Some(infinitive) = self.work(start, Form::Third)
             && start < hit.at
@@ -56,7 +56,7 @@ impl Finder<'_> {
         false
     }
 
-    /// An infinitive of Spanish or French: known, or told by its ending.
+    /// A Spanish or French infinitive, known or recognized by its ending.
     pub(super) fn infinitive_of(&self, at: usize) -> Option<&str> {
         let token = self
             .sentence
@@ -224,7 +224,7 @@ impl Finder<'_> {
     }
 }
 
-/// "enverrai" is "envoyer": with `ai` of the speaker, with `a` of somebody.
+/// "enverrai" becomes "envoyer": the ending `ai` for the speaker, `a` for another person.
 pub(super) fn french_future(text: &str, ending: &str) -> Option<String> {
     let stem = text.strip_suffix(ending)?;
     let infinitive = match stem {

@@ -1,4 +1,4 @@
-//! English: one thing at a time.
+//! English, one feature at a time.
 
 use super::dialogues;
 

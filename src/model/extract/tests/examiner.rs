@@ -1,4 +1,4 @@
-//! Dialogues written to break the extractor, before it was known what it does with them.
+//! Adversarial dialogues, written without knowledge of the extractor's behavior.
 
 use super::dialogues;
 

@@ -1,4 +1,4 @@
-//! What others call: quotes for the built-in responder, corrected values, agents that were taken up.
+//! Public API: quotes for the built-in responder, corrected values, and accepted suggestions of agents.
 
 use super::super::{
     Reading,

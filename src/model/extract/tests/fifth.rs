@@ -1,4 +1,4 @@
-//! A fifth round: tasks that are none, what is taken back or put off, closing words, orders in quotation marks.
+//! Statements that are not tasks, retractions, deferrals, closing words, and quoted instructions.
 
 use super::dialogues;
 

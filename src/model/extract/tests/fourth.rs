@@ -1,4 +1,4 @@
-//! A fourth round: bare rulings, consent to a tag, claims without a verb, days that are moved.
+//! Short decisions, agreement with a tag question, commitments without a verb, and moved dates.
 
 use super::dialogues;
 

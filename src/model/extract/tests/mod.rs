@@ -1,4 +1,4 @@
-//! Dialogues, each with what has to be found in it.
+//! Dialogues with their expected extraction results.
 
 mod english;
 mod examiner;
@@ -27,8 +27,8 @@ fn date(text: &str) -> NaiveDate {
     text.parse().unwrap()
 }
 
-/// A script, a message per line: `ada: …` of a person, `Vibe*: …` of an agent, `| …` goes on with the
-/// message before. `# 2026-03-12` is the day from there on; the first is Wednesday 2026-03-11.
+/// Parses a script with one message per line: `ada: …` from a person, `Vibe*: …` from an agent; `| …` continues the
+/// previous message. `# 2026-03-12` sets the date from there on; the initial date is Wednesday, 2026-03-11.
 fn material(script: &str) -> Material {
     let mut material = Material::default();
     let mut day = day();
@@ -85,18 +85,19 @@ fn person(material: &mut Material, handle: &str) -> usize {
     material.people.len() - 1
 }
 
-/// What has to be found in a dialogue, and what not.
+/// Expected and forbidden results of a dialogue.
 #[derive(Debug, Default)]
 struct Expected {
-    /// Each row of words stands in a key point, the conclusion or the headline.
+    /// Each entry's words occur together in a key point, the conclusion, or the headline.
     decisions: &'static [&'static str],
-    /// Exactly these: owner's handle (`-` for none, a capital letter for no member), words of it, due or `-`.
+    /// The complete list: the owner's handle (`-` for none, capitalized for a nonmember), words of the task, and the
+    /// due date or `-`.
     items: &'static [(&'static str, &'static str, &'static str)],
     /// Stand nowhere.
     gone: &'static [&'static str],
-    /// Exactly these: words of each.
+    /// The complete list, with words of each entry.
     questions: &'static [&'static str],
-    /// Exactly these: words of each.
+    /// The complete list, with words of each entry.
     deferred: &'static [&'static str],
     /// Words of the conclusion.
     conclusion: &'static str,
@@ -134,7 +135,7 @@ fn texts(outline: &Outline) -> Vec<&str> {
         .collect()
 }
 
-/// What is wrong with what was found: nothing, if all is well.
+/// Differences from the expected results; empty if there are none.
 fn faults(script: &str, expected: &Expected) -> Vec<String> {
     let material = material(script);
     let outline = Reading::new(&material).outline();
@@ -235,7 +236,7 @@ fn faults(script: &str, expected: &Expected) -> Vec<String> {
     faults
 }
 
-/// All of it in a few lines, for a person who reads why a test failed.
+/// A short summary for test failures.
 fn told_of(outline: &Outline) -> String {
     let mut lines = vec![
         format!("  HEAD {}", outline.headline),
@@ -304,7 +305,7 @@ fn check(name: &str, script: &str, expected: &Expected) {
     assert!(faults.is_empty(), "{name}\n{}", faults.join("\n"));
 }
 
-/// A test per dialogue: name, script, and what differs from nothing at all.
+/// One test per dialogue: name, script, and expected differences from an empty result.
 macro_rules! dialogues {
     ($($name:ident: $script:expr, { $($field:ident: $value:expr),* $(,)? })*) => {
         $(

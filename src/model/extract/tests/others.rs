@@ -1,4 +1,4 @@
-//! Languages that are not read, and limits.
+//! Unsupported languages, and limits.
 
 use super::{Reading, dialogues, material};
 

@@ -1,11 +1,11 @@
-//! What holds of any text.
+//! Properties that hold for any text.
 
 use proptest::prelude::*;
 
 use super::super::{Line, Material, Person, Reading, Speaker};
 use super::{day, limits};
 
-/// Pieces that steer the extractor, between any characters.
+/// Fragments that affect the extractor, mixed with arbitrary characters.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("@bo can you send the draft by Friday?".to_owned()),

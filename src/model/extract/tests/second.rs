@@ -1,4 +1,4 @@
-//! A second round of dialogues written to break the extractor.
+//! More adversarial dialogues.
 
 use super::dialogues;
 

@@ -1,8 +1,8 @@
-//! Every way of saying something with every way of correcting it: the old value is told nowhere, the new one is.
+//! Every kind of statement with every kind of correction: the output contains the new value and never the old one.
 
 use super::{Owner, Reading, has_words, material, texts, told_of};
 
-/// Old and new of one sort.
+/// An old and a new value of the same kind.
 const VALUES: [(&str, &str); 7] = [
     ("Friday", "Monday"),
     ("14 March", "21 March"),
@@ -13,7 +13,7 @@ const VALUES: [(&str, &str); 7] = [
     ("the end of the month", "20 March"),
 ];
 
-/// What was agreed, by kind of value.
+/// Agreements, by kind of value.
 fn said(old: &str) -> Vec<String> {
     let phrase = match old {
         "Friday" | "14 March" => format!("ship the importer on {old}"),
@@ -49,7 +49,7 @@ fn corrections(old: &str, new: &str) -> Vec<String> {
     ]
 }
 
-/// Counts what leaks or is lost, over all rows.
+/// Counts leaked old values and lost new values over all rows.
 fn check(rows: impl Iterator<Item = (&'static str, &'static str, String)>) {
     let mut faults = Vec::new();
     let mut all = 0;
@@ -88,7 +88,7 @@ fn a_corrected_value_is_told_nowhere_and_the_new_one_is() {
     }));
 }
 
-/// Statements and corrections of the other languages; `OLD` and `NEW` stand for the values.
+/// Statements and corrections in the other languages; `OLD` and `NEW` are placeholders for the values.
 const GERMAN: (&[&str], &[&str]) = (
     &[
         "ada: Wir haben beschlossen, das Fest am OLD zu feiern.\nbo: gut",
@@ -166,7 +166,7 @@ fn so_it_is_in_the_other_languages() {
     );
 }
 
-/// Commitments, and what becomes of them: nothing is left, or another owner has them.
+/// Commitments and their outcomes: dropped, or reassigned to another owner.
 #[test]
 fn a_commitment_goes_or_changes_hands() {
     const PROMISES: [&str; 5] = [
@@ -224,7 +224,7 @@ fn a_commitment_goes_or_changes_hands() {
     );
 }
 
-/// Talk that promises and settles nothing, between two people who agree to each sentence.
+/// Small talk without commitments or decisions, between two people who agree with each sentence.
 #[test]
 fn idle_talk_leaves_no_task_and_no_decision() {
     const IDLE: [&str; 60] = [
@@ -309,7 +309,7 @@ fn idle_talk_leaves_no_task_and_no_decision() {
     assert!(faults.is_empty(), "{}\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Options by name, and every way of choosing another one.
+/// Named options, with every way of choosing another one.
 #[test]
 fn another_option_takes_the_place_of_the_first() {
     const SAID: [&str; 5] = [
@@ -335,7 +335,7 @@ fn another_option_takes_the_place_of_the_first() {
     }));
 }
 
-/// What was agreed does not hold any more after an objection, nor after it was taken back.
+/// An agreement no longer holds after an objection or a retraction.
 #[test]
 fn what_was_agreed_falls_to_an_objection() {
     const AGREED: [&str; 4] = [

@@ -1,4 +1,4 @@
-//! A third round, of things that people say in passing.
+//! Casual remarks.
 
 use super::dialogues;
 

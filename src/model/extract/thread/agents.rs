@@ -1,4 +1,4 @@
-//! What agents say: nothing of it counts until a person takes it up.
+//! Agents' statements, which count only when a person accepts them.
 
 use super::super::{cues::Cue, tokens::Kind};
 use super::{RECENT, Standing, Thread, add, proposals::keeps_head};
@@ -29,7 +29,7 @@ impl Thread {
         }
     }
 
-    /// What an agent was asked, it answers.
+    /// An agent answers questions that are addressed to it.
     pub(super) fn close_for_agent(&mut self, at: usize) {
         let line = self.sentences[at].line;
         for question in self.questions.iter_mut().rev().take(4) {
@@ -80,7 +80,7 @@ impl Thread {
             .is_ok()
     }
 
-    /// "go with Vibe's plan": the last line of that agent.
+    /// "go with Vibe's plan": refers to the agent's last line.
     pub(super) fn named_agent_line(&self, at: usize) -> Option<usize> {
         let sentence = &self.sentences[at];
         let names = |name: &str| {

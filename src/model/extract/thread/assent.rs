@@ -1,4 +1,4 @@
-//! Agreement: what somebody else put forward, asked for or offered holds from then on.
+//! Agreement: another person's proposal, request, or offer holds from then on.
 
 use super::super::{Owner, cues::Cue, sentence::is_any, tasks::TaskSort, values::Value};
 use super::{RECENT, REPLY_REACH, Standing, Thread, add};
@@ -8,7 +8,7 @@ impl Thread {
         let sentence = &self.sentences[at];
         let start = sentence.start();
         let line_start = self.first_of_line[sentence.line] == at;
-        // "Good question" agrees to nothing.
+        // "Good question" does not express agreement.
         let is_unknowing = sentence.begins(Cue::NoAnswer);
         let opening = line_start && sentence.begins(Cue::Agree) && !is_unknowing;
         let words = sentence.words();
@@ -87,7 +87,7 @@ impl Thread {
         {
             return false;
         }
-        // "Me too" agrees with who spoke right before.
+        // "Me too" agrees with the previous speaker.
         let is_echo = words <= 4
             && sentence
                 .tokens
@@ -145,7 +145,7 @@ impl Thread {
             .filter(|said| in_reach(*said))
             .max();
         let newest = newest_matter.max(newest_task).max(newest_question);
-        // Right behind an agent's line without a suggestion: "yes, let's do that".
+        // "yes, let's do that" immediately after an agent's line without a suggestion.
         let has_suggestion = self.matters.iter().rev().take(RECENT).any(|matter| {
             matter.by.is_none()
                 && matter.standing == Standing::Open
@@ -179,7 +179,7 @@ impl Thread {
             self.close_line(newest);
         }
         if newest_matter == Some(newest) {
-            // Other values than the proposal has are a proposal of their own.
+            // Values that differ from the proposal's make a separate proposal.
             let has_other = self.matters.iter().rev().take(RECENT).any(|matter| {
                 let old = &self.sentences[matter.sentence];
                 let new = &self.sentences[at];
@@ -205,7 +205,7 @@ impl Thread {
         true
     }
 
-    /// Whether what nobody was named for is asked of whoever answers soon, and not of everybody.
+    /// Whether an unassigned request is for any one person who answers soon, rather than for everybody.
     fn is_asked_of_one(&self, asked: usize, line: usize) -> bool {
         let asked = &self.sentences[asked];
         let is_group = asked.tokens.iter().any(|token| {
@@ -217,7 +217,7 @@ impl Thread {
         !is_group && line - asked.line <= 3
     }
 
-    /// Whether a question asks for a choice, or somebody said since that they do not know.
+    /// Whether a question asks for a choice, or someone has since said that they do not know.
     fn is_left_open(&self, asked: usize, line: usize) -> bool {
         let first = self.first_of_line[asked + 1];
         let mut since = self.sentences[first..self.first_of_line[line]].iter();
@@ -275,7 +275,7 @@ impl Thread {
         }
         self.taken_up.extend(accepted_agent);
         for (index, sentence, old, new) in renames {
-            // What it changed says it already.
+            // The statement that it changed already covers it.
             if self.rename(sentence, &old, &new) {
                 self.matters[index].standing = Standing::Dropped;
             }
@@ -306,7 +306,7 @@ impl Thread {
         }
     }
 
-    /// Other values that were proposed for the same, and not accepted.
+    /// Other values that were proposed for the same subject and not accepted.
     pub(super) fn drop_alternatives(&mut self, accepted: usize) {
         let said = &self.sentences[accepted];
         let mut dropped = Vec::new();

@@ -1,4 +1,4 @@
-//! Objections and what is taken back.
+//! Objections and retractions.
 
 use super::super::{
     Owner, cues::Cue, sentence::Sentence, sentence::is_any, sentence::shared, tasks::TaskSort,
@@ -6,7 +6,7 @@ use super::super::{
 use super::{RECENT, REPLY_REACH, Standing, Thread};
 
 impl Thread {
-    /// "No", "wait", "I disagree"; whether it struck something.
+    /// Handles "No", "wait", and "I disagree". Returns whether the objection struck a statement.
     pub(super) fn object(&mut self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         if sentence.is_question && sentence.words() < 3 {
@@ -17,7 +17,7 @@ impl Thread {
         if is_comfort(sentence) {
             return false;
         }
-        // "I'd wait for that" holds nobody up.
+        // "I'd wait for that" does not block anything.
         let objection = sentence.all(Cue::Object).find(|hit| {
             let text = sentence.tokens[hit.at].word.text.as_str();
             !is_any(text, "wait warte warten espera esperar attends")
@@ -27,7 +27,7 @@ impl Thread {
         if !is_refusal && objection.is_none() {
             return false;
         }
-        // "No idea" refuses nothing; "ok, noted, but …" lets a decision stand.
+        // "No idea" is not a refusal; "ok, noted, but …" does not revoke a decision.
         let is_conceded = line_start
             && sentence.begins(Cue::Agree)
             && sentence.tokens.iter().any(|token| {
@@ -129,7 +129,7 @@ impl Thread {
             }
             return is_refusal;
         }
-        // "Oh no" to what somebody just promised is about that.
+        // "Oh no" in response to a commitment refers to that commitment.
         let is_to_promise = objection.is_none()
             && sentence.topic.is_empty()
             && self.tasks.last().is_some_and(|task| {
@@ -170,7 +170,7 @@ impl Thread {
         true
     }
 
-    /// Takes back what was said last, or what shares its subject.
+    /// Retracts the previous statement, or the one with the same subject.
     pub(super) fn retract(&mut self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let Some(hit) = sentence.all(Cue::Retract).next() else {
@@ -198,7 +198,7 @@ impl Thread {
         }) || text.starts_with("olv")
             || text.starts_with("déja")
             || text.starts_with("deja");
-        // "Never mind, …", with nothing that it is about.
+        // "Never mind, …" without anything that it refers to.
         let is_whole = sentence.clause_start(hit.at) == hit.at
             && sentence.is_mark(
                 sentence
@@ -254,7 +254,7 @@ impl Thread {
                 self.matters[matter.2].standing = Standing::Dropped;
                 let gone = self.matters[matter.2].sentence;
                 self.sentences[gone].is_hidden = true;
-                // What was to be done for it goes with it.
+                // Tasks for it are dropped too.
                 if let Some(task) = task.filter(|task| task.0 > 0) {
                     self.tasks[task.2].is_live = false;
                 }
@@ -276,7 +276,7 @@ impl Thread {
     }
 }
 
-/// "I don't like it, but ok": lets a decision stand.
+/// "I don't like it, but ok": does not revoke a decision.
 fn gives_in(sentence: &Sentence) -> bool {
     let end = sentence.tokens.len();
     let but = (0..end).rev().find(|at| {
@@ -292,7 +292,7 @@ fn gives_in(sentence: &Sentence) -> bool {
     })
 }
 
-/// "No worries, …" refuses nothing.
+/// "No worries, …" is not a refusal.
 fn is_comfort(sentence: &Sentence) -> bool {
     let start = sentence.start();
     let text = |at: usize| {

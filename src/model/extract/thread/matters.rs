@@ -1,4 +1,4 @@
-//! Decisions: said as such, or by closing words.
+//! Explicit decisions, and decisions by closing words.
 
 use super::super::{cues::Cue, sentence::Hit, sentence::is_any};
 use super::{Matter, RECENT, REPLY_REACH, Standing, Thread};
@@ -46,7 +46,7 @@ impl Thread {
                         && not.end <= hit.end + 1
                         && sentence.tokens[not.at].is("not"))
             });
-        // "Agreed." alone agrees to what was said before.
+        // "Agreed." alone refers to the previous statement.
         let content = closing.is_some()
             || sentence.words() > hit.end - hit.at
             || sentence.words() > 4
@@ -61,7 +61,7 @@ impl Thread {
             return false;
         }
         let clause = sentence.clause_start(hit.at);
-        // What was said before the clause ("Ok, …") is no part of it.
+        // Text before the clause ("Ok, …") is not part of it.
         let from = if clause > 0
             && clause < 5
             && sentence.tokens[..clause]
@@ -72,7 +72,7 @@ impl Thread {
         } else {
             0
         };
-        // "Final: 900" is told as "900".
+        // "Final: 900" becomes "900".
         let is_label = hit.at <= from.max(sentence.start())
             && hit.end > hit.at
             && sentence.tokens[hit.end - 1].is(":")
@@ -99,7 +99,7 @@ impl Thread {
         true
     }
 
-    /// "They are closed." – "Ok, the barn then.": what was agreed on before that goes, with what was to be done for it.
+    /// "They are closed." – "Ok, the barn then.": drops the previous agreement and its tasks.
     fn drop_gone(&mut self, at: usize) {
         const GONE: &str = "closed taken gone full booked unavailable shut sold occupied geschlossen belegt \
             ausgebucht voll vergeben cerrado cerrada cerrados ocupado ocupada lleno llena fermé fermée fermés \
@@ -138,7 +138,7 @@ impl Thread {
         for task in self.tasks.iter_mut().rev().take(RECENT) {
             if self.sentences[task.sentence].shared(&about) > 0 && task.sentence > sentence {
                 task.is_live = false;
-                // Whoever takes it on again says it in new words.
+                // A new commitment to it uses new words.
                 task.topic.clear();
             }
         }
@@ -149,13 +149,13 @@ impl Thread {
         }
     }
 
-    /// Where a task or the rest begins that is no part of a matter.
+    /// Start of a task or other text that does not belong to a matter.
     pub(super) fn matter_end(&self, at: usize, from: usize) -> usize {
         let sentence = &self.sentences[at];
         let cut = sentence
             .all(Cue::Promise)
             .chain(sentence.all(Cue::InsteadOf).filter(|hit| {
-                // "La fecha no cambia" parts nothing.
+                // "La fecha no cambia" is not a boundary.
                 let next = sentence.tokens.get(hit.end);
                 let is_verb = next.is_some_and(|next| next.word.stem.is_some());
                 hit.end - hit.at > 1 || !sentence.tokens[hit.at].is("no") || !is_verb
@@ -206,7 +206,7 @@ preguntar vérifier demander voir ver , her him them",
         })
     }
 
-    /// A later decision on the same subject with another value replaces the earlier one without saying so.
+    /// A later decision on the same subject with a different value implicitly replaces the earlier one.
     pub(super) fn supersede_same(&mut self, at: usize) {
         let mut pairs = Vec::new();
         let new = &self.sentences[at];
@@ -231,7 +231,7 @@ preguntar vérifier demander voir ver , her him them",
         for (old, old_at, new, new_at) in pairs {
             self.replace(old, old_at, new, new_at);
         }
-        // The same said again stands once.
+        // Repeated statements are listed once.
         let new = &self.sentences[at];
         for matter in self.matters.iter_mut().rev().take(RECENT) {
             let old = &self.sentences[matter.sentence];
@@ -272,7 +272,7 @@ preguntar vérifier demander voir ver , her him them",
         }
     }
 
-    /// Where a reason or an aside begins behind a preference; words such as "too" at its end are left out.
+    /// Start of a reason or an aside after a preference; trailing words such as "too" are excluded.
     pub(super) fn phrase_end(&self, at: usize, from: usize, to: usize) -> usize {
         let sentence = &self.sentences[at];
         let mut end = (from + 1..to)
@@ -292,7 +292,7 @@ preguntar vérifier demander voir ver , her him them",
         end
     }
 
-    /// Behind "ok," or "great, then".
+    /// After "ok," or "great, then".
     pub(super) fn content_start(&self, at: usize) -> usize {
         let sentence = &self.sentences[at];
         let is_opening = |at: usize| {
@@ -320,7 +320,7 @@ preguntar vérifier demander voir ver , her him them",
         from
     }
 
-    /// "Svelte it is", "Granada then", "ok so 1400", "1400, final": closes what was spoken of.
+    /// "Svelte it is", "Granada then", "ok so 1400", "1400, final": closes the current topic.
     pub(super) fn is_closing(&self, at: usize) -> bool {
         const THEN: &str = "then entonces alors dann pues";
         const OPENINGS: &str = "hm hmm oh ah well also so then and und gut bon bueno pues entonces \
@@ -372,7 +372,7 @@ preguntar vérifier demander voir ver , her him them",
             told.len() <= 9 && (told.ends_with(&["it", "is"]) || is_last)
                 || is_then && told.len() <= 5
         };
-        // "I'm still for it, then": a view.
+        // "I'm still for it, then" is only an opinion.
         let is_view = first
             .first()
             .is_some_and(|word| is_any(word, "i i'm i'd i'll ich yo sigo je j' moi"));
@@ -383,7 +383,7 @@ preguntar vérifier demander voir ver , her him them",
         let is_closed = is_final && first.len() <= 9 || closes(&first) || closes(&all);
         let is_value = !sentence.values.is_empty() && sentence.topic.is_empty();
         let is_bare = is_agreed && told.len() <= 4 && is_value && self.takes_up_value(at);
-        // "So 2 May", as others said.
+        // "So 2 May", repeating other people's value.
         let is_so = told.len() <= 3
             && sentence
                 .tokens
@@ -395,7 +395,7 @@ preguntar vérifier demander voir ver , her him them",
         is_closed && (is_value || self.is_spoken_of(at)) || is_bare || is_so || is_short_name
     }
 
-    /// "Ok 1400": a value of the kind that was spoken of close before, and no day that a task is asked for.
+    /// "Ok 1400": a value of the kind that was recently discussed, and not the requested date of a task.
     fn takes_up_value(&self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let is_asked = self.tasks.iter().rev().take(4).any(|task| {
@@ -416,7 +416,7 @@ preguntar vérifier demander voir ver , her him them",
             })
     }
 
-    /// "Ok, the blue one": all of its words stand in what somebody else put forward close before.
+    /// "Ok, the blue one": all of its words occur in someone else's recent proposal.
     fn is_put_forward(&self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let topic = &sentence.topic;

@@ -1,6 +1,6 @@
-//! What a conversation came to, kept while it is read from the first sentence to the last.
+//! State of a conversation while it is read from the first sentence to the last.
 //!
-//! Every look back is bounded, so that reading takes time in proportion to the length.
+//! Each search backward is bounded, so that the running time is linear in the length.
 
 mod agents;
 mod assent;
@@ -20,17 +20,17 @@ use super::{
     tasks::TaskSort,
 };
 
-/// How many lines later somebody can still agree, or answer.
+/// Number of later lines in which someone can still agree or answer.
 pub(crate) const REPLY_REACH: usize = 6;
-/// Right after a question, a message of at most so many words is taken for its answer.
+/// Immediately after a question, a message of at most this many words is treated as its answer.
 const ANSWER_WORDS_MAX: usize = 10;
-/// How many lines later a question is still answered by its own words.
+/// Number of later lines in which words shared with a question can still answer it.
 const ANSWER_REACH: usize = 12;
-/// More lines than these are not named for one statement.
+/// Maximum number of source lines for a statement.
 const SOURCES_MAX: usize = 20;
-/// How many sentences back "it" can stand for one.
+/// Number of previous sentences that "it" can refer to.
 const POINTING_REACH: usize = 100;
-/// How many of the newest matters, tasks or questions are looked at.
+/// Number of recent matters, tasks, or questions that are searched.
 const RECENT: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) enum Standing {
     Dropped,
 }
 
-/// Something put forward or decided.
+/// A proposal or a decision.
 #[derive(Debug)]
 pub(crate) struct Matter {
     pub(crate) sentence: usize,
@@ -53,11 +53,11 @@ pub(crate) struct Matter {
     pub(crate) by: Option<usize>,
     pub(crate) contested_by: Option<usize>,
     pub(crate) sources: Vec<usize>,
-    /// What it says with a value in place of another one.
+    /// Its text with a replaced value.
     pub(crate) reworded: Option<String>,
-    /// Sentence and value that it changes once it is accepted, and by which value of which sentence.
+    /// Sentence and value that it replaces when accepted, and the sentence and value that replace them.
     pub(crate) changes: Option<(usize, usize, usize, usize)>,
-    /// An old name and the one that takes its place once this is accepted.
+    /// An old name and its replacement, which takes effect when this is accepted.
     pub(crate) renames: Option<(Vec<String>, String)>,
     /// The question that it answers.
     pub(crate) answers: Option<usize>,
@@ -78,7 +78,7 @@ pub(crate) struct Task {
     /// Sentence and value.
     pub(crate) due: Option<(usize, usize)>,
     pub(crate) topic: Vec<u32>,
-    /// What it is about, if its own words only point there: a sentence.
+    /// The sentence that it refers to, if its own words are only a reference.
     pub(crate) about: Option<usize>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Task {
 pub(crate) struct Question {
     pub(crate) sentence: usize,
     pub(crate) is_open: bool,
-    /// The task that it asks for, or the matter that it puts forward.
+    /// The task that it asks for, or the matter that it proposes.
     pub(crate) task: Option<usize>,
     pub(crate) matter: Option<usize>,
 }
@@ -101,22 +101,22 @@ pub(crate) struct Deferral {
 pub(crate) struct Thread {
     pub(crate) sentences: Vec<Sentence>,
     pub(crate) people: People,
-    /// The first sentence of each line; the last entry is the count of sentences.
+    /// The first sentence of each line; the last entry is the number of sentences.
     pub(crate) first_of_line: Vec<usize>,
     pub(crate) matters: Vec<Matter>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) questions: Vec<Question>,
     pub(crate) deferrals: Vec<Deferral>,
     pub(crate) superseded: Vec<Superseded>,
-    /// Old values in lower case, as tokens.
+    /// Old values in lowercase, as tokens.
     pub(crate) dead: HashSet<Vec<String>>,
-    /// The last preference of each person: a sentence and where it begins.
+    /// The last preference of each person: a sentence and its start in the sentence.
     pub(crate) stances: BTreeMap<usize, (usize, usize)>,
     pub(crate) taken_up: BTreeSet<usize>,
     /// Sentence and value, newest last.
     pub(crate) values_seen: Vec<(usize, usize)>,
     words_of_line: Vec<usize>,
-    /// Lines by the names of agents.
+    /// Lines by agent name.
     pub(crate) agent_lines: Vec<(String, usize)>,
     addressed: Option<Option<Owner>>,
     addressed_line: usize,

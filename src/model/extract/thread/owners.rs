@@ -1,4 +1,4 @@
-//! Tasks: who took them on, handed them over, gave them back or finished them.
+//! Ownership of tasks: accepted, reassigned, returned, or finished.
 
 use super::super::{
     Owner, cues::Cue, sentence::Sentence, sentence::is_any, sentence::shared, tasks, tasks::Draft,
@@ -30,7 +30,7 @@ impl Thread {
             let sentence = &self.sentences[at];
             let is_promise = matches!(draft.sort, TaskSort::Promise | TaskSort::Assigned);
             let clause = sentence.clause_start(draft.from.saturating_sub(1));
-            // "Bo writes the report by Friday" tells nothing that Bo wrote.
+            // "Bo writes the report by Friday" does not mean that Bo has written it.
             let is_verb = |end: usize| {
                 let next = sentence
                     .tokens
@@ -77,7 +77,7 @@ impl Thread {
         has_task
     }
 
-    /// Whether at least two rows of the message begin with somebody and a colon.
+    /// Whether at least two lines of the message start with a person and a colon.
     fn is_list(&self, at: usize) -> bool {
         let line = self.sentences[at].line;
         let around = at.saturating_sub(12)..(at + 12).min(self.sentences.len());
@@ -88,7 +88,7 @@ impl Thread {
             .is_some()
     }
 
-    /// The task or sentence that "it" stands for.
+    /// The task or sentence that "it" refers to.
     pub(super) fn antecedent(
         &self,
         at: usize,
@@ -106,7 +106,7 @@ impl Thread {
                 line - task.sources.last().copied().unwrap_or(line).min(line) <= REPLY_REACH
             })
             .filter(|(_, task)| task.owner.as_ref() != owner || !task.is_confirmed)
-            // What is still nobody's comes first.
+            // Unassigned tasks come first.
             .max_by_key(|(index, task)| (!task.is_live || !task.is_confirmed, *index))
             .map(|(index, _)| index);
         let before = (self.first_of_line[line.saturating_sub(3)]..at)
@@ -179,7 +179,7 @@ impl Thread {
             if due.is_some() {
                 task.due = due;
             }
-            // The words of the owner, if they say at least as much.
+            // The owner's words, if they are at least as detailed.
             if topic.len() >= task.topic.len() && (is_own || task.sort == TaskSort::WhoAsks) {
                 task.draft = draft.clone();
                 task.sentence = at;
@@ -240,7 +240,7 @@ impl Thread {
         true
     }
 
-    /// "Check it": the sentence of somebody else that "it" stands for.
+    /// "Check it": the sentence by another person that "it" refers to.
     pub(super) fn about(&self, at: usize, draft: &Draft) -> Option<usize> {
         let sentence = &self.sentences[at];
         let words: Vec<usize> = (draft.from..draft.to)
@@ -275,7 +275,7 @@ impl Thread {
             })
     }
 
-    /// "I'll do it", "Bo takes over": an earlier task gets this owner.
+    /// "I'll do it", "Bo takes over": assigns an earlier task to this owner.
     pub(super) fn take_over(
         &mut self,
         at: usize,
@@ -287,7 +287,7 @@ impl Thread {
         let task_line = task.map(|task| self.sentences[self.tasks[task].sentence].line);
         let before_line = before.map(|before| self.sentences[before].line);
         let is_own = draft.sort == TaskSort::Promise;
-        // "ok, will do" has taken it already.
+        // "ok, will do" has already assigned it.
         let taken = self.tasks.iter_mut().rev().take(8).find(|task| {
             task.is_live
                 && task.is_confirmed
@@ -366,7 +366,7 @@ impl Thread {
     }
 }
 
-/// Whether it is said in fun.
+/// Whether the sentence is a joke.
 fn has_laugh(sentence: &Sentence) -> bool {
     let text = sentence.text.to_lowercase();
     let fun = [

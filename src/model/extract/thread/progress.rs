@@ -1,4 +1,4 @@
-//! Tasks after they were taken on: dated, done or given back.
+//! Changes to accepted tasks: due date, completion, and return.
 
 use super::super::{
     Owner, cues::Cue, sentence::Sentence, sentence::is_any, sentence::shared, tasks::TaskSort,
@@ -6,7 +6,7 @@ use super::super::{
 use super::{RECENT, REPLY_REACH, Thread, add};
 
 impl Thread {
-    /// "Posters will be ready by Friday": a day for what the speaker took on before.
+    /// "Posters will be ready by Friday": a due date for a task that the speaker accepted earlier.
     pub(super) fn date_own_task(&mut self, at: usize) {
         let sentence = &self.sentences[at];
         let me = sentence.person.map(Owner::Person);
@@ -25,7 +25,7 @@ impl Thread {
         };
         let line = sentence.line;
         let topic = &sentence.topic;
-        // "Sure, by Friday" to what the speaker just took on.
+        // "Sure, by Friday" after the speaker's own commitment.
         let is_answer = topic.is_empty()
             && sentence.begins(Cue::Agree)
             && sentence.words() <= 6
@@ -45,7 +45,7 @@ impl Thread {
         }
     }
 
-    /// "Already done!": what was just asked for or promised is no task any more.
+    /// "Already done!": completes the task that was just requested or promised.
     pub(super) fn finish(&mut self, at: usize) {
         let sentence = &self.sentences[at];
         let me = sentence.person.map(Owner::Person);
@@ -55,7 +55,7 @@ impl Thread {
             .tokens
             .iter()
             .any(|token| is_any(&token.word.text, "already schon bereits ya déjà"));
-        // "I did that yesterday" to what anybody was asked for.
+        // "I did that yesterday" in response to a request to anyone.
         let asked = self
             .tasks
             .iter()
@@ -83,7 +83,7 @@ impl Thread {
         }
     }
 
-    /// "I can't do it after all": the speaker's task goes.
+    /// "I can't do it after all": removes the speaker's task.
     pub(super) fn decline(&mut self, at: usize) {
         let sentence = &self.sentences[at];
         let Some(me) = sentence.person.map(Owner::Person) else {
@@ -121,17 +121,17 @@ impl Thread {
             let task = &mut self.tasks[index];
             task.is_live = false;
             if task.sort == TaskSort::Request && !task.is_confirmed {
-                // A "yes" to somebody else does not bring it back.
+                // A "yes" to someone else does not restore it.
                 task.sort = TaskSort::WhoAsks;
             }
             task.is_confirmed = false;
-            // So that "it" finds it.
+            // Allows "it" to refer to the task.
             add(&mut task.sources, line);
         }
     }
 }
 
-/// "Already ordered", "schon bestellt": done, if it is no "already on it".
+/// "Already ordered", "schon bestellt": completed, unless it is "already on it".
 pub(super) fn is_already(sentence: &Sentence) -> bool {
     let start = sentence.start();
     let text = |at: usize| {

@@ -1,10 +1,10 @@
-//! What is put forward, and by whom.
+//! Proposals and their authors.
 
 use super::super::{asking::tag, cues::Cue, sentence::Sentence, sentence::is_any};
 use super::{Matter, POINTING_REACH, Question, RECENT, REPLY_REACH, Standing, Thread};
 
 impl Thread {
-    /// Puts something forward; whether it did.
+    /// Records a proposal. Returns whether the sentence contained one.
     pub(super) fn propose(&mut self, at: usize, is_agreed: bool) -> bool {
         let sentence = &self.sentences[at];
         let person = sentence.person;
@@ -49,7 +49,7 @@ impl Thread {
                     }
                     "can" | "können" | "podemos" => {
                         let next = sentence.tokens.get(hit.end);
-                        // "Can we already come in?" asks for leave.
+                        // "Can we already come in?" asks for permission.
                         let is_leave = next.is_some_and(|next| {
                             is_any(&next.word.text, "already still schon noch ya todavía")
                         });
@@ -88,7 +88,7 @@ impl Thread {
             && !sentence.begins(Cue::Asks)
             && !sentence.has(Cue::Rhetorical)
             && self.is_spoken_of(at);
-        // "Then the small hall?", with a name that was not spoken of yet.
+        // "Then the small hall?", with a name that was not mentioned before.
         let is_fallback = sentence.is_question
             && sentence.words() <= 5
             && !sentence.topic.is_empty()
@@ -106,7 +106,7 @@ impl Thread {
                 )
             });
         let is_elliptic = is_elliptic || is_taken_up || is_fallback;
-        // "Blue!", "Monday works for me": an answer to a question is put forward.
+        // "Blue!", "Monday works for me": an answer to a question is a proposal.
         let answers = self.asked_before(at);
         let is_reply = !sentence.is_question
             && !is_agreed
@@ -193,7 +193,7 @@ impl Thread {
         if let Some(person) = person.filter(|_| !is_alternative) {
             self.stances.insert(person, (at, from));
         }
-        // "Yes, let's do Monday" repeats what was agreed.
+        // "Yes, let's do Monday" repeats the agreement.
         if is_agreed
             && let Some(agreed) = self
                 .matters
@@ -239,7 +239,8 @@ impl Thread {
         true
     }
 
-    /// "6 talks, 7 minutes each. Ok for all?": whether what stands before is a statement that can be agreed to.
+    /// "6 talks, 7 minutes each. Ok for all?": whether the preceding sentence is a statement that people can agree
+    /// to.
     fn is_asked_to_agree(&self, at: usize) -> bool {
         at > 0 && {
             let said = &self.sentences[at - 1];
@@ -255,7 +256,7 @@ impl Thread {
         }
     }
 
-    /// A proposal of another value than something agreed has: it changes that once it is accepted.
+    /// A proposal that replaces the value of an agreement once it is accepted.
     pub(super) fn find_change(&self, matter: &mut Matter, at: usize) {
         let new = &self.sentences[at];
         let spoken_of = new.held().find_map(|(new_at, value)| {
@@ -285,7 +286,7 @@ impl Thread {
         matter.changes = old.or_else(|| self.find_due(at));
     }
 
-    /// The due date of a task close before that a proposal would change.
+    /// The due date of a recent task that a proposal would change.
     pub(super) fn find_due(&self, at: usize) -> Option<(usize, usize, usize, usize)> {
         let new = &self.sentences[at];
         if !new.topic.is_empty() {
@@ -305,7 +306,7 @@ impl Thread {
         Some((sentence, due, at, value))
     }
 
-    /// Whether a matter or a choice close before has one of the words.
+    /// Whether a recent matter or choice contains one of the words.
     pub(super) fn is_spoken_of(&self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let is_close = |other: usize| {
@@ -331,7 +332,7 @@ impl Thread {
         matters.chain(questions).chain(last).any(is_close)
     }
 
-    /// The question that a decision closes, whoever asked it.
+    /// The question that a decision closes, regardless of who asked it.
     pub(super) fn chosen(&mut self, at: usize) -> Option<usize> {
         let asked = self.choice_before(at, |_| true)?;
         for question in self.questions.iter_mut().rev().take(RECENT) {
@@ -342,7 +343,7 @@ impl Thread {
         Some(asked)
     }
 
-    /// A question of somebody else right before, that asks for a choice.
+    /// A question immediately before, by someone else, that asks for a choice.
     pub(super) fn asked_before(&self, at: usize) -> Option<usize> {
         let person = self.sentences[at].person;
         self.choice_before(at, |asker| asker != person)
@@ -406,7 +407,7 @@ einigen sagen we",
     }
 }
 
-/// "Let's discuss the details": puts forward to talk, not what to do.
+/// "Let's discuss the details": proposes a discussion, not an action.
 fn is_talk(sentence: &Sentence, from: usize) -> bool {
     let word = |at: usize| {
         sentence

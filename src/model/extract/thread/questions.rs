@@ -1,4 +1,4 @@
-//! Questions until they are answered, and what is put off.
+//! Questions until they are answered, and deferred topics.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Thread {
         }
     }
 
-    /// "Second: the fee": the subject that was called up last.
+    /// "Second: the fee": the last announced subject.
     fn heading(&self, at: usize) -> Option<usize> {
         const NUMBERS: &str = "first second third fourth next point erstens zweitens drittens viertens punkt \
             nächster primero segundo tercero punto siguiente premièrement deuxièmement troisièmement";
@@ -117,7 +117,7 @@ impl Thread {
                 sentence.tokens[hit.at].word.text.as_str(),
                 "later später luego irgendwann backlog parked postponed",
             );
-        // "I may come a bit later" puts nothing off.
+        // "I may come a bit later" does not defer anything.
         let is_own = sentence.tokens.iter().any(|token| {
             is_any(
                 &token.word.text,
@@ -230,7 +230,7 @@ impl Thread {
     }
 }
 
-/// "When …?" and a day, "How many …?" and a number.
+/// "When …?" with a date, or "How many …?" with a number.
 pub(crate) fn asks_for_value(asked: &Sentence, said: &Sentence) -> bool {
     let asks = |words: &str| {
         asked
@@ -238,7 +238,7 @@ pub(crate) fn asks_for_value(asked: &Sentence, said: &Sentence) -> bool {
             .iter()
             .any(|token| is_any(&token.word.text, words))
     };
-    // "When do we release 2.0?" has a value, but not one of the kind that it asks for.
+    // "When do we release 2.0?" contains a value, but not of the kind that it asks for.
     let gives = |fits: fn(&Sort) -> bool| {
         said.values.iter().any(|value| fits(&value.sort))
             && !asked.values.iter().any(|value| fits(&value.sort))

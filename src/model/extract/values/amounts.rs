@@ -1,4 +1,4 @@
-//! Times of the day, amounts and versions.
+//! Times of day, amounts, and versions.
 
 use super::super::{cues::Language, tokens::Kind};
 use super::{Found, Reader, Sort};
@@ -103,7 +103,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Of what the number counts: the word or sign beside it.
+    /// Unit of a number: the word or symbol next to it.
     pub(super) fn unit(&self, at: usize) -> String {
         let sign = |text: &str| {
             let name = match text {
@@ -127,7 +127,7 @@ impl Reader<'_> {
     }
 }
 
-/// `10`, `10:30`, `5pm`, `10h30`: hours, minutes, what follows.
+/// `10`, `10:30`, `5pm`, `10h30`: hours, minutes, and the remaining text.
 fn clock(text: &str) -> Option<(u32, Option<u32>, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Days and months, as dates where they are clear.
+//! Days and months, resolved to dates if they are unambiguous.
 
 use chrono::{Datelike, Days, Months, NaiveDate, Weekday};
 
@@ -191,14 +191,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The next such day after the one of the message.
+    /// The next such weekday after the day of the message.
     pub(super) fn next(&self, weekday: u8) -> NaiveDate {
         let today = u8::try_from(self.day.weekday().num_days_from_monday()).unwrap_or(0);
         let ahead = (weekday + 7 - today) % 7;
         self.day + Days::new(u64::from(if ahead == 0 { 7 } else { ahead }))
     }
 
-    /// The Friday of the week; of a weekend its Sunday.
+    /// The Friday of the week; on a weekend, its Sunday.
     pub(super) fn end_of_week(&self) -> NaiveDate {
         match self.day.weekday() {
             Weekday::Fri | Weekday::Sun => self.day,
@@ -261,7 +261,7 @@ impl Reader<'_> {
         ))
     }
 
-    /// "4 to 6 June", "11.–13. Mai", "del 4 al 6 de junio": some days, due on none.
+    /// "4 to 6 June", "11.–13. Mai", "del 4 al 6 de junio": a range of days without a due date.
     pub(super) fn range(&self, at: usize) -> Option<Found> {
         let first = self.day_number(at)?;
         let mut next = at + 1;
@@ -292,7 +292,7 @@ impl Reader<'_> {
         Some((Sort::Day, format!("x{first}-{second}"), at, to, None))
     }
 
-    /// "14 March", "March 14th", "the 14th", "14.3.", "2026-03-14", "14/3" if it is clear.
+    /// "14 March", "March 14th", "the 14th", "14.3.", "2026-03-14", or an unambiguous "14/3".
     pub(super) fn written_date(&self, at: usize) -> Option<Found> {
         let token = self.tokens.get(at)?;
         let dated = |from: usize, to: usize, date: Option<NaiveDate>| {
@@ -423,7 +423,7 @@ impl Reader<'_> {
             .filter(|day| is_day && (1..=31).contains(day))
     }
 
-    /// In the year that brings it nearest ahead.
+    /// The date in the current year, or in the next year if it was more than 60 days ago.
     pub(super) fn on(&self, day: u32, month: u8, year: Option<i32>) -> Option<NaiveDate> {
         let month = u32::from(month);
         if let Some(year) = year {
@@ -436,7 +436,7 @@ impl Reader<'_> {
         Some(this)
     }
 
-    /// The next such day of a month.
+    /// The next occurrence of this day of a month.
     pub(super) fn on_day(&self, day: u32) -> Option<NaiveDate> {
         let this = self.day.with_day(day).filter(|date| *date >= self.day);
         this.or_else(|| self.day.checked_add_months(Months::new(1))?.with_day(day))

@@ -1,4 +1,4 @@
-//! Days, times, amounts and versions in a sentence: what can be due, and what a correction replaces.
+//! Days, times, amounts, and versions in a sentence: possible due dates and replaceable values.
 
 mod amounts;
 mod days;
@@ -7,19 +7,19 @@ use chrono::{Days, NaiveDate};
 
 use super::{cues::Language, tokens::Token};
 
-/// Values of one sort replace each other.
+/// Values of the same kind can replace each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Sort {
     Day,
     Month,
     Time,
     Version,
-    /// A number of something: the unit, or nothing.
+    /// A number and its unit, if any.
     Amount(String),
 }
 
 impl Sort {
-    /// Amounts of different things do not replace each other.
+    /// Amounts of different units do not replace each other.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Amount(a), Self::Amount(b)) => a == b || a.is_empty() || b.is_empty(),
@@ -35,17 +35,17 @@ impl Sort {
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
     pub(crate) sort: Sort,
-    /// Equal for the same value, however it is written.
+    /// Equal for equal values, regardless of notation.
     pub(crate) key: String,
-    /// Tokens; of an amount the number alone.
+    /// Token range; for an amount, only the number.
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Where the words before it that go with it begin: "by the".
+    /// Start of the preceding words that belong to it: "by the".
     pub(crate) lead: usize,
     pub(crate) date: Option<NaiveDate>,
     /// "tomorrow" stands without "on".
     pub(crate) is_bare: bool,
-    /// "by Friday" and the like.
+    /// "by Friday" or similar.
     pub(crate) is_deadline: bool,
 }
 
@@ -131,7 +131,7 @@ impl Reader<'_> {
             )
         });
         let date = match (&sort, date) {
-            // "by Friday" on a Friday is that day, "on Friday" the next one.
+            // On a Friday, "by Friday" means the same day and "on Friday" the next one.
             (Sort::Day, Some(date))
                 if is_deadline && key.starts_with('w') && date == self.day + Days::new(7) =>
             {
