@@ -13,7 +13,7 @@ async fn fresh(t: &Team, name: &str) -> Value {
     t.ada.agent(name).await
 }
 
-/// The default agent's state and version stay as they were.
+/// Asserts that the default agent's status and version are unchanged.
 async fn refused_as_default(t: &Team, reply: crate::support::Reply, what: &str) {
     let vibe = fresh(t, "vibe").await;
     assert_eq!(reply.refused(403), "default_agent", "{what}");
@@ -44,7 +44,7 @@ async fn a_member_cannot_take_the_default_agent_from_the_others() {
     let reply = t.bo.post("/v1/rpc/agent.toggleActive", toggle).await;
     refused_as_default(&t, reply, "rpc").await;
 
-    // Members shape what the agent says, as before; who can use it is for admins.
+    // Members can still edit the agent's prompt; only admins can change who can use it.
     t.bo.patch(&path, json!({"instructions": "Be brief."}))
         .await
         .is(200);
@@ -283,7 +283,7 @@ async fn an_admin_lists_and_revokes_keys_of_others() {
     assert_eq!(list(&own, "/data").len(), 1);
 }
 
-/// Kinds of an account's events, newest first, once there are so many.
+/// Kinds of an account's events, newest first, once there are at least `n`.
 async fn kinds(person: &Person, n: usize) -> Vec<String> {
     crate::support::within("events of the account", async {
         loop {
@@ -295,7 +295,7 @@ async fn kinds(person: &Person, n: usize) -> Vec<String> {
             if all.len() >= n {
                 return all;
             }
-            // A failed sign-in is recorded after its answer.
+            // A failed sign-in is recorded after its response.
             tokio::task::yield_now().await;
         }
     })
@@ -399,7 +399,7 @@ async fn server_files_are_accessible_only_to_its_own_user() {
     }
     assert!(files > 0, "nothing was looked at");
     server.kill().await;
-    // As an earlier version left them.
+    // Permissions as set by earlier versions.
     let data = place.dir.join("data");
     let older = ["", "blobs", "openvibe.db", "openvibe.db-wal"].map(|name| data.join(name));
     let older: Vec<_> = older.iter().filter(|path| path.exists()).collect();

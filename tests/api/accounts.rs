@@ -1,4 +1,4 @@
-//! Accounts, log-in, sessions, where requests come from.
+//! Accounts, log-in, sessions, and client addresses.
 
 use serde_json::{Value, json};
 

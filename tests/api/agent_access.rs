@@ -53,7 +53,7 @@ struct Call {
     scope: &'static str,
 }
 
-/// Every route of agents once, in an order in which all of them succeed for who may; `n` keeps names apart.
+/// One request per agent route, in an order in which all succeed for an authorized caller; `n` makes names unique.
 async fn calls(t: &Team, n: usize) -> Vec<Call> {
     let mut agents = Vec::new();
     for use_of in ["one", "file", "gone", "default"] {
@@ -813,7 +813,7 @@ async fn users_who_lose_access_to_an_agent_receive_only_an_archived_event() {
         .patch(&path(&agent), json!({"description": "Quiet"}))
         .await
         .is(200);
-    // What Ada has heard was handed to everybody.
+    // Everyone received the events that Ada received.
     let told = ada
         .through("the last change", |e| {
             e["data"]["agent"]["description"] == "Quiet"

@@ -1,4 +1,4 @@
-//! `openvibe agents import|export`: agents as files, against a running server.
+//! `openvibe agents import|export` with agent files, against a running server.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ impl Drop for Files {
     }
 }
 
-/// Runs the command with a key of this person.
+/// Runs the command with this person's API key.
 async fn run(person: &Person, scopes: &[&str], dir: &Path, arguments: &[&str]) -> Output {
     let (robot, _) = person.make_key(scopes).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));

@@ -1,4 +1,4 @@
-//! Files of agents: views of the profile, rows of their own, and the workspace's for all.
+//! Agent files: views of the profile, stored files, and files shared across the workspace.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn form(name: &str) -> Value {
     json!({"name": name, "instructions": instructions_of(name)})
 }
 
-/// The path of a new agent of that name with these further fields.
+/// Creates an agent with these additional fields and returns its path.
 async fn make(person: &Person, name: &str, fields: Value) -> String {
     let mut form = form(name);
     for (field, value) in fields.as_object().unwrap() {
@@ -48,7 +48,7 @@ fn paths(files: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The system text of the `n`th call for a speaker.
+/// System prompt of the speaker's `n`th model request.
 async fn told(t: &Team, speaker: &str, n: usize) -> String {
     let asked = t.model().asked(speaker, n).await;
     text(&asked[n - 1].body, "/messages/0/content")
@@ -419,7 +419,7 @@ async fn only_safe_relative_paths_are_accepted() {
         assert_eq!(read(&t.ada, &sage, good).await["content"], good);
     }
     let long = "x".repeat(201);
-    // A client takes `..` between slashes out of an address; not where a slash is written %2F.
+    // HTTP clients resolve `..` between slashes, but not if the slash is encoded as `%2F`.
     for bad in [
         "%2e%2e%2Fx",
         "..%2FSOUL.md",

@@ -1,4 +1,4 @@
-//! Bases and what their children become, and what holds for every agent of a workspace.
+//! Agent inheritance, and settings that apply to every agent of a workspace.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ async fn code_of(person: &Person, agent: &str, fields: Value) -> String {
     person.patch(&path(agent), fields).await.refused(422)
 }
 
-/// Names and versions of what an agent was made of.
+/// Names and versions of an agent's ancestors.
 fn sources(agent: &Value) -> Vec<(String, i64)> {
     let all = list(agent, "/resolved_from");
     all.iter()
@@ -46,7 +46,7 @@ fn sources(agent: &Value) -> Vec<(String, i64)> {
         .collect()
 }
 
-/// The system text of the newest call for a speaker, of which there are `n`.
+/// System prompt of the speaker's `n`th model request.
 async fn told(t: &Team, speaker: &str, n: usize) -> String {
     let asked = t.model().asked(speaker, n).await;
     text(&asked[n - 1].body, "/messages/0/content")
@@ -265,13 +265,13 @@ async fn a_fourth_level_is_rejected_when_the_base_changes() {
         code_of(&t.ada, &alone, json!({"base_profile_id": c})).await,
         "inheritance_too_deep"
     );
-    // With a child below, one level less fits.
+    // With one level of children, the limit is one level lower.
     make(&t.ada, "child", Some(&alone), json!({})).await;
     assert_eq!(
         code_of(&t.ada, &alone, json!({"base_profile_id": b})).await,
         "inheritance_too_deep"
     );
-    // With two levels of its own below, none.
+    // With two levels of children, no base is allowed.
     assert_eq!(
         code_of(&t.ada, &a, json!({"base_profile_id": alone})).await,
         "inheritance_too_deep"
@@ -291,7 +291,7 @@ async fn levels_are_counted_even_if_a_change_leaves_the_children_unchanged() {
     .await;
     let c = make(&t.ada, "c", Some(&b), json!({})).await;
     let a = make(&t.ada, "a", None, json!({"instructions": "First."})).await;
-    // What `b` says stays the same, so that `c` stays the same, but there is a level more above it.
+    // The text of `b` and therefore of `c` is unchanged, but there is one more level above them.
     change(
         &t.ada,
         &b,
@@ -311,7 +311,7 @@ async fn an_agents_ancestry_is_reported_as_it_is_now() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({"description": "Mine"})).await;
-    // The child has its own description, so that nothing of it changes.
+    // The child has its own description, so nothing in it changes.
     change(
         &t.ada,
         &base,
@@ -965,7 +965,7 @@ async fn users_who_lose_access_to_a_child_through_its_base_are_notified() {
     assert_eq!(heard, [of("base"), of("child")]);
 }
 
-/// Waits until the newest version of each agent has the base's text.
+/// Waits until the newest version of each agent contains the base's text.
 async fn all_follow(t: &Team, agents: &[String], text: &str) {
     let follows = async {
         for agent in agents {
@@ -991,7 +991,7 @@ async fn an_invoked_child_follows_its_base_at_once_and_others_in_the_background(
     }
     let grandchild = make(&t.ada, "grandchild", Some(&children[44]), json!({})).await;
     change(&t.ada, &base, json!({"instructions": "You are Tide."})).await;
-    // In the same moment the last child and its own child are asked.
+    // The last child and its own child are invoked immediately afterwards.
     ask(&t, "@child-44 hi").await;
     let heard = told(&t, "tide", 1).await;
     assert!(heard.starts_with("You are Tide."), "{heard}");
@@ -1238,7 +1238,7 @@ async fn a_base_has_at_most_1000_children() {
     let base = make(&t.ada, "base", None, json!({})).await;
     make(&t.ada, "child", Some(&base), json!({})).await;
     let other = make(&t.ada, "other", None, json!({})).await;
-    // Rows are enough to count them, and cheaper than 998 requests.
+    // Inserts rows directly, which is cheaper than 998 requests.
     let new_id = match t.app.place.postgres {
         Some(_) => "gen_random_uuid()",
         None => "randomblob(16)",
@@ -1260,7 +1260,7 @@ async fn a_base_has_at_most_1000_children() {
         code_of(&t.ada, &other, json!({"base_profile_id": base})).await,
         "too_many_children"
     );
-    // The children that it has can still change.
+    // Existing children can still change.
     change(&t.ada, &last, json!({"description": "Goes on"})).await;
     let path = format!("/v1/agents/{last}?permanent=true");
     t.ada.delete(&path).await.is(200);
@@ -1294,7 +1294,7 @@ async fn a_full_workspace_counts_tools_and_gives_back_what_a_deleted_agent_took(
         }
     }
     assert_eq!(refused.as_deref(), Some("quota_exceeded"));
-    // To turn the agent off, to delete a file, and to delete the agent are still possible.
+    // Turning the agent off, deleting a file, and deleting the agent are still possible.
     t.ada
         .patch(&path(&large), json!({"status": "inactive"}))
         .await
@@ -1305,7 +1305,7 @@ async fn a_full_workspace_counts_tools_and_gives_back_what_a_deleted_agent_took(
     assert_eq!(stored().await, before);
 }
 
-/// Storage use of the workspace.
+/// Storage used by the workspace.
 async fn stored_bytes(person: &Person) -> i64 {
     let usage = person.get("/v1/usage").await.ok();
     usage["storage"]["bytes"].as_i64().unwrap()
@@ -1321,7 +1321,7 @@ async fn a_base_change_is_rejected_if_its_children_would_exceed_the_quota() {
     for n in 0..25 {
         children.push(make(&t.ada, &format!("child-{n}"), Some(&base), long.clone()).await);
     }
-    // 25 versions with 40 KB each, and as many again after one change.
+    // 25 versions of 40 KB each, and the same again after one change.
     let before = stored_bytes(&t.ada).await;
     change(&t.ada, &base, json!({"instructions": "Mind the tide."})).await;
     let reserved = stored_bytes(&t.ada).await - before;
@@ -1390,7 +1390,7 @@ async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes
             ("small".to_owned(), Some(small.as_str())),
         ]
     );
-    // It has all fields of the list, so that clients know of the new version.
+    // The event contains all fields of the list, so clients learn about the new version.
     let listed = t.bo.every("/v1/agents").await;
     let listed = listed.into_iter().find(|agent| agent["id"] == large);
     let mut listed = listed.unwrap();
@@ -1401,7 +1401,7 @@ async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes
     assert_eq!(announced[1]["version"], 2);
     let whole = t.bo.get(&path(&large)).await.ok();
     assert_eq!(text(&whole, "/instructions"), long);
-    // A change of its own is announced in full.
+    // A direct change is announced in full.
     change(&t.ada, &large, json!({"description": "Grown"})).await;
     let event = socket.of("agent.updated").await;
     assert_eq!(text(&event, "/data/agent/instructions"), long);

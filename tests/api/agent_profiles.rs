@@ -1,4 +1,4 @@
-//! Whole agent profiles: their fields, limits and errors, lists, and what a change is.
+//! Complete agent profiles: fields, limits and errors, lists, and change detection.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn form(name: &str) -> Value {
     json!({"name": name, "instructions": instructions_of(name)})
 }
 
-/// The fields of another object laid over a form.
+/// Overwrites fields of a form with the fields of another object.
 fn with(mut form: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else {
         panic!("fields are an object: {fields}");
@@ -98,7 +98,7 @@ fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// Every field that a client can set and that needs nothing else to exist.
+/// Every field that a client can set without other objects.
 fn everything() -> Value {
     json!({
         "display_name": "Sage 🌿", "description": "Knows the docs", "avatar": {"emoji": "🌿", "color": "#00ff00"},
@@ -125,7 +125,7 @@ async fn make(person: &Person, fields: Value) -> Value {
     person.post("/v1/agents", fields).await.is(201)
 }
 
-/// The path of a new agent of that name.
+/// Creates an agent with this name and returns its path.
 async fn path_of(person: &Person, name: &str) -> String {
     format!("/v1/agents/{}", id(&make(person, form(name)).await))
 }
@@ -405,7 +405,7 @@ async fn every_limit_is_enforced_exactly() {
         ),
     ] {
         let field = keys(&fits)[0].to_owned();
-        // Metadata is merged by a PATCH: each time from nothing.
+        // PATCH merges metadata, so each case starts from an empty object.
         let base = json!({"name": "sage", "instructions": "Keep."});
         t.ada.put(&path, with(base.clone(), fits)).await.is(200);
         let error = t.ada.put(&path, with(base.clone(), breaks.clone())).await;
@@ -817,7 +817,7 @@ async fn a_stale_or_malformed_if_match_is_rejected_on_every_change() {
                     )
                     .await
             }
-            // A change without effect is checked for staleness too.
+            // A change without effect is also checked for staleness.
             _ => {
                 t.ada
                     .send(
@@ -837,7 +837,7 @@ async fn a_stale_or_malformed_if_match_is_rejected_on_every_change() {
             assert_eq!(reply.refused(409), "version_conflict", "{n} {stale}");
             assert_eq!(error["current"]["version"], 2, "{n}: {error}");
             assert_eq!(error["current"]["description"], "Now");
-            // Which model replies is not part of what is stored.
+            // The model that replies is not stored.
             let stored: Vec<_> = FIELDS.iter().filter(|f| **f != "effective_model").collect();
             assert_eq!(keys(&error["current"]).iter().collect::<Vec<_>>(), stored);
         }

@@ -1,4 +1,4 @@
-//! `POST /v1/rpc/{method}`: the services of agents by the names that other agent programs know.
+//! `POST /v1/rpc/{method}`: agent operations under the method names used by other agent programs.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Agents made of others: export and import, copies, templates; drafts that are tried first; sandbox policies.
+//! Export and import, copies, templates, drafts that are tried before saving, and sandbox policies.
 
 use serde_json::{Value, json};
 
@@ -752,7 +752,7 @@ async fn a_sandbox_policy_in_use_cannot_be_deleted() {
         .refused(422);
 }
 
-/// A thread bound to an agent, which has answered in it.
+/// A thread bound to an agent that has replied in it.
 async fn bound_thread(t: &Team, agent: &Value) -> String {
     let threads = format!("/v1/channels/{}/threads", t.general);
     let started = t

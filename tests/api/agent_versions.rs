@@ -1,4 +1,4 @@
-//! An agent's history: what each version was, what it changed, and how to have it back.
+//! Version history of an agent: contents, changes, and restoring a version.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn form(name: &str) -> Value {
     json!({"name": name, "instructions": instructions_of(name)})
 }
 
-/// The path of a new agent with so many versions, of which each has its number as description.
+/// Creates an agent with this many versions and returns its path. Each version has its number as description.
 async fn aged(person: &Person, name: &str, versions: usize) -> String {
     let mut fields = form(name);
     fields["description"] = "1".into();

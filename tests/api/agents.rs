@@ -1,4 +1,4 @@
-//! Agent profiles: list, get, create, change, and their versions.
+//! Agent profiles: list, get, create, change, and versions.
 
 use serde_json::{Value, json};
 

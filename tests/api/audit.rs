@@ -14,7 +14,7 @@ async fn actions(who: &Person, query: &str) -> Vec<String> {
     entries.iter().map(|entry| text(entry, "/action")).collect()
 }
 
-/// Everything that an admin can do to others, once.
+/// Performs every audited admin action once.
 async fn everything(t: &Team) {
     let workspace = format!("/v1/workspaces/{}", t.ada.workspace);
     let member = format!("/v1/members/{}", t.bo.id);

@@ -1,4 +1,4 @@
-//! `openvibe backup` and `openvibe restore`: the same data in another place, or none at all.
+//! `openvibe backup` and `openvibe restore`: the target has exactly the same data, or nothing at all.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use crate::support::{
     number, sign_up, text,
 };
 
-/// A server with a workspace in which things were said, and where its data is.
+/// A server with a filled workspace, and the location of its data.
 struct Filled {
     place: TestDatabase,
     model: ModelServer,
@@ -104,7 +104,7 @@ fn complaint(output: &Output) -> String {
 }
 
 impl Filled {
-    /// Makes a backup; where it is.
+    /// Makes a backup and returns its path.
     async fn back_up(&self) -> PathBuf {
         let file = self.place.dir.join("backup.ovb");
         let arguments = ["backup", file.to_str().unwrap(), "--force"];
@@ -128,7 +128,7 @@ fn is_compared(table: &str) -> bool {
         .any(|begin| table.starts_with(begin))
 }
 
-/// Every row of every table as the engine writes it, without what a restore makes anew.
+/// Every row of every table in the engine's text format, except for values that a restore regenerates.
 async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     if let Some(url) = &place.postgres {
@@ -177,7 +177,7 @@ async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     all
 }
 
-/// The same for two engines: values by kind, JSON whatever the order of its keys.
+/// Comparable across engines: values by kind, and JSON regardless of key order.
 async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let at = match &place.postgres {
         Some(url) => db::DatabaseUrl::Postgres(url.clone()),
@@ -235,7 +235,7 @@ async fn a_restored_server_has_every_row_and_continues() {
     assert!(original["messages"].len() > 5 && original["files"].len() == 2);
     f.stop().await;
     let server = TestProcess::start(&other, &f.model, &OFF).await;
-    // Sessions are kept, the epoch is not.
+    // Sessions are kept; the epoch changes.
     let ada = f.ada.at(&server.base);
     let again = Socket::read_hello(&ada, json!({"since": cursor, "epoch": epoch})).await;
     assert_eq!(
@@ -350,7 +350,7 @@ async fn a_task_that_was_running_runs_again_after_a_restore() {
 async fn a_backup_moves_data_between_engines() {
     let mut f = filled_in(TestDatabase::on_disk()).await;
     if TestDatabase::new().await.postgres.is_none() {
-        // Only one engine is there.
+        // Only one engine is available.
         return;
     }
     let file = f.back_up().await;
@@ -497,7 +497,7 @@ async fn a_database_that_contains_data_is_not_overwritten() {
     let refused = complaint(&f.restore_to(&f.place, &file).await);
     assert!(refused.contains("empty"), "{refused}");
     assert_eq!(rows_of(&f.place).await, before);
-    // A database that was only made ready is empty.
+    // A migrated database without data counts as empty.
     if f.place.postgres.is_some() {
         let other = TestDatabase::new().await;
         assert!(run(&other, &f.model, &["migrate"]).await.status.success());
@@ -519,7 +519,7 @@ async fn an_existing_file_is_replaced_only_on_request() {
     let output = run(&f.place, &f.model, &["backup", name, "--force"]).await;
     assert!(said(&output).starts_with("backed up "), "{output:?}");
     assert!(!f.place.dir.join("kept.ovb.tmp").exists());
-    // To standard output it is the same.
+    // Standard output receives the same backup.
     let output = run(&f.place, &f.model, &["backup", "-"]).await;
     let piped = f.place.dir.join("piped.ovb");
     std::fs::write(&piped, &output.stdout).unwrap();
@@ -578,7 +578,7 @@ async fn a_restore_can_leave_out_sessions_and_keys() {
     let ada = f.ada.at(&server.base);
     ada.get("/v1/auth/me").await.refused(401);
     key.at(&server.base).get("/v1/auth/me").await.refused(401);
-    // The password is the backup's.
+    // The password is the one in the backup.
     ada.log_in().await.get("/v1/auth/me").await.is(200);
     server.kill().await;
 }

@@ -1,10 +1,10 @@
-//! Malformed requests: refused in the one shape of errors, and nothing is changed.
+//! Malformed requests are rejected with the standard error format and do not change anything.
 
 use serde_json::{Value, json};
 
 use crate::support::{Team, id, team, text, unknown_id};
 
-/// Sends invalid messages to a thread; every response has `status`, and nothing is posted.
+/// Sends invalid messages to a thread. Every response has `status`, and nothing is posted.
 async fn refused_posts(t: &Team, status: u16, bodies: &[&[u8]]) {
     let thread = t.ada.thread(&t.general, "Root").await;
     let before = t.ada.events().await.len();

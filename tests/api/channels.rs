@@ -1,4 +1,4 @@
-//! Public, private and direct channels.
+//! Public, private, and direct channels.
 
 use serde_json::{Value, json};
 

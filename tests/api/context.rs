@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Team, id, instructions_of, list, number, team, text};
 
-/// Asks and waits for the reply; the request that the model got.
+/// Asks, waits for the reply, and returns the model request.
 async fn turns_of(t: &Team, thread: &str, speaker: &str, question: &str) -> Vec<String> {
     let before = t.model().requests().len();
     let task = t.ada.ask(thread, question).await;

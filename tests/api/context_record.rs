@@ -1,4 +1,4 @@
-//! The record of what models were sent: texts that are shared, and that go when their source changes.
+//! Records of model requests: texts are shared between records, and removed when their source changes.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::{
 
 const SECRET: &str = "xyzzy-plugh-4711";
 
-/// The message in a record.
+/// The entry of a message in a record.
 fn shown(record: &Value, message: &str) -> Value {
     list(record, "/messages")
         .into_iter()
@@ -49,7 +49,7 @@ async fn a_text_is_stored_once_for_all_prompts_that_contain_it() {
     let requester = "The person asking is Ada (role: admin).";
     assert_eq!(texts(requester).await, 1);
     let parts = t.app.place.count("context_parts").await;
-    // System, 2 messages, requester, and trigger; from the second one on also earlier questions and replies.
+    // System prompt, 2 messages, requester, and trigger; from the second task on, also earlier questions and replies.
     assert_eq!(parts, 4 * 5 + 2 * (1 + 2 + 3));
 }
 
@@ -69,7 +69,7 @@ async fn a_deleted_message_is_removed_from_every_record() {
     let fork = id(&t.ada.start_fork(&thread, &message, fork).await);
     let in_own_fork = t.ada.ask_in(&fork, "@coder three").await;
     t.ada.completed(&in_own_fork).await;
-    // No prompt contains messages of other threads yet; a record there is found all the same.
+    // No prompt contains messages of other threads yet, so copy a part into such a record: it must be found too.
     let other = t.ada.thread(&t.general, "Elsewhere").await;
     let elsewhere = replied(&t, &other, "@vibe four").await;
     let copy = "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id) \
@@ -94,7 +94,7 @@ async fn a_deleted_message_is_removed_from_every_record() {
     let gone = shown(&seen, &message);
     assert_eq!(gone["deleted"], true);
     assert_eq!(gone["excerpt"], "(deleted)");
-    // What it took is still known, and the rest is as it was.
+    // Its size in tokens is still known, and everything else is unchanged.
     assert_eq!(gone["tokens"], shown(&before, &message)["tokens"]);
     assert_eq!(seen["budget"], before["budget"]);
     assert_eq!(shown(&seen, &root), shown(&before, &root));
@@ -158,7 +158,7 @@ async fn a_summary_is_removed_with_any_of_its_source_messages() {
     let task = replied(&t, &thread, "@vibe sum up").await;
     let seen = t.ada.task_context(&task).await.to_string();
     assert!(seen.contains(SECRET), "{seen}");
-    // It is in the prompt itself, not in the summary.
+    // This message is in the prompt itself, not in the summary.
     delete(&t.ada, &messages[28]).await;
     let seen = t.ada.task_context(&task).await.to_string();
     assert!(seen.contains(SECRET), "{seen}");
@@ -186,7 +186,7 @@ async fn a_message_deleted_before_its_prompt_is_stored_is_not_in_the_record() {
     let deleted = t.ada.tell(&thread, &format!("Deleted {SECRET}")).await;
     let task = t.ada.ask(&thread, "@vibe sum up").await;
     gate.reached().await;
-    // The first call has begun; the second one is made from what was read before it.
+    // The first call has started; the second one reuses the context read before it.
     delete(&t.ada, &deleted).await;
     gate.open();
     assert_eq!(t.ada.completed(&task).await["attempt"], 2);
@@ -251,7 +251,7 @@ async fn records_contain_no_name_of_an_erased_user() {
     );
 }
 
-/// A server whose process can be ended, with one reply in a thread.
+/// A server that can be killed, with one reply in a thread.
 struct Replied {
     place: TestDatabase,
     model: ModelServer,
@@ -322,7 +322,7 @@ async fn unused_texts_expire_and_ids_and_token_counts_remain() {
     assert!(content.ends_with("@vibe sum up"), "{content}");
 }
 
-/// The record as earlier versions stored it, and what shows it.
+/// A record in the format of earlier versions, and its current representation.
 fn old_record(record: &Value, parts: &[(Value, &str, &str)]) -> String {
     let parts: Vec<Value> = parts
         .iter()
@@ -369,7 +369,7 @@ async fn records_of_an_earlier_version_are_converted_at_startup() {
                 "user",
                 texts[0],
             ),
-            // A deletion did not find it in this thread.
+            // Not covered by the deletion, because the message is not in this thread.
             (
                 json!({"kind": "message", "message_id": gone, "author": author}),
                 "user",

@@ -1,4 +1,4 @@
-//! A deleted message leaves a tombstone, and its text is nowhere.
+//! A deleted message leaves a tombstone, and its text is removed everywhere.
 
 use serde_json::json;
 
@@ -316,7 +316,7 @@ async fn the_text_of_a_deleted_dive_message_is_removed_everywhere() {
     let events = t.ada.events().await;
     for event in events {
         let kind = text(&event, "/type");
-        // A draft that cites it is stale, and says what it says.
+        // A draft that cites the message is marked as stale but keeps its text.
         let is_draft = kind.starts_with("resolution.");
         assert!(is_draft || !event.to_string().contains(SECRET), "{event}");
     }

@@ -1,4 +1,4 @@
-//! `openvibe demo`, as somebody who wants to look around runs it.
+//! `openvibe demo`, run as by someone who evaluates the product.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -27,7 +27,7 @@ impl Drop for Dir {
     }
 }
 
-/// A demo that runs, and what it said until it listened.
+/// A running demo, and its output before it started listening.
 struct Demo {
     child: Child,
     said: Vec<String>,
@@ -94,7 +94,7 @@ impl Demo {
         line.unwrap().split_once(" with the password ").unwrap()
     }
 
-    /// The person of the sign-in, signed in.
+    /// The demo's user, logged in with the printed credentials.
     async fn person(&self) -> Person {
         let (email, password) = self.sign_in();
         let mut person = visitor(self.base());

@@ -1,4 +1,4 @@
-//! Disks that are full, read-only or damaged, databases of a newer version, and a second process on the data.
+//! Full, read-only, or damaged disks, databases of a newer version, and a second process on the same data.
 
 use std::{path::Path, time::Duration};
 
@@ -17,11 +17,11 @@ fn is_sqlite() -> bool {
     std::env::var("OPENVIBE_TEST_DATABASE").as_deref() != Ok("postgres")
 }
 
-/// A server whose data is on a separate small disk.
+/// A server whose data is on a small separate disk.
 struct SmallDisk {
     disk: Disk,
     model: ModelServer,
-    /// Ends with the test, and its data with it.
+    /// The disk, which is removed with its data when the test ends.
     _server: (TestProcess, TestDatabase),
     ada: Person,
     thread: String,
@@ -151,7 +151,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_stored_once_there_is_space() {
         }
     }
     gate.open();
-    // Whatever was tried meanwhile was refused, or there is room for the little that it takes.
+    // This may be rejected, or there may be enough space left for it.
     d.ada
         .post(&path, json!({"content": "x".repeat(8000)}))
         .await;
@@ -176,7 +176,7 @@ async fn with_little_free_space_uploads_and_agents_wait_while_messages_go_on() {
     if !is_sqlite() {
         return;
     }
-    // Free space just above 1 GiB; the disk takes memory only for what is written.
+    // Free space just above 1 GiB; the disk uses memory only for written data.
     let d = SmallDisk::of_mib(1024 + 64, &[("RATE_LIMITS", "off")]).await;
     let ada = &d.ada;
     let agent = id(&ada.make_agent("early").await);
@@ -244,7 +244,7 @@ async fn with_little_free_space_uploads_and_agents_wait_while_messages_go_on() {
         assert!(text(error, "/message").contains("1 GiB"), "{error}");
         assert!(reply.header("retry-after").is_some());
     }
-    // Messages, replies, sign-ins, and whatever frees space go on.
+    // Messages, replies, log-ins, and requests that free space still work.
     let task = ada.ask(&d.thread, "@vibe hi").await;
     ada.completed(&task).await;
     ada.log_in().await.get("/v1/snapshot").await.is(200);
@@ -255,7 +255,7 @@ async fn with_little_free_space_uploads_and_agents_wait_while_messages_go_on() {
     ada.post("/v1/agents", form).await.is(201);
 }
 
-/// Data of a server that was ended in order, and the database's bytes.
+/// Data of a server that was shut down gracefully, and the database's bytes.
 async fn ended() -> (crate::faults::Prepared, std::path::PathBuf, Vec<u8>) {
     let p = prepared().await;
     let (server, ada) = p.start(&[]).await;
@@ -401,6 +401,6 @@ async fn a_second_process_on_the_same_data_is_rejected() {
         let said = refusal(&command(&p.place, &p.model, &[("DATA_DIR", other)]));
         assert!(said.contains("in use by another OpenVibe"), "{said}");
     }
-    // The first one has noticed nothing.
+    // The first process is not affected.
     ada.tell(&p.thread, "still here").await;
 }

@@ -1,4 +1,4 @@
-//! Drafts of results: concurrent editing without lost changes.
+//! Drafts of resolutions: concurrent editing without lost changes.
 
 use serde_json::{Value, json};
 
@@ -168,7 +168,7 @@ async fn one_of_many_concurrent_draft_creations_wins() {
     assert_eq!(replies.iter().filter(|r| r.status == 409).count(), 19);
 }
 
-/// An `ETag` is of one draft: who read an older one cannot change its successor unseen.
+/// An `ETag` identifies one draft: a client that read an older draft cannot overwrite its successor.
 #[tokio::test]
 async fn the_etag_of_a_replaced_draft_is_stale() {
     let t = team().await;
@@ -242,7 +242,7 @@ async fn publishing_a_revision_that_the_user_has_not_seen_is_rejected() {
     assert_eq!(seen["resolution"]["headline"], "Not seen");
 }
 
-/// A text of so many UTF-16 code units, in which some characters have two.
+/// A text of this many UTF-16 code units that contains surrogate pairs.
 fn long(units: usize) -> String {
     let mut text = "👋".repeat(units / 4);
     let rest = units - 2 * (units / 4);
@@ -630,7 +630,7 @@ async fn type_words(editor: &Person, fork: &str, words: usize) {
     }
 }
 
-/// Edits of two drafts at once, one of which is published before the others would be told of them.
+/// Edits two drafts at the same time; one of them is published before its edits are announced.
 #[tokio::test]
 async fn others_are_notified_of_edits_every_5_seconds_and_of_the_last_one() {
     let t = team().await;
@@ -643,7 +643,7 @@ async fn others_are_notified_of_edits_every_5_seconds_and_of_the_last_one() {
     t.ada.publish(&published).await;
     let mut times = Vec::new();
     for words in [5, 9] {
-        // More words once the first of them were told.
+        // The second batch is typed after the first one was announced.
         if words > 5 {
             type_words(&t.ada, &dive, words).await;
         }

@@ -1,4 +1,4 @@
-//! The log of durable events over HTTP, and the snapshot.
+//! The log of durable events over HTTP, and snapshots.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ async fn a_cursor_ahead_of_the_head_requires_a_reload() {
         .refused(400);
 }
 
-/// Until the events up to `seq` are no longer kept.
+/// Waits until the events up to `seq` have been pruned.
 async fn pruned(t: &crate::support::Team, seq: i64) {
     let gone = async {
         while t
@@ -162,7 +162,7 @@ async fn a_snapshot_contains_a_clients_initial_state() {
 async fn a_snapshot_is_the_state_at_exactly_its_sequence_number() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
-    // While one posts, another takes snapshots; each of them must agree with the log up to its number.
+    // One user posts while another takes snapshots; each snapshot must agree with the log up to its sequence number.
     let posting = async {
         for n in 0..40 {
             t.ada.say(&thread, &n.to_string()).await;

@@ -1,4 +1,4 @@
-//! Models that are down, slow, rude, empty or cut off.
+//! Models that are down, slow, empty, or cut off, or that send malformed responses.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text};
 
-/// A thread in which Ada asked Vibe, and the task.
+/// Ada mentions Vibe in a new thread. Returns the thread and the task.
 async fn ask(t: &Team) -> (String, String) {
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
     (thread, task)
 }
 
-/// What Vibe's answers lead to: the failed task's code, and what then stands after the question.
+/// Returns the error code of the task that these model responses cause to fail, and the messages after the question.
 async fn fails_with(t: &Team, answers: Vec<Answer>, requests: usize) -> (String, Vec<Value>) {
     t.model().script("vibe", answers);
     let (thread, task) = ask(t).await;
@@ -546,7 +546,7 @@ async fn a_field_that_the_model_rejects_is_omitted_once() {
     assert!(requests[1].body.get("temperature").is_none());
 }
 
-/// A thread of 30 messages and a question.
+/// A thread with 30 messages and a question.
 async fn long_thread(t: &Team) -> (String, String) {
     let thread = t.ada.thread(&t.general, "message 0").await;
     for n in 1..30 {

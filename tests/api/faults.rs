@@ -1,4 +1,4 @@
-//! What survives when the process dies.
+//! Data that survives a crash of the process.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -8,7 +8,7 @@ use crate::support::{
     Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, id, list, number, sign_up, text,
 };
 
-/// Data with a workspace, a thread in #general and the person who made them; nothing runs on it.
+/// Data of a stopped server with a workspace, a thread in #general, and their creator.
 pub struct Prepared {
     pub place: TestDatabase,
     pub model: ModelServer,
@@ -46,7 +46,7 @@ impl Prepared {
         (server, ada)
     }
 
-    /// Posts until the server dies; what was acknowledged, and what was being sent then.
+    /// Posts until the server crashes. Returns the acknowledged messages and the one in flight.
     async fn post_until_death(&self, failpoint: &str) -> (Vec<String>, Option<String>) {
         let server =
             TestProcess::try_start(&self.place, &self.model, &[("FAILPOINT", failpoint)]).await;
@@ -78,14 +78,14 @@ impl Prepared {
         unreachable!()
     }
 
-    /// What has to hold after a restart, whatever happened before.
+    /// Checks the invariants after a restart, whatever happened before.
     pub async fn check(&self, acknowledged: &[String], in_flight: Option<&str>) {
         let (server, ada) = self.start(&[]).await;
         self.check_at(&ada, acknowledged, in_flight).await;
         server.kill().await;
     }
 
-    /// What has to hold on a server that is well again.
+    /// Checks the invariants on a server that has recovered.
     pub async fn check_at(&self, ada: &Person, acknowledged: &[String], in_flight: Option<&str>) {
         if let Some(client_id) = in_flight {
             let path = format!("/v1/threads/{}/messages", self.thread);

@@ -37,7 +37,7 @@ async fn fetch(person: &Person, file: &Value, headers: &[(&str, &str)]) -> Reply
         .await
 }
 
-/// Posts a message with these files: `{message,tasks}`.
+/// Posts a message with these files. Returns `{message,tasks}`.
 async fn post_with(person: &Person, thread: &str, content: &str, files: &[&Value]) -> Reply {
     let files: Vec<String> = files.iter().map(|file| id(file)).collect();
     person
@@ -72,7 +72,7 @@ async fn stored(place: &TestDatabase) -> Vec<String> {
         .unwrap()
 }
 
-/// Waits until that many blobs are stored; the tidy round of these tests comes four times a second.
+/// Waits until this many blobs are stored; in these tests, the cleanup runs four times a second.
 async fn until_stored(place: &TestDatabase, count: usize) {
     let wait = async {
         while stored(place).await.len() != count {
@@ -268,7 +268,7 @@ async fn twenty_five_mebibytes_are_accepted_and_one_byte_more_is_rejected_cleanl
     bytes.push(0);
     let refused = try_upload(&t.ada, "zeros", &bytes).await;
     assert_eq!(refused.refused(413), "file_too_large");
-    // A client that answers are read from over one connection still hears the next one.
+    // After the rejection, the same connection can be used for the next request.
     t.ada.get("/v1/auth/me").await.is(200);
     until_stored(&t.app.place, 1).await;
 }
@@ -437,7 +437,7 @@ async fn a_message_includes_its_files_everywhere() {
             .await
             .ok();
     assert_eq!(threads["data"][0]["last_message"]["attachments"], expected);
-    // They stay when the text changes, which may then be blank.
+    // Attachments stay when the text is edited, even to a blank text.
     let path = format!("/v1/messages/{message}");
     for content in ["Now with words", ""] {
         let edited = t
@@ -529,7 +529,7 @@ async fn a_file_can_be_in_only_one_message_of_its_uploader() {
     assert_eq!(refused.refused(422), "too_many_attachments");
     let ten = post_with(&t.ada, &thread, "Ten", &all[..10]).await.is(201);
     assert_eq!(list(&ten, "/message/attachments").len(), 10);
-    // In another workspace of the same person it does not exist.
+    // In another workspace of the same person, the file does not exist.
     let other = t
         .ada
         .post("/v1/workspaces", json!({"name": "Other"}))
@@ -563,7 +563,7 @@ async fn a_resend_returns_the_first_message_and_its_files() {
     );
     let now = send(&t.ada, multipart(&parts)).await.is(200);
     assert_eq!(now["message_id"], first["message"]["id"]);
-    // Once it is gone, the same again is a new one.
+    // Once the message is deleted, the same upload creates a new file.
     let message = text(&first, "/message/id");
     t.ada
         .delete(&format!("/v1/messages/{message}"))
@@ -575,7 +575,7 @@ async fn a_resend_returns_the_first_message_and_its_files() {
     );
 }
 
-/// A server that tidies all the time.
+/// A server whose cleanup runs continuously.
 async fn tidy_team() -> Team {
     team_with(&[("UPLOAD_ORPHAN_AFTER", "1s")]).await
 }
@@ -633,7 +633,7 @@ async fn a_picture_is_kept_while_an_agent_version_uses_it() {
     t.ada.patch(&path, with(&other)).await.is(200);
     t.ada.upload("loose.txt", b"loose").await;
     until_stored(&t.app.place, 2).await;
-    // One may go back to the version that had it.
+    // The file stays, because the version that uses it can be restored.
     assert_eq!(t.bo.get(&text(&face, "/url")).await.status, 200);
     t.ada.delete(&path).await.is(200);
     t.ada.upload("loose.txt", b"loose again").await;
@@ -650,7 +650,7 @@ async fn a_picture_is_kept_while_an_agent_version_uses_it() {
 async fn a_file_with_missing_bytes_is_not_found() {
     let t = team().await;
     if t.app.place.postgres.is_some() {
-        // There the bytes are rows that others refer to.
+        // In PostgreSQL, the bytes are rows that other rows reference.
         return;
     }
     let file = t.ada.upload("a.txt", b"a").await;
@@ -678,7 +678,7 @@ async fn identical_uploads_are_stored_once_even_concurrently() {
     let thread = t.ada.thread(&t.general, "Root").await;
     let kept = t.ada.upload("kept.txt", b"the same").await;
     post_with(&t.ada, &thread, "", &[&kept]).await.is(201);
-    // Uploads, deletions and tidy rounds in each other's way.
+    // Runs uploads, deletions, and cleanups concurrently.
     let churn = (0..40).map(|n| {
         let ada = t.ada.clone();
         async move {
@@ -822,7 +822,7 @@ async fn an_agent_can_have_an_avatar() {
     );
     let zoe = t.app.founder("Zoe").await;
     zoe.get(&text(&picture, "/url")).await.refused(404);
-    // A copy has it too, and nobody can put it into a message or delete it.
+    // A copy of the agent uses the file too, and no one can attach it to a message or delete it.
     let copy = t
         .ada
         .post(&format!("{path}/duplicate"), json!({}))
@@ -876,7 +876,7 @@ fn no_upload_causes_a_server_error() {
         ..ProptestConfig::default()
     };
     proptest!(config, |(pieces in pieces)| {
-        // `send` fails the test for any answer of 500 and above.
+        // `send` panics if the status is 500 or higher.
         let reply = runtime.block_on(send(&ada, pieces.concat()));
         prop_assert!(matches!(reply.status, 201 | 200 | 400 | 422), "{}", reply.status);
     });

@@ -20,7 +20,7 @@ async fn set_level(person: &Person, thread: &str, level: &str) {
     assert_eq!(set, json!({"level": level, "cause": "manual"}));
 }
 
-/// Unread messages and mentions of Bo, in the thread and in its channel.
+/// Bo's unread messages and mentions in the thread and in its channel.
 async fn unread_of_bo(t: &Team, thread: &str) -> [(i64, i64); 2] {
     let counts = |value: &Value| {
         (
@@ -90,7 +90,7 @@ async fn in_a_muted_thread_only_mentions_are_unread() {
     set_level(&t.bo, &thread, "all").await;
     assert_eq!(unread_of_bo(&t, &thread).await, [(3, 1), (4, 1)]);
 
-    // Marking the thread unread again does not count it while it is muted either.
+    // Marking the thread as unread does not count it while it is muted either.
     set_level(&t.bo, &thread, "none").await;
     let channel = format!("/v1/channels/{}/read", t.general);
     t.bo.act(&channel).await.ok();

@@ -1,10 +1,10 @@
-//! Model requests in a dive, and dives in later model requests of the thread.
+//! Model requests in a fork, and forks in later model requests of the thread.
 
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Team, id, instructions_of, list, number, team, text};
 
-/// A thread in which Ada and Bo said this in turn, and the ids of its messages.
+/// A thread in which Ada and Bo post these messages in turn, and the message IDs.
 async fn talk(t: &Team, contents: &[&str]) -> (String, Vec<String>) {
     let started = t.ada.start(&t.general, contents[0]).await;
     let thread = text(&started, "/thread/id");
@@ -16,7 +16,7 @@ async fn talk(t: &Team, contents: &[&str]) -> (String, Vec<String>) {
     (thread, ids)
 }
 
-/// Model request of Sage for Bo's message in the dive.
+/// Sage's model request for Bo's message in the fork.
 async fn sent(t: &Team, fork: &str, question: &str) -> Value {
     let before = t.model().requests().len();
     let task = t.bo.ask_in(fork, question).await;

@@ -1,4 +1,4 @@
-//! Crashes between drafting and publishing a result.
+//! Crashes between drafting and publishing a resolution.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{
     sign_up, text,
 };
 
-/// Data with a dive in which something was settled; nothing runs on it.
+/// Data of a stopped server with a fork that contains a decision.
 pub struct Prepared {
     pub place: TestDatabase,
     pub model: ModelServer,
@@ -59,9 +59,9 @@ impl Prepared {
         (server, ada)
     }
 
-    /// A server that dies when that place is reached for the first time after the start.
+    /// A server that crashes at this failpoint for the first time after its start.
     async fn doomed(&self, failpoint: &str) -> (TestProcess, Person) {
-        // Starting commits a few times, too.
+        // The failpoint is also reached a few times during the start.
         for n in 1..20 {
             let setting = format!("{failpoint}:{n}");
             let settings = [("FAILPOINT", setting.as_str())];
@@ -74,7 +74,8 @@ impl Prepared {
         panic!("the server does not start without {failpoint}");
     }
 
-    /// Drafts and cards that there are: at most one of each, told of once, and numbers without gaps.
+    /// Returns the draft and the resolution messages. At most one of them exists, each was announced once, and
+    /// sequence numbers have no gaps.
     pub async fn check(&self, ada: &Person) -> (Option<Value>, Vec<Value>) {
         let messages = ada.messages(&self.thread).await;
         let cards: Vec<Value> = messages

@@ -1,10 +1,10 @@
-//! Talking in deep dives: who answers, what the thread shows of it, and who watches.
+//! Conversations in forks: responders, reply counts in the thread, and watching.
 
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text};
 
-/// Thread and ID of a dive with Vibe.
+/// Thread and ID of a fork with Vibe.
 async fn with_partner(t: &Team) -> (String, String) {
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));

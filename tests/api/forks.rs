@@ -1,10 +1,10 @@
-//! Starting, changing, abandoning and reopening deep dives.
+//! Starting, changing, abandoning, and reopening forks.
 
 use serde_json::{Value, json};
 
 use crate::support::{Team, id, list, team, text, unknown_id};
 
-/// A thread of #general, and its first message.
+/// A thread in #general and its root message.
 async fn thread(t: &Team, content: &str) -> (String, String) {
     let started = t.ada.start(&t.general, content).await;
     (text(&started, "/thread/id"), text(&started, "/message/id"))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Team, id, list, team, text};
 
-/// Agents Sage and Moss; each is known to the model server by its name.
+/// The agents Sage and Moss, which the model server distinguishes by name.
 async fn two_agents() -> (Team, Value, Value) {
     let t = team().await;
     let sage = t.ada.make_agent("sage").await;

@@ -1,4 +1,4 @@
-//! Links that bring people in.
+//! Invite links.
 
 use serde_json::{Value, json};
 

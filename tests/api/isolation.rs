@@ -8,18 +8,18 @@ struct Two {
     app: TestApp,
     ada: Person,
     bo: Person,
-    /// Of Bo's workspace.
+    /// In Bo's workspace.
     channel: String,
     thread: String,
     message: String,
     task: String,
     agent: String,
-    /// A resolved dive of that thread, and the action item of its result.
+    /// A resolved fork of that thread, and the action item of its resolution.
     fork: String,
     item: String,
 }
 
-/// Ada's workspace and Bo's, and things in Bo's.
+/// Ada's and Bo's workspaces, with objects in Bo's.
 async fn two() -> Two {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let ada = app.founder("Ada").await;

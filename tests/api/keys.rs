@@ -315,7 +315,7 @@ async fn a_key_records_its_last_use() {
     let mut socket: Socket = robot.socket().await;
     socket.settle().await;
     robot.get("/v1/channels").await.is(200);
-    // The note is written beside the request.
+    // The use is recorded asynchronously.
     let noted = async {
         while t.bo.get("/v1/api-keys").await.ok()["data"][0]["last_used_at"].is_null() {
             tokio::task::yield_now().await;
@@ -463,7 +463,7 @@ async fn a_key_is_not_made_after_a_password_change_that_ends_the_session() {
     };
     let mut change = sqlx::PgConnection::connect(&url).await.unwrap();
     let mut observer = sqlx::PgConnection::connect(&url).await.unwrap();
-    // A password change that has not committed yet.
+    // An uncommitted password change.
     change
         .execute("begin; update users set password_hash = password_hash; delete from api_keys; delete from sessions")
         .await

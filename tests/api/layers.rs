@@ -1,4 +1,4 @@
-//! Imports point down (docs/architecture.md): no file uses what stands above it.
+//! Imports point down (docs/architecture.md): no file imports from a higher layer.
 
 use std::{
     collections::BTreeSet,
@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders and files from the bottom to the top; the longest match says where a file stands. Those of one row may use each other
-/// only within their own folder.
+/// Folders and files from the bottom to the top; the longest match determines a file's layer. Entries of one row can
+/// be imported by each other only within their own folder.
 const LAYERS: &[&[&str]] = &[
     &[
         "ids",
@@ -48,8 +48,8 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// A module that only gathers its folder (`mod.rs`) stands as high as the highest of its parts; its own imports are of
-/// its folder.
+/// Layer of a module. A `mod.rs` that only collects its folder is in the highest layer of its parts, and its own
+/// imports are within its folder.
 fn layer_of(module: &str) -> usize {
     LAYERS
         .iter()
@@ -72,7 +72,7 @@ fn rust_files(dir: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every path of a use tree: `a::{b, c::d}` is `a/b` and `a/c/d`.
+/// Expands a use tree: `a::{b, c::d}` becomes `a/b` and `a/c/d`.
 fn expand(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
@@ -124,7 +124,7 @@ fn uses(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The module that a used path lies in: as much of it as there are files for.
+/// Module of an imported path: the longest prefix that is a file.
 fn module_of(root: &Path, used: &str) -> Option<String> {
     let parts: Vec<&str> = used.split('/').collect();
     (1..=parts.len())
@@ -154,7 +154,8 @@ fn imports_point_down() {
                 continue;
             };
             seen += 1;
-            // A folder's face (`chat`, `realtime`, …) gives out what lies below; which file that is does not show here.
+            // The root of a folder (`chat`, `realtime`, …) reexports items from lower layers; their files are not
+            // visible here.
             let is_face = root.join(&target).join("mod.rs").is_file() && !target.contains('/');
             let folder = |module: &str| module.split('/').next().unwrap().to_owned();
             if is_face || folder(&target) == folder(&module) {

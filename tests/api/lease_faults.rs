@@ -1,4 +1,4 @@
-//! A worker paused until its lease expired changes nothing and blocks nobody.
+//! A worker that is paused until its lease expires changes nothing and blocks no one.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     support::{Answer, Gate, Hold, Person, drafting, list, text},
 };
 
-/// Long enough for a worker that is not paused, on a busy machine.
+/// Long enough for a worker that is not paused on a busy machine.
 const LEASE_MS: &str = "2000";
 
 /// Statuses of a task, as reported by events.
@@ -21,7 +21,7 @@ async fn told(ada: &Person, task: &str) -> Vec<String> {
         .collect()
 }
 
-/// Has a worker wait at a failpoint until another one ended its task, then lets it go on, and looks at what is there.
+/// Pauses a worker at a failpoint until another one has ended its task, resumes it, and checks the result.
 async fn overtake(failpoint: &str, answers: Vec<Answer>) {
     let p = prepared().await;
     p.model.script("vibe", answers);
@@ -32,7 +32,7 @@ async fn overtake(failpoint: &str, answers: Vec<Answer>) {
     let held = hold.reached().await;
     ada.completed(&task).await;
     let before = ada.messages(&p.thread).await;
-    // The place is free, whatever the paused worker thinks.
+    // The slot is free, even though the paused worker has not released it.
     let second = ada.ask(&p.thread, "@vibe again").await;
     ada.completed(&second).await;
     drop(held);
@@ -100,7 +100,7 @@ async fn a_worker_paused_during_lease_renewal_is_superseded() {
     .await;
 }
 
-/// Has one worker wait at a failpoint while its task is ended all the same, and lets it go on.
+/// Pauses a worker at a failpoint while its task ends anyway, and resumes it.
 async fn goes_on_late(failpoint: &str, answer: Answer, wanted: &str) {
     let p: Prepared = prepared().await;
     p.model.script("vibe", [answer]);
@@ -168,7 +168,7 @@ async fn a_paused_resolve_leaves_one_draft() {
 
 #[tokio::test]
 async fn a_worker_paused_at_any_commit_posts_once() {
-    // The first few are those of the start.
+    // The first few commits belong to the start.
     let rounds: Vec<String> = (1..=14)
         .flat_map(|n| [format!("before_commit:{n}"), format!("after_commit:{n}")])
         .collect();

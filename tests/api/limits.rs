@@ -1,4 +1,4 @@
-//! How much one person, key or address may ask for, and how much there may be at once.
+//! Rate limits and quotas per person, key, and address.
 
 use futures::{StreamExt, stream};
 use reqwest::Method;
@@ -11,11 +11,11 @@ use crate::support::{
     id, list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
 };
 
-/// More than any allowance that is reached here; each is a few hundred and grows by at most 50 a second.
+/// Larger than any limit in these tests: each is a few hundred and grows by at most 50 per second.
 const MANY: usize = 20_000;
 
-/// Sends the same request over and over, 32 at a time, until one is refused by a limit; that one, and how many before it were
-/// not (up to 31 after it were sent already).
+/// Repeats a request, 32 at a time, until one is rejected by a limit. Returns its response and the number of accepted
+/// requests before it (up to 31 later ones were already sent).
 async fn until_limited<F: Future<Output = Reply>>(send: impl Fn(usize) -> F) -> (Reply, usize) {
     let mut replies = stream::iter((0..MANY).map(send)).buffered(32);
     let mut granted = 0;
@@ -39,7 +39,7 @@ fn wait_of(reply: Reply) -> u64 {
     seconds
 }
 
-/// A change that is refused because there is nothing to change: it counts all the same.
+/// A write that is rejected because the object does not exist, but still counts.
 async fn change(who: &Person) -> Reply {
     who.delete(&format!("/v1/messages/{}", unknown_id("msg")))
         .await
@@ -80,7 +80,7 @@ async fn requests_with_keys_count_toward_their_users_limit() {
     t.ada.get("/v1/auth/me").await.is(200);
 }
 
-/// A visitor whose requests a proxy brings from that address.
+/// Sends a request through a proxy that reports this client address.
 async fn from(who: &Person, address: &str, path: &str) -> Reply {
     who.send(Method::GET, path, &[("x-forwarded-for", address)], None)
         .await
@@ -142,7 +142,7 @@ fn log_in(email: &str, password: &str) -> Value {
     json!({"email": email, "password": password})
 }
 
-/// An attempt to log in that a proxy brings from that address.
+/// A log-in attempt through a proxy that reports this client address.
 async fn log_in_from(who: &Person, address: &str, email: &str, password: &str) -> Reply {
     let body = log_in(email, password).to_string().into_bytes();
     let headers = [("x-forwarded-for", address)];
@@ -155,7 +155,7 @@ async fn password_guesses_from_one_address_do_not_affect_other_addresses() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
     let (attacker, ada) = ("203.0.113.7", "ada@example.org");
-    // All at once: who waits for an answer before the next guess gets no further than who does not.
+    // Guesses in parallel must not get further than guesses in sequence.
     let guesses = (0..20).map(|_| log_in_from(&who, attacker, ada, "wrong horse"));
     let replies = futures::future::join_all(guesses).await;
     let checked = replies.iter().filter(|reply| reply.status == 401).count();
@@ -253,7 +253,7 @@ async fn guesses_from_an_address_are_counted_across_accounts() {
     let right = |address| attempt(address, "ada@example.org".to_owned(), "correct horse");
     right("203.0.113.8").await.is(200);
     within("the right password to be refused as well", async {
-        // A second later one more is granted: a slow machine may be that late.
+        // The limit grows by one attempt per second, which a slow machine may reach.
         while right("203.0.113.7").await.status != 429 {
             until_limited(send).await;
         }
@@ -285,7 +285,7 @@ async fn socket_frames_count_as_requests() {
     }
     assert_eq!(refused["error"]["code"], "rate_limited", "{refused}");
     assert_eq!(refused["error"]["retry_after_s"], 1);
-    // The allowance is the person's, whichever way they come.
+    // The limit applies to the person, across HTTP and sockets.
     let (limited, granted) = until_limited(|_| change(&t.bo)).await;
     assert!(granted < 300, "{granted}");
     wait_of(limited);
@@ -316,7 +316,7 @@ async fn no_limit_applies_when_limits_are_off() {
     assert!(statuses.iter().all(|status| *status == (200, 404)));
 }
 
-/// How an upgrade was refused: status, `Retry-After`, code.
+/// Rejection of an upgrade: status, `Retry-After`, and error code.
 async fn upgrade_refused(person: &Person) -> (u16, String, String) {
     match Socket::try_open(person).await {
         Err(Error::Http(response)) => {
@@ -441,7 +441,7 @@ async fn a_flood_of_mentions_in_one_workspace_does_not_delay_another() {
     assert!(before <= 6, "{before} of the flood came first");
 }
 
-/// A connection that promises a body and does not send it.
+/// A connection that announces a body but does not send it.
 async fn hanging(base: &str) -> tokio::net::TcpStream {
     use tokio::io::AsyncWriteExt;
     let address = base.trim_start_matches("http://");

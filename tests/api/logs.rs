@@ -1,4 +1,4 @@
-//! What the program logs: whose line it is, and that no line holds what nobody but its owner may read.
+//! Log output: request IDs and spans, and no confidential data.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn log(place: &TestDatabase) -> String {
     std::fs::read_to_string(place.dir.join("stderr.log")).unwrap()
 }
 
-/// The lines that are objects, as all of a server are that logs JSON.
+/// All JSON lines of the log; a server that logs JSON writes nothing else.
 fn lines(place: &TestDatabase) -> Vec<Value> {
     let of_json = |line: &str| serde_json::from_str(line).ok().filter(Value::is_object);
     log(place).lines().filter_map(of_json).collect()
@@ -44,7 +44,7 @@ async fn say_as(ada: &Person, thread: &str, request: &str, content: &str) -> cra
         .await
 }
 
-/// Ends the server, so that everything it had to say is in the log.
+/// Stops the server, so that its log is complete.
 async fn end(server: TestProcess) {
     server.terminate();
     assert!(server.exited().await.success());
@@ -264,7 +264,7 @@ impl Secrets {
         secret
     }
 
-    /// Looks for each as it is, and as bytes that were printed as numbers.
+    /// Searches for each secret as text, and as bytes printed as numbers.
     fn check(&self, log: &str) {
         for (what, secret) in &self.0 {
             let numbers = format!("{:?}", secret.as_bytes());
@@ -276,7 +276,7 @@ impl Secrets {
     }
 }
 
-/// Everything that people, programs and models do with secrets, right and wrong.
+/// Uses secrets in every way that people, programs, and models do, valid and invalid.
 async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &mut Secrets) {
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let session = ada.cookie.clone().unwrap();
@@ -433,7 +433,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
     model.script("asked", [Answer::status(401, &echo(&said))]);
     ada.post("/v1/model-test", json!({})).await.is(200);
 
-    // A dive and its result.
+    // A fork and its resolution.
     let started = ada.start(&general, "Root").await;
     let fields =
         json!({"title": secrets.add("a dive's title", "plans for the takeover"), "agent_id": null});
@@ -490,7 +490,7 @@ async fn no_secret_is_logged_even_at_trace() {
         let reset = reset.output().unwrap();
         assert!(reset.status.success());
         let log = log(&place) + &String::from_utf8(reset.stderr).unwrap();
-        // It would say much: of each request, and of other people's code too.
+        // Full logging includes each request and the log lines of libraries.
         for said in [
             "a request was answered",
             "sqlx::query",

@@ -1,7 +1,7 @@
-//! The server through HTTP and WebSocket, as its clients use it, beside a scripted model server.
+//! Drives the server over HTTP and WebSocket, as its clients do, with a scripted model server.
 //!
-//! `OPENVIBE_TEST_DATABASE=sqlite` (the default) or `postgres`; the latter with
-//! `scripts/with-postgres.sh cargo test --test api`.
+//! `OPENVIBE_TEST_DATABASE` is `sqlite` (the default) or `postgres`; for `postgres`, run `scripts/with-postgres.sh
+//! cargo test --test api`.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test helpers")]
 
 mod access;

@@ -1,4 +1,4 @@
-//! Posting, reading, editing and reacting.
+//! Posting, reading, editing, and reacting.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ async fn page(t: &Team, thread: &str, query: &str) -> (Vec<String>, bool) {
     (contents, page["has_more"].as_bool().unwrap())
 }
 
-/// A thread with messages `0` to `n - 1`, and their ids.
+/// A thread with the messages `0` to `n - 1`, and their IDs.
 async fn counted(t: &Team, n: usize) -> (String, Vec<String>) {
     let started = t.ada.start(&t.general, "0").await;
     let thread = text(&started, "/thread/id");

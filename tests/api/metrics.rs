@@ -1,4 +1,4 @@
-//! The figures of `/metrics`: what moves them, and that code, guide and server name the same ones.
+//! Metrics of `/metrics`: the events that change them, and consistency between code, documentation, and server.
 #![expect(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +22,13 @@ struct Figures {
     values: BTreeMap<String, f64>,
 }
 
-/// `name{b="2",a="1"}` with its labels in order.
+/// Normalizes `name{b="2",a="1"}` to labels in alphabetical order.
 fn ordered(series: &str) -> String {
     let Some((name, labels)) = series.split_once('{') else {
         return series.to_owned();
     };
     let labels = labels.trim_end_matches('}');
-    // Routes hold braces and no commas or quotation marks.
+    // Label values contain braces, but no commas or quotation marks.
     let labels: BTreeSet<&str> = labels.split(',').collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("{name}{{{}}}", labels.join(","))
@@ -51,7 +51,7 @@ impl Figures {
         Self { kinds, values }
     }
 
-    /// 0 for what has never happened.
+    /// Value of a series; 0 if it does not exist yet.
     fn get(&self, series: &str) -> f64 {
         self.values
             .get(&ordered(series))
@@ -60,7 +60,7 @@ impl Figures {
     }
 }
 
-/// The figures once one of them has the value: what ends is counted just after it was told.
+/// The metrics once a series has this value; operations are counted shortly after their end is announced.
 async fn once(who: &Person, series: &str, value: f64) -> Figures {
     let what = format!("{series} to be {value}");
     within(&what, async {
@@ -272,7 +272,7 @@ async fn a_superseded_worker_counts_nothing() {
     let held = hold.reached().await;
     ada.completed(&task).await;
     drop(held);
-    // Both workers have let go of it once both runs are over.
+    // Both runs must end before both workers have released the task.
     let runs = r#"openvibe_task_run_seconds_count{kind="reply"}"#;
     let figures = once(&ada, runs, 2.0).await;
     assert_eq!(figures.get("openvibe_task_leases_lost_total"), 1.0);
@@ -335,7 +335,7 @@ async fn requests_are_counted_by_route_and_never_by_path() {
             (&of(r#"method="GET",route="unmatched",status="404""#), 1.0),
             (&of(r#"method="DELETE",route="/healthz",status="405""#), 1.0),
             (&of(r#"method="other",route="/healthz",status="405""#), 1.0),
-            // It is answered as soon as it is a socket, however long that stays open.
+            // The upgrade is counted at once, regardless of how long the socket stays open.
             (&of(r#"method="GET",route="/v1/ws",status="101""#), 1.0),
             (
                 r#"openvibe_http_request_seconds_count{method="GET",route="/v1/ws"}"#,
@@ -438,7 +438,7 @@ async fn the_documented_metrics_are_exactly_those_exported() {
     let (p, _server, ada) = started(&[("SOCKETS_PER_USER", "1")]).await;
     let task = ada.ask(&p.thread, "@vibe hi").await;
     ada.completed(&task).await;
-    // The socket that waited for the task may still hold the only place.
+    // The socket that waited for the task may still occupy the only slot.
     let socket = within(
         "a place for a socket",
         Box::pin(async {
@@ -459,7 +459,7 @@ async fn the_documented_metrics_are_exactly_those_exported() {
         .collect();
     assert_eq!(figures.kinds, kinds);
     for metric in METRICS {
-        // Every series of it, without the ends that histograms have.
+        // Every series of the metric, including the suffixes of histograms.
         let is_of_it = |series: &&String| {
             let name = series.split('{').next().unwrap();
             let ends = ["_bucket", "_sum", "_count"];

@@ -1,4 +1,4 @@
-//! Databases of earlier versions of the program.
+//! Upgrades of databases of earlier versions.
 
 use std::{
     borrow::Cow,
@@ -13,7 +13,7 @@ use sqlx::{
 
 use crate::support::{ModelServer, TestDatabase, TestProcess};
 
-/// The migrations before the one of this version: the common ones and those of the engine.
+/// Migrations before this version: the common ones and those of the engine.
 fn before(version: i64, place: &TestDatabase) -> Migrator {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     let own = dir.join(if place.postgres.is_some() {
@@ -48,7 +48,7 @@ const ID: &str = "01890000-0000-7000-8000-00000000000";
 const ID_BEGIN: &str = "01890000-0000-7000-8000-0000000000";
 const AT: &str = "'2026-01-02 03:04:05+00:00'";
 
-/// A workspace with a thread and two tasks, one of them with its context, as they were stored before.
+/// A workspace with a thread and two tasks, one of them with a context record, in the old schema.
 fn rows(uuid: impl Fn(u8) -> String) -> Vec<String> {
     let (workspace, user, channel, thread, agent) = (uuid(1), uuid(2), uuid(3), uuid(4), uuid(5));
     let task = |id: u8, status: &str, kind: &str| {
@@ -83,12 +83,13 @@ fn rows(uuid: impl Fn(u8) -> String) -> Vec<String> {
     ]
 }
 
-/// Makes a database as it was before this version, with some rows in it.
+/// Creates a database in the schema before this version, with some rows.
 pub async fn make_before(version: i64, place: &TestDatabase) {
     make_before_with(version, place, |uuid| rows(uuid)).await;
 }
 
-/// As `make_before`, with these statements; the function gets the literal of an ID by its last digit.
+/// Like `make_before`, with these statements; `rows` gets a function that returns the SQL literal of an ID for its
+/// last digit.
 async fn make_before_with(
     version: i64,
     place: &TestDatabase,
@@ -192,7 +193,7 @@ async fn tasks_of_an_earlier_version_keep_their_contexts_and_indexes() {
     assert_eq!(broken, Vec::new());
 }
 
-/// Messages as they were stored before there was a search: kind, state, text, and whether they are deleted.
+/// Messages stored before the search index existed: kind, state, text, and whether they are deleted.
 const SAID: &[(&str, &str, &str, bool)] = &[
     ("text", "complete", "First plum", false),
     ("text", "complete", "Second plum", false),
@@ -201,14 +202,14 @@ const SAID: &[(&str, &str, &str, bool)] = &[
     ("text", "streaming", "Streaming plum", false),
 ];
 
-/// Bytes in the storage quota: each row, and its text with and without Markdown.
+/// Bytes counted by the storage quota: each row, and its text with and without Markdown.
 const COUNTED: i64 = 5 * 512 + 2 * (10 + 11 + 12 + 14);
 
 fn messages(uuid: impl Fn(u8) -> String) -> Vec<String> {
     let mut all = rows(&uuid);
     for (n, (kind, state, content, is_deleted)) in SAID.iter().enumerate() {
         let deleted_at = if *is_deleted { AT } else { "null" };
-        // The first one begins the thread.
+        // The first message starts the thread.
         let number = if n == 0 {
             4
         } else {
@@ -295,7 +296,7 @@ async fn messages_of_an_earlier_version_are_searchable() {
     }
 }
 
-/// An agent with two versions, a file with two, and two attached uploads, as they were stored before there was a quota.
+/// An agent with two versions, a file with two versions, and two attached uploads, stored before the quota existed.
 fn agents_and_uploads(uuid: &dyn Fn(u8) -> String) -> Vec<String> {
     let (workspace, user, agent) = (uuid(1), uuid(2), uuid(5));
     let profile = r#"{"instructions":"Help."}"#;
@@ -348,7 +349,7 @@ async fn agents_and_uploads_of_an_earlier_version_count_in_the_quota() {
     let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
     make_before_with(20_261_121_033_400, &place, agents_and_uploads).await;
     TestProcess::start(&place, &model, &[]).await.kill().await;
-    // PostgreSQL shows JSON with a space after the colon.
+    // PostgreSQL prints JSON with a space after each colon.
     let profile_bytes = if place.postgres.is_some() { 25 } else { 24 };
     let numbers = place
         .numbers(

@@ -1,4 +1,4 @@
-//! Asking the model for one word.
+//! Testing the model connection with a one-word prompt.
 
 use serde_json::{Value, json};
 

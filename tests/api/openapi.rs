@@ -1,4 +1,4 @@
-//! The document of the API.
+//! The OpenAPI document.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ async fn the_document_is_served_and_lists_every_route_with_its_errors() {
     }
 }
 
-/// Every operation: its name and what is said of it.
+/// Name and description of every operation.
 fn operations(document: &Value) -> Vec<(String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let mut all = Vec::new();
@@ -185,7 +185,7 @@ async fn an_unfinished_route_is_not_documented() {
     }
 }
 
-/// What refuses fields of a schema that it does not know, by its name or place; also within a variant.
+/// Whether a schema rejects unknown fields, following references and variants.
 fn closed(schema: &Value, document: &Value) -> bool {
     if let Some(at) = schema["$ref"].as_str() {
         return closed(
@@ -200,7 +200,7 @@ fn closed(schema: &Value, document: &Value) -> bool {
             .any(|part| closed(part, document))
 }
 
-/// Calls `look` with every value of the document and its place.
+/// Calls `look` with every value of the document and its JSON pointer.
 fn every_value(value: &Value, place: &str, look: &mut impl FnMut(&Value, &str)) {
     look(value, place);
     match value {
@@ -241,7 +241,7 @@ async fn agent_tools_are_documented_as_they_are_parsed() {
         let title = variant["title"].as_str().unwrap();
         assert!(title.ends_with("Tool"), "{title}");
         assert_eq!(variant["additionalProperties"], false, "{title}");
-        // What has to be there is enough; what the document does not name is refused.
+        // The required fields are sufficient, and undocumented fields are rejected.
         let mut tool = serde_json::Map::new();
         for name in variant["required"].as_array().unwrap() {
             let name = name.as_str().unwrap();
@@ -258,7 +258,7 @@ async fn agent_tools_are_documented_as_they_are_parsed() {
         unknown.insert("colour".to_owned(), "red".into());
         ada.post("/v1/agents", form(&unknown)).await.is(400);
         let made = ada.post("/v1/agents", form(&tool)).await.is(201);
-        // As it is shown, with `available`, it may be sent back.
+        // The returned object, including `available`, can be sent back.
         let shown = made["tools"][0].as_object().unwrap();
         assert!(shown["available"].is_boolean(), "{title}");
         let path = format!("/v1/agents/{}", made["id"].as_str().unwrap());

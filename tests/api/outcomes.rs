@@ -1,10 +1,10 @@
-//! Decisions and action items of all deep dives.
+//! Decisions and action items of all forks.
 
 use serde_json::{Value, json};
 
 use crate::support::{Person, Team, id, list, team, text, unknown_id};
 
-/// A published result of a dive in that channel.
+/// A published resolution of a fork in this channel.
 async fn result_in(t: &Team, channel: &str, content: Value) -> Value {
     let started = t.ada.start(channel, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -27,7 +27,7 @@ async fn headlines(person: &Person, query: &str) -> Vec<String> {
         .collect()
 }
 
-/// The texts of the action items that this query finds.
+/// Texts of the action items that match a query.
 async fn items(person: &Person, query: &str) -> Vec<String> {
     let found = person.get(&format!("/v1/action-items{query}")).await.ok();
     list(&found, "/data")

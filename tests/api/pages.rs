@@ -1,10 +1,10 @@
-//! Lists, page by page: the same rows in the same order, whichever way one goes.
+//! Paged lists return the same rows in the same order in both directions.
 
 use serde_json::{Value, json};
 
 use crate::support::{Team, id, list, team, text, unknown_id};
 
-/// Every list in order of creation that an admin has, with at least three rows each, and what kind of id it pages by.
+/// Every list in creation order that an admin can read, with at least three rows each, and the ID type of its cursor.
 async fn lists(t: &Team) -> Vec<(String, &'static str)> {
     for n in 0..3 {
         t.app.join(&t.ada, &format!("P{n}"), "member").await;
@@ -65,7 +65,7 @@ async fn a_list_is_consistent_across_pages_in_each_direction() {
         assert!(whole.len() >= 3, "{path}");
         for (direction, limit) in [("after", 1), ("after", 2), ("before", 1), ("before", 2)] {
             let mut seen: Vec<String> = Vec::new();
-            // `after` begins behind the first row, `before` in front of the last one.
+            // `after` starts after the first row, and `before` starts before the last one.
             let forward = direction == "after";
             let mut cursor = if forward {
                 whole[0].clone()

@@ -1,4 +1,4 @@
-//! One person's data in a workspace: handed out whole, or erased from everywhere.
+//! One person's data in a workspace: exported completely, or erased everywhere.
 
 use serde_json::{Value, json};
 
@@ -8,16 +8,16 @@ use crate::support::{
     sign_up, team, team_with, text, unknown_id, within,
 };
 
-/// Nobody else is called so, and nobody else says this.
+/// A name and words that do not occur anywhere else.
 const NAME: &str = "Quillon Zephyrine";
 const TRACES: [&str; 4] = ["Quillon", "quillon", "zephyrine", "FLAMINGO"];
 
-/// A member who has done everything that leaves a trace.
+/// A member who has left every kind of trace.
 struct Traced {
     t: Team,
     quill: Person,
     thread: String,
-    /// Of Ada, in that thread.
+    /// A message by Ada in that thread.
     said_by_ada: String,
     task: String,
     agent: Value,
@@ -214,7 +214,7 @@ async fn an_erased_user_is_signed_out_at_once_and_the_audit_entry_has_no_name() 
         json!({"messages": w.messages, "files": 2, "account_deleted": true})
     );
     assert!(!log.to_string().contains(&w.quill.id));
-    // The events of others go on without gaps.
+    // The events of others continue without gaps.
     let mut socket = Socket::open(&w.t.bo, json!({"since": 0})).await;
     socket.of("message.deleted").await;
     let form = json!({"email": w.quill.email, "password": "correct horse", "name": "Somebody"});
@@ -307,7 +307,7 @@ async fn two_concurrent_erasures_erase_a_user_once() {
     let both = [&t.ada, &cy].map(|admin| erase(admin, &t.bo, "bo"));
     let replies = futures::future::join_all(both).await;
     for reply in replies {
-        // Later requests find no such user.
+        // In later requests, the user does not exist.
         if reply.status != 404 {
             let expected = json!({"messages": 61, "files": 0, "account_deleted": true});
             assert_eq!(reply.is(200), expected);

@@ -1,4 +1,4 @@
-//! A `PostgreSQL` server that is restarted while it is used. With `SQLite` there is none.
+//! A `PostgreSQL` server that restarts while it is in use. Not applicable to `SQLite`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn with(cluster: &Arc<Cluster>, act: impl FnOnce(&Cluster) + Send + 'stati
         .unwrap();
 }
 
-/// Sends one message until it is acknowledged; what was answered.
+/// Sends one message until it is acknowledged. Returns the status.
 async fn send(who: &Person, thread: &str, client_id: &str, content: &str) -> u16 {
     let path = format!("/v1/threads/{thread}/messages");
     for _ in 0..200 {
@@ -85,7 +85,7 @@ async fn restarting_postgres_under_load_loses_and_duplicates_nothing() {
     assert_eq!(acknowledged.len(), CLIENTS * MESSAGES);
     p.check_at(&ada, &acknowledged, None).await;
 
-    // Who watched has seen all of it, if only by coming back.
+    // The watching client has received every event, possibly after reconnecting.
     let head = number(&ada.get("/v1/snapshot").await.ok(), "/seq");
     let mut seen = Vec::new();
     while seen.last() < Some(&head) {
@@ -163,7 +163,7 @@ async fn a_server_exits_if_another_one_took_its_database() {
     }
     let (cluster, p) = on_own_cluster().await;
     let (server, _ada) = p.start(&[]).await;
-    // Whoever is faster has it; as often as it takes.
+    // The server and this connection race for the lock, so repeat until this connection gets it.
     let mut other = loop {
         with(&cluster, Cluster::crash_and_restart).await;
         let mut other = PgConnection::connect(&cluster.url).await.unwrap();

@@ -1,4 +1,4 @@
-//! Whatever people do in whatever order, and whichever connections drop: in the end every client shows what is stored.
+//! After any sequence of actions and dropped connections, every client shows the stored state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::support::{Person, Socket, Team, id, list, number, team, text};
 
 const CLIENTS: usize = 3;
 
-/// Something that happens. Numbers pick among what there is by then.
+/// An action. Numbers select among the objects that exist at that point.
 #[derive(Debug, Clone)]
 enum Act {
     Start {
@@ -74,7 +74,7 @@ enum Act {
     Abandon {
         fork: usize,
     },
-    /// Ticks an action item, or opens it again.
+    /// Checks or unchecks an action item.
     Tick {
         who: bool,
         item: usize,
@@ -133,7 +133,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Someone who has seen a snapshot with nothing in it.
+    /// A client with an empty snapshot.
     pub fn new(person: &Person, snapshot: &Value) -> Self {
         Self {
             person: person.clone(),
@@ -188,7 +188,7 @@ impl Client {
                 let items = result.and_then(|result| result["action_items"].as_array_mut());
                 let known =
                     items.and_then(|items| items.iter_mut().find(|i| i["id"] == item["id"]));
-                // In a replay the items of a result whose card was deleted since are gone.
+                // In a replay, the items of a resolution are gone if its message has been deleted since.
                 if let Some(known) = known {
                     for field in ["done", "owner_id", "owner_name", "due"] {
                         known[field] = item[field].clone();
@@ -206,17 +206,17 @@ impl Client {
         }
     }
 
-    /// Reads some frames, or fewer when the connection breaks.
+    /// Reads this many frames, or fewer if the connection breaks.
     pub async fn read(&mut self, frames: usize) {
         for _ in 0..frames {
-            // A ping makes sure that there is something to read.
+            // The ping ensures that at least one frame arrives.
             self.request(json!({"type": "ping", "id": "p"}), |_| true)
                 .await;
         }
     }
 
-    /// Sends a frame, and reads up to the first one for which `last` holds: that one. `None`: there is no connection, or it
-    /// broke meanwhile.
+    /// Sends a frame and reads frames up to the first one for which `last` returns true. Returns that frame, or
+    /// `None` if there is no connection or it broke in the meantime.
     pub async fn request(&mut self, frame: Value, last: impl Fn(&Value) -> bool) -> Option<Value> {
         let mut socket = self.socket.take()?;
         socket.try_send(&frame).await.ok()?;
@@ -238,10 +238,10 @@ impl Client {
         self.try_resume().await.unwrap();
     }
 
-    /// Goes on after what was seen last.
+    /// Resumes after the last received event.
     ///
     /// # Errors
-    /// What is wrong where the server is away.
+    /// The connection error if the server is unavailable.
     pub async fn try_resume(&mut self) -> Result<(), String> {
         if self.socket.is_none() {
             let hello = json!({"since": self.cursor, "epoch": self.epoch});
@@ -267,7 +267,7 @@ impl Client {
 #[derive(Default)]
 struct World {
     threads: Vec<String>,
-    /// With who wrote it; those that were deleted stay.
+    /// Message IDs, and whether Ada is the author; deleted messages stay in the list.
     messages: Vec<(String, bool)>,
     forks: Vec<String>,
     items: Vec<String>,
@@ -364,7 +364,8 @@ async fn perform(t: &Team, world: &mut World, clients: &mut [Client], act: &Act)
     }
 }
 
-/// What happens in and around deep dives. Much of it is refused: dives are closed, full or empty, drafts are edited.
+/// An action in or around a fork. Many are rejected because the fork is closed, full, or empty, or its draft is being
+/// edited.
 async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     let person = |who: bool| if who { &t.ada } else { &t.bo };
     if let Act::TestFork { who, message } = act {
@@ -458,7 +459,7 @@ async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     }
 }
 
-/// Stored dives, as in a fresh load.
+/// Forks as stored, loaded from scratch.
 pub struct Fresh {
     forks: BTreeMap<String, Value>,
     open: Vec<Value>,
@@ -468,7 +469,7 @@ pub struct Fresh {
     tasks: BTreeMap<String, String>,
 }
 
-/// Everything about these dives, and all tasks.
+/// Loads everything about these forks, and all tasks.
 pub async fn fresh(person: &Person, forks: &[String]) -> Fresh {
     let tasks = person.every("/v1/tasks").await;
     let mut fresh = Fresh {
@@ -489,7 +490,7 @@ pub async fn fresh(person: &Person, forks: &[String]) -> Fresh {
 }
 
 impl Client {
-    /// Everything about dives and tasks is as one would load it.
+    /// Asserts that the client's forks and tasks equal a fresh load.
     pub fn compare(&self, fresh: &Fresh) {
         assert_eq!(self.tasks, fresh.tasks);
         assert_eq!(self.forks, fresh.forks);
@@ -501,7 +502,7 @@ impl Client {
         assert_eq!(active, fresh.open.iter().collect::<Vec<_>>());
         for result in fresh.results.iter().chain(&fresh.decisions) {
             let mut known = self.results[&id(result)].clone();
-            // A title is the dive's, and told of with that.
+            // The title belongs to the fork and is announced with it.
             known["fork_title"] = self.forks[&text(result, "/fork_id")]["title"].clone();
             let is_told_later =
                 result["status"] == "draft" && known["revision"] != result["revision"];

@@ -1,4 +1,4 @@
-//! Publishing results: the resolution message, its recipients, versions, and deletion.
+//! Publishing resolutions: the resolution message, its recipients, versions, and deletion.
 
 use serde_json::{Value, json};
 
@@ -684,7 +684,7 @@ async fn former_members_are_not_notified() {
     assert_eq!(told, json!([]), "neither sees the card");
 }
 
-/// Concurrent actions on one dive: acknowledged changes are stored, and the state is consistent.
+/// Concurrent actions on one fork: acknowledged changes are stored, and the state is consistent.
 #[tokio::test]
 async fn concurrent_actions_on_a_dive_keep_it_consistent() {
     let t = team().await;

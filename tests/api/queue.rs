@@ -1,4 +1,4 @@
-//! The queue of tasks: how many, in which turn.
+//! The task queue: its limits and order.
 
 use serde_json::{Value, json};
 

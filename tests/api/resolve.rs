@@ -1,4 +1,4 @@
-//! Asking for a draft of what a deep dive came to: the task, its events, and what becomes of drafts that there were.
+//! Requesting a draft of a fork's resolution: the task, its events, and its effect on earlier drafts.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::{
     Answer, Gate, Team, TestFork, id, list, number, soon, team, team_with, text, texts_of, units,
 };
 
-/// A dive in which Ada and Bo settled something.
+/// A fork in which Ada and Bo made a decision.
 async fn settled(t: &Team) -> (TestFork, [String; 2]) {
     let dive = t.dive().await;
     let said = [
@@ -22,12 +22,12 @@ async fn settled(t: &Team) -> (TestFork, [String; 2]) {
     (dive, said)
 }
 
-/// A team without a model: the built-in provider answers.
+/// A team without a configured model, so that the built-in responder is used.
 async fn offline() -> Team {
     team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await
 }
 
-/// A resolve whose model thinks until the gate opens.
+/// A resolve task whose model call waits until the gate opens.
 async fn held(t: &Team, fork: &str) -> (Gate, String) {
     let gate = Gate::new();
     t.model()

@@ -1,4 +1,4 @@
-//! Drafts by a model: what it is asked, and how little of what it says is believed.
+//! Drafts by a model: the request, and the validation of the response.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::support::{
     team_with, text, texts_of, units, unknown_id,
 };
 
-/// A dive in which Ada and Bo settled something; its messages are m1 (the forked one), m2 and m3 to the model.
+/// A fork in which Ada and Bo made a decision; the model receives its messages as m1 (the forked message), m2, and
+/// m3.
 async fn settled(t: &Team) -> (TestFork, [String; 2]) {
     let dive = t.dive().await;
     let said = [
@@ -28,7 +29,7 @@ async fn settled(t: &Team) -> (TestFork, [String; 2]) {
     (dive, said)
 }
 
-/// What a model rightly says of it.
+/// A correct model response for this fork.
 fn right() -> Value {
     json!({"headline": "Ship on Monday", "conclusion": "Ada and Bo agreed on Monday.",
         "key_points": [{"text": "Monday and Tuesday are quiet days", "sources": ["m2"]}, {"text": "Bo agreed to Monday", "sources": ["m3"]}],
@@ -36,7 +37,7 @@ fn right() -> Value {
         "open_questions": [], "deferred_items": []})
 }
 
-/// Resolves with these answers of the model: the draft, the task, and what the model was asked.
+/// Resolves the fork with these model responses. Returns the draft, the task, and the model requests.
 async fn draft_of(
     t: &Team,
     dive: &TestFork,
@@ -50,7 +51,7 @@ async fn draft_of(
     (t.ada.resolution(&dive.fork).await, done, asked)
 }
 
-/// Every message that a draft cites.
+/// IDs of all messages that a draft cites.
 fn cited(draft: &Value) -> BTreeSet<String> {
     [
         "key_points",
@@ -65,7 +66,7 @@ fn cited(draft: &Value) -> BTreeSet<String> {
     .collect()
 }
 
-/// What holds for any draft whatever the model said.
+/// Invariants of every draft, regardless of the model's response.
 fn check(t: &Team, dive: &TestFork, said: &[String], draft: &Value) {
     assert_eq!(draft["status"], "draft", "{draft}");
     let headline = text(draft, "/headline");
@@ -291,7 +292,7 @@ async fn an_unparsable_response_ends_with_an_extracted_draft() {
         assert!(task["error"].is_null(), "{shown}");
         check(&t, &dive, &said, &draft);
         assert_eq!(draft["action_items"][0]["owner_id"], t.bo.id.as_str());
-        // What is left of the script must not answer for the next.
+        // Uses up the rest of the script, so that it does not affect the next case.
         for _ in asked.len()..2 {
             let other = t.dive().await;
             t.ada.say_in(&other.fork, "x").await;
@@ -378,7 +379,7 @@ async fn an_unusual_response_is_parsed_leniently_without_forged_data() {
     ] {
         let mut answer = right();
         answer[field] = value;
-        // The repair says the same again.
+        // The repair call returns the same response.
         let (draft, _, asked) = draft_of(&t, &dive, vec![drafting(&answer); 2]).await;
         assert!((1..=2).contains(&asked.len()), "{field}");
         check(&t, &dive, &said, &draft);
@@ -663,7 +664,7 @@ async fn a_version_created_by_resolving_again_keeps_the_ids_of_matching_items() 
     assert_eq!(items[0]["done"], false);
 }
 
-/// A long dive, and what its messages say.
+/// A long fork and the contents of its messages.
 async fn long_dive(t: &Team, count: usize) -> (TestFork, Vec<String>) {
     let dive = t.dive().await;
     let mut said = Vec::new();
@@ -678,7 +679,7 @@ async fn long_dive(t: &Team, count: usize) -> (TestFork, Vec<String>) {
     (dive, said)
 }
 
-/// Which of the messages a request shows.
+/// Indexes of the messages that a request contains.
 fn shown(request: &Request, count: usize) -> Vec<usize> {
     let all = request.all();
     (0..count)
@@ -701,7 +702,7 @@ async fn a_dive_larger_than_the_window_is_read_in_chunks() {
     let whole = json!({"headline": "The fair is on", "conclusion": "They talk about the fair.",
         "key_points": [{"text": "The fair was talked about", "sources": ["m2"]}, {"text": "And talked about again", "sources": ["m41"]}],
         "action_items": [], "open_questions": [], "deferred_items": []});
-    // As many parts as there are cannot be told beforehand; what is too many is asked for nothing else.
+    // The number of parts is not known in advance; surplus responses are not used by any other call.
     t.model().script("resolver", (0..3).map(|_| part(2)));
     t.model().script("resolver", vec![drafting(&whole); 20]);
     let task = t.ada.resolve(&dive.fork).await;

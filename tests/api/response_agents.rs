@@ -9,7 +9,7 @@ use crate::support::{
 
 const PATH: &str = "/v1/responses";
 
-/// Makes an agent `poet` with these fields beside its instructions.
+/// Creates an agent `poet` with these fields and its own instructions.
 async fn poet(team: &Team, mut fields: Value) -> Value {
     fields["name"] = "poet".into();
     fields["instructions"] = instructions_of("poet").into();
@@ -31,7 +31,7 @@ fn function(name: &str, description: &str) -> Value {
     json!({"type": "function", "name": name, "description": description, "parameters": null, "strict": null})
 }
 
-/// The functions that the model was offered last, as `name: description`.
+/// Functions in the last model request, as `name: description`.
 fn offered(team: &Team) -> Vec<String> {
     let request = team.model().requests().last().unwrap().clone();
     let tools = request.body["tools"]
@@ -51,7 +51,7 @@ fn offered(team: &Team) -> Vec<String> {
         .collect()
 }
 
-/// A statement beside the server.
+/// Runs SQL directly on the server's database.
 async fn run_sql(place: &TestDatabase, sql: &str) {
     let sql = AssertSqlSafe(sql.to_owned());
     if let Some(url) = &place.postgres {
@@ -147,7 +147,7 @@ async fn the_system_text_of_a_preview_keeps_one_required_text() {
     let preview = team.bo.post("/v1/agents/preview", draft).await.is(200);
     let system = text(&preview, "/system");
     assert!(system.starts_with("Never promise dates."), "{system}");
-    // A draft is tried without its agent; a program may name the agent as well.
+    // A draft is tried without its agent; an API client can also name the agent.
     for body in [json!({}), json!({"agent_id": saved})] {
         let mut body = body;
         body["input"] = "When?".into();
@@ -254,7 +254,7 @@ async fn an_expired_response_is_not_found_and_later_removed() {
     let other = ask(&team.bo, json!({"input": "cherry"})).await;
     let path = format!("{PATH}/{}", id(&response));
     assert_eq!(team.bo.get(&path).await.status, 200);
-    // Only what is kept for two days is made to have run out.
+    // Expires only the responses that are kept for two days.
     let two_days = if team.app.place.postgres.is_some() {
         "expires_at between created_at + interval '47 hours' and created_at + interval '49 hours'"
     } else {
@@ -299,7 +299,7 @@ async fn a_base_and_files_affect_the_response() {
     );
     assert_eq!(offered(&team), ["rhyme: base's"]);
     assert_eq!(request.body["temperature"], 0.3);
-    // One that only serves as a base is named by its id alone.
+    // An agent that only serves as a base can be used by ID, but not by name.
     let by_name = json!({"agent_id": "house", "input": "Hi"});
     assert_eq!(team.bo.post(PATH, by_name).await.status, 404);
     let by_id = json!({"agent_id": base["id"], "input": "Hi"});

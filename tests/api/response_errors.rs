@@ -1,4 +1,4 @@
-//! Refusals of `/v1/responses` and `/v1/models`, in the shape that clients of `OpenAI`'s API know, and the limits.
+//! Errors and limits of `/v1/responses` and `/v1/models`, in the format of `OpenAI`'s API.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::{
 
 const PATH: &str = "/v1/responses";
 
-/// The error's type, code and param, when it has the shape and the status.
+/// Checks the status and the error format. Returns the error's type, code, and param.
 fn error(reply: &crate::support::Reply, status: u16) -> (String, String, Value) {
     assert_eq!(reply.status, status, "{}", reply.text);
     let body = reply.json();
@@ -145,7 +145,7 @@ async fn every_error_has_the_openai_shape() {
         "invalid_field",
         "temperature",
     );
-    // Elsewhere the shape is the server's own.
+    // Other routes use the server's own format.
     assert_eq!(
         visitor(&team.app.base).get("/v1/agents").await.refused(401),
         "not_signed_in"
@@ -348,7 +348,7 @@ async fn a_browser_session_with_several_workspaces_must_name_one() {
     );
     let there = team.ada.in_workspace(&id(&other));
     let response = there.post(PATH, body).await.is(200);
-    // The answer itself says where it is; a continuation has to be made there too.
+    // The response can be read without naming its workspace, but it can be continued only there.
     let path = format!("{PATH}/{}", id(&response));
     assert_eq!(team.ada.get(&path).await.is(200), response);
     let here = team.ada.in_workspace(&team.ada.workspace);

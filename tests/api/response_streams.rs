@@ -1,4 +1,4 @@
-//! `/v1/responses` as an event stream, and calls that end before their time.
+//! `/v1/responses` as an event stream, and calls that end early.
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::{
     text, within,
 };
 
-/// The events of a stream: name and data, which agree with each other.
+/// Events of a stream: name and data, which must agree.
 fn events(body: &str) -> Vec<(String, Value)> {
     let event = |block: &str| {
         let line = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
@@ -40,7 +40,7 @@ fn names(events: &[(String, Value)]) -> Vec<&str> {
         .collect()
 }
 
-/// A request whose answer is read as it comes.
+/// A request whose response is read incrementally.
 async fn open(who: &Person, body: Value) -> reqwest::Response {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut request = client
@@ -54,7 +54,7 @@ async fn open(who: &Person, body: Value) -> reqwest::Response {
         .unwrap()
 }
 
-/// The only task of `who`, once it is there.
+/// The only task of `who`, as soon as it exists.
 async fn only_task(who: &Person) -> Value {
     within("the task of a call", async {
         loop {

@@ -1,4 +1,4 @@
-//! `/v1/responses`: who answers, with what, and what is kept.
+//! `/v1/responses`: agents, output, and stored data.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::{
     Answer, Person, Team, id, instructions_of, list, number, team, team_with, text, unknown_id,
 };
 
-/// A program of Bo's with the right to ask agents, and nothing else.
+/// An API key of Bo with only the right to use agents.
 async fn program(team: &Team) -> Person {
     team.bo.make_key(&["agents:use"]).await.0
 }
@@ -21,7 +21,7 @@ fn said(response: &Value) -> String {
     text(response, "/output/0/content/0/text")
 }
 
-/// Why a request was refused, as clients of `OpenAI`'s API read it: type, code, param.
+/// Type, code, and param of a rejected request's error, in the format of `OpenAI`'s API.
 async fn refused(who: &Person, body: Value, status: u16) -> (String, String, Value) {
     let reply = who.post("/v1/responses", body).await;
     assert_eq!(reply.status, status, "{}", reply.text);
@@ -231,7 +231,7 @@ async fn a_function_is_called_by_the_client_and_its_output_is_sent_back() {
             {"role": "tool", "content": "rain", "tool_call_id": "call_7"},
         ])
     );
-    // The same without anything kept: the client sends the conversation itself.
+    // The same without stored data: the client sends the whole conversation.
     let whole = json!([
         {"role": "user", "content": "Weather in Bonn?"},
         {"type": "function_call", "call_id": "call_7", "name": "weather", "arguments": "{}"},
@@ -320,7 +320,8 @@ async fn a_continued_conversation_keeps_its_agent_and_version() {
             "user: Go on"
         ]
     );
-    // The same agent by name stays as it was; another one comes as it is now; who begins anew gets the newest.
+    // The same agent by name keeps its version; another agent uses its current version; a new conversation uses the
+    // latest one.
     let same =
         json!({"model": "agent:poet", "input": "More", "previous_response_id": second["id"]});
     assert_eq!(ask(&program, same).await["agent_version"], 1);
@@ -457,7 +458,7 @@ async fn each_call_is_recorded_as_a_task_for_its_requester_and_admins() {
     let path = format!("/v1/tasks/{}", id(task));
     assert_eq!(&team.ada.get(&path).await.is(200), task);
     assert_eq!(mia.get(&path).await.refused(404), "task_not_found");
-    // It has ended, belongs to no place, and nothing of it is kept beside the response.
+    // The task has ended, has no conversation, and stores nothing in addition to the response.
     let cancel = format!("{path}/cancel");
     assert_eq!(&team.bo.act(&cancel).await.is(200), task);
     assert_eq!(mia.act(&cancel).await.refused(404), "task_not_found");

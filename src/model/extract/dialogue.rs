@@ -217,7 +217,7 @@ pub enum Wish {
     Decisions,
     OpenQuestions,
     Promises,
-    /// Something that was said.
+    /// An earlier statement.
     Answer,
 }
 

@@ -80,6 +80,6 @@ pub enum Owner {
 pub struct Superseded {
     pub old: String,
     pub new: String,
-    /// Where the correction stands.
+    /// Line of the correction.
     pub line: usize,
 }

@@ -22,14 +22,14 @@ pub(crate) struct Hit {
 pub(crate) struct Edit {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// What stands there now.
+    /// The new text.
     pub(crate) text: String,
     pub(crate) key: String,
     pub(crate) date: Option<NaiveDate>,
-    /// Where the correction stands.
+    /// Line of the correction.
     pub(crate) line: usize,
     pub(crate) sentence: usize,
-    /// Stands without "on".
+    /// Written without "on".
     pub(crate) is_bare: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Sentence {
     pub(crate) values: Vec<Value>,
     /// Values that the sentence negates.
     pub(crate) denied: Vec<usize>,
-    /// Stems, sorted, each once.
+    /// Sorted stems without duplicates.
     pub(crate) topic: Vec<u32>,
     pub(crate) is_question: bool,
     pub(crate) edits: Vec<Edit>,

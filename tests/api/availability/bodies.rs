@@ -1,4 +1,4 @@
-//! Bodies that are promised and not sent.
+//! Request bodies that are announced but not sent.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use openvibe::http::bodies::UploadPace;
 use super::{Bystander, connect_from};
 use crate::support::{TestApp, visitor, within};
 
-/// A request of which only this much of the body is sent.
+/// A request that is sent with only this part of the body.
 async fn half_sent(
     base: &str,
     address: impl Into<IpAddr>,
@@ -27,7 +27,7 @@ async fn half_sent(
         "POST {path} HTTP/1.1\r\nhost: {}\r\norigin: {base}\r\n{headers}content-length: {promised}\r\n\r\n",
         base.trim_start_matches("http://")
     );
-    // The server may refuse it, and close, before all of this is sent.
+    // The server may reject the request and close the connection before everything is sent.
     if tcp.write_all(head.as_bytes()).await.is_ok() {
         drop(tcp.write_all(sent).await);
     }
@@ -91,7 +91,7 @@ async fn one_address_can_send_eight_bodies_at_a_time_without_a_session() {
         let tcp = half_sent(&app.base, [127, 0, 0, 2], "/v1/auth/login", "", 100, b"{").await;
         pending.push(refusal(tcp));
     }
-    // Whichever comes ninth; the others wait for the rest of their bodies.
+    // Any of the nine can be rejected; the others wait for the rest of their bodies.
     let refused = pending.next().await.unwrap();
     assert_eq!(refused, (503, "overloaded".to_owned()));
     bystander.rounds(3).await;
@@ -103,7 +103,7 @@ async fn one_address_can_send_eight_bodies_at_a_time_without_a_session() {
         .await
         .refused(401);
     bystander.stop().await;
-    // None of the eight is let go before its time, which is the real one: 10 s.
+    // None of the eight times out before the real limit of 10 s.
     let timed_out = pending.next().await.unwrap();
     assert_eq!(timed_out, (400, "body_too_slow".to_owned()));
 }
@@ -132,7 +132,7 @@ async fn one_member_can_have_eight_mebibytes_of_bodies_in_flight() {
     let cookie = format!("cookie: {}\r\n", attacker.cookie.clone().unwrap());
     let mut pending = FuturesUnordered::new();
     for _ in 0..9 {
-        // All but a byte of what a body may have.
+        // The maximum body size minus one byte.
         let sent = vec![b' '; MIB - 1];
         let tcp = half_sent(
             &app.base,
@@ -173,7 +173,7 @@ async fn a_body_that_does_not_arrive_in_time_is_aborted() {
 async fn an_upload_that_drips_is_rejected_as_too_slow() {
     let app = TestApp::bounded(&[], |bounds| {
         bounds.bodies.upload_pace = UploadPace(Duration::from_millis(200));
-        // The rest is read for this long before the response.
+        // Time to read the rest before the response.
         bounds.bodies.member_within = Duration::from_millis(100);
     })
     .await;
@@ -187,7 +187,7 @@ async fn an_upload_that_drips_is_rejected_as_too_slow() {
     let tcp = half_sent(&app.base, [127, 0, 0, 2], "/v1/files", &headers, MIB, begin).await;
     let (mut response, mut request) = tcp.into_split();
     let drip = async {
-        // Ends when the server has closed the connection.
+        // Ends when the server closes the connection.
         while request.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

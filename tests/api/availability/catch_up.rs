@@ -1,4 +1,4 @@
-//! Sockets that resume and read nothing.
+//! Sockets that resume but do not read.
 
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -11,14 +11,15 @@ use tokio_tungstenite::{
 use super::{Bystander, connect_from};
 use crate::support::{Person, Socket, TestApp, id, number, text, within};
 
-/// Together more than the buffers of client and server hold: each message is in its event twice, with and without marks.
+/// Larger in total than the buffers of client and server: each event contains its message twice, as Markdown and as
+/// plain text.
 const MESSAGES: usize = 120;
 const MESSAGE_BYTES: usize = 32 * 1024;
-/// More than there are database connections for reading.
+/// More than the number of database connections for reading.
 const SOCKETS: usize = 24;
 const RECEIVE_BYTES: u32 = 4096;
 
-/// A workspace whose log takes long to read, and someone in it.
+/// A workspace whose log takes long to read, and its founder.
 async fn workspace_with_a_long_log(app: &TestApp, name: &str) -> (Person, String) {
     let person = app.founder(name).await;
     let general = id(&person.channel("general").await);
@@ -30,7 +31,7 @@ async fn workspace_with_a_long_log(app: &TestApp, name: &str) -> (Person, String
     (person, thread)
 }
 
-/// A socket with a small receive buffer that has said hello, has got `ready`, and reads nothing more.
+/// A socket with a small receive buffer that has sent `hello` and received `ready`, but reads nothing more.
 async fn stuck(person: &Person) -> WebSocketStream<TcpStream> {
     let tcp = connect_from(&person.base, [127, 0, 0, 9], Some(RECEIVE_BYTES)).await;
     let url = format!("{}/v1/ws", person.base.replacen("http", "ws", 1));
@@ -64,14 +65,14 @@ async fn sockets_that_resume_without_reading_do_not_block_others() {
         held.push(stuck(&eve).await);
     }
     bystander.rounds(5).await;
-    // Reconnecting does not help the attack.
+    // Reconnecting does not help the attacker.
     held.clear();
     for _ in 0..SOCKETS {
         held.push(stuck(&eve).await);
     }
     bystander.rounds(5).await;
     bystander.stop().await;
-    // Others of the same workspace catch up meanwhile, across several pages and without a gap.
+    // Meanwhile, others in the same workspace catch up across several pages without a gap.
     let mut socket = Socket::read_hello(&colleague, json!({"since": 0})).await;
     let events = socket
         .events_through("live", |frame| frame["type"] == "live")
@@ -91,7 +92,7 @@ async fn a_socket_that_takes_no_bytes_is_closed_with_4008_and_resumes() {
     let colleague = app.join(&eve, "Mallory", "member").await;
     let mut watching = colleague.socket().await;
     let mut ws = stuck(&eve).await;
-    // Eve is offline as soon as her only socket is given up.
+    // Eve is offline as soon as the server closes her only socket.
     watching
         .until("Eve to be offline", |frame| {
             frame["type"] == "presence"

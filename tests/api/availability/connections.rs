@@ -1,4 +1,4 @@
-//! Many connections from one address, and requests that use a name which is not the server's.
+//! Many connections from one address, and requests with an unknown host name.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::support::{TestApp, team, visitor, within};
 const SHARE: usize = 10;
 const SETTINGS: [(&str, &str); 2] = [("SIGNUP", "open"), ("CONNECTIONS_MAX", "40")];
 
-/// A connection that has been served, unless it was closed instead.
+/// A connection after its first response, or `None` if the server closed it instead.
 async fn served(base: &str, address: [u8; 4]) -> Option<TcpStream> {
     let mut tcp = connect_from(base, address, None).await.unwrap();
     let request = format!(
@@ -59,7 +59,7 @@ async fn pipelined_requests_without_reads_do_not_block_others() {
     for n in 0..50 {
         let address: IpAddr = [127, 0, 0, 2 + n % 3].into();
         let mut tcp = connect_from(&app.base, address, Some(4096)).await.unwrap();
-        // Those beyond the share are closed already.
+        // Connections beyond the share are already closed.
         drop(tcp.write_all(requests.as_bytes()).await);
         held.push(tcp);
     }
@@ -120,7 +120,7 @@ async fn a_client_cannot_choose_its_address_behind_a_proxy() {
     let nobody = visitor(&t.app.base);
     let mut refused = 0;
     for n in 0..400 {
-        // The first line is the client's, the second is what HAProxy adds.
+        // The first line is sent by the client; HAProxy adds the second.
         let forged = format!("198.51.100.{}", n % 250);
         let headers = [
             ("x-forwarded-for", forged.as_str()),
@@ -174,7 +174,7 @@ async fn json_is_compressed_for_clients_that_accept_it() {
         std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
         assert!(unpacked == plain, "{path} differs");
     }
-    // Little gains nothing.
+    // Small responses are not compressed.
     let (headers, _) = get("/v1/auth/me".to_owned(), "gzip").await;
     assert!(headers.get("content-encoding").is_none());
 }

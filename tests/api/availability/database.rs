@@ -1,4 +1,4 @@
-//! A `PostgreSQL` server that cannot be reached, is locked, or has few connections. With `SQLite` there is none.
+//! A `PostgreSQL` server that is unreachable, locked, or short of connections. Not applicable to `SQLite`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,16 +28,16 @@ async fn start_cluster(connections_max: Option<u32>) -> Arc<Cluster> {
     Arc::new(tokio::task::spawn_blocking(start).await.unwrap())
 }
 
-/// Which connections through a proxy lose every byte.
+/// Proxy connections that lose every byte.
 #[derive(Clone, Copy, Default)]
 struct Lost {
-    /// Those that were opened before this many others…
+    /// Connections with a lower number than this…
     before: usize,
-    /// …or all.
+    /// …or all of them.
     all: bool,
 }
 
-/// Between the server and `PostgreSQL`: a network that can drop packets silently.
+/// A network between the server and `PostgreSQL` that can drop packets silently.
 struct Proxy {
     url: String,
     lost: watch::Sender<Lost>,
@@ -66,7 +66,7 @@ impl Proxy {
                     };
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
-                    // One side that ends leaves the other one open, as when no packet arrives.
+                    // If one side ends, the other stays open, as if no packets arrived.
                     tokio::join!(
                         pump(from_client, to_server, number, &lost),
                         pump(from_server, to_client, number, &lost),
@@ -82,7 +82,7 @@ impl Proxy {
         }
     }
 
-    /// Connections that are open now lose every byte; new ones work.
+    /// Open connections lose every byte from now on; new ones work.
     fn lose_open(&self) {
         let before = *self.opened.borrow();
         self.lost.send_replace(Lost { before, all: false });
@@ -129,7 +129,7 @@ async fn post(who: &Person, p: &Prepared, client_id: &str) -> u16 {
     within("an answer", who.post(&path, form)).await.status
 }
 
-/// Asks until `/readyz` answers with this status.
+/// Polls `/readyz` until it responds with this status.
 async fn ready(who: &Person, status: u16) {
     let asked = async {
         while who.get("/readyz").await.status != status {
@@ -166,10 +166,11 @@ async fn dead_connections_are_replaced() {
     );
 }
 
-/// Requests of which each waits at the server for a table: `sessions` in a single read, `channels` in the middle of a snapshot.
+/// Requests that each wait for a table lock in the database: `sessions` in a single read, `channels` in the middle of
+/// a snapshot.
 const WAITING: [(&str, &str); 2] = [("sessions", "/v1/channels"), ("channels", "/v1/snapshot")];
 
-/// A read that waits for `table` at the server, and the session with the lock.
+/// Starts a read that waits for `table`, and returns it with the session that holds the lock.
 async fn waiting_read(
     cluster: &Cluster,
     ada: &Person,
@@ -207,7 +208,7 @@ async fn a_read_whose_connection_dies_is_repeated() {
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for waiting in WAITING {
         let (mut reading, mut other) = waiting_read(&cluster, &ada, waiting).await;
-        // Its answer is lost.
+        // The result is lost.
         proxy.lose_open();
         other.execute("rollback").await.unwrap();
         ada.get("/v1/workspaces").await.is(200);
@@ -301,12 +302,12 @@ async fn writers_get_the_last_connections() {
         tokio::task::spawn_blocking(move || again.crash_and_restart())
             .await
             .unwrap();
-        // Who comes back first is decided here.
+        // Readers and writers race to reconnect.
         ready(&ada, 200).await;
     }
 }
 
-/// Sessions of other roles, which the server's own role can only see in part.
+/// Sessions of other roles, which the server's own role can see only in part.
 async fn other_sessions(cluster: &Cluster, count: usize) -> Vec<PgConnection> {
     let mut sessions = Vec::new();
     for _ in 0..count {
@@ -320,7 +321,7 @@ async fn seven_connections_are_enough_and_fewer_are_reported() {
     if !is_postgres() {
         return;
     }
-    // Three are reserved for superusers, and three used by others.
+    // Three are reserved for superusers, and three are used by others.
     let cluster = start_cluster(Some(3 + 3 + 7)).await;
     let mut others = other_sessions(&cluster, 3).await;
     for sql in [

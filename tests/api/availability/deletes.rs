@@ -1,14 +1,14 @@
-//! Deletions in a thread whose messages thousands of prompts contained.
+//! Deletions in a thread whose messages are part of thousands of prompts.
 
 use super::Bystander;
 use crate::support::{TestApp, TestDatabase, id, list};
 
-/// Tasks besides the real one, each with the record of a prompt of 50 messages.
+/// Tasks in addition to the real one, each with the record of a prompt of 50 messages.
 const TASKS: i64 = 5_000;
 const MESSAGES: usize = 50;
 const DELETED: usize = 20;
 
-/// Copies the only task with its record.
+/// Copies the only task and its record.
 async fn copy_task(place: &TestDatabase, count: i64) {
     let new_id = if place.postgres.is_some() {
         "gen_random_uuid()"
@@ -47,7 +47,7 @@ async fn messages_in_5000_prompts_are_deleted_without_blocking_others() {
     let task = ada.ask(&thread, "@vibe sum up").await;
     ada.completed(&task).await;
     copy_task(&app.place, TASKS).await;
-    // However many prompts contained a message, its text is stored once.
+    // The text of a message is stored once, regardless of the number of prompts.
     let parts = app.place.count("context_parts").await;
     assert!(parts > TASKS * 50, "{parts}");
     let texts = app.place.count("context_texts").await;

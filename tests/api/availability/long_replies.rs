@@ -1,4 +1,4 @@
-//! Models that do not stop.
+//! Models that never finish their reply.
 
 use super::Bystander;
 use crate::support::{Answer, TestApp, id, text};

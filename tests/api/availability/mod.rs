@@ -1,4 +1,4 @@
-//! Attacks on availability: each test puts one workspace, address, or connection at its worst while a [`Bystander`] in
+//! Attacks on availability: each test overloads one workspace, address, or connection while a [`Bystander`] in
 //! another workspace keeps working.
 
 mod database;
@@ -30,15 +30,15 @@ mod connections;
 mod deletes;
 mod responses;
 
-/// Address of every bystander; what is counted for an attacker's address does not count for theirs.
+/// Address of every bystander, so that limits reached by an attacker's address do not affect it.
 const BYSTANDER_ADDRESS: [u8; 4] = [127, 0, 77, 1];
-/// Longest time that one request of a bystander may take. Generous: the machine runs other tests at the same time.
+/// Time limit for each request of a bystander. Generous, because the machine runs other tests at the same time.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
-/// Time from one round of requests to the next.
+/// Interval between rounds of requests.
 const ROUND_EVERY: Duration = Duration::from_millis(100);
 
-/// The only member of a workspace of their own, who posts and reads in rounds until stopped. Every request opens a new
-/// connection and has to succeed within [`REQUEST_DEADLINE`].
+/// The only member of a workspace, who posts and reads in rounds until stopped. Every request opens a new connection
+/// and must succeed within [`REQUEST_DEADLINE`].
 pub struct Bystander {
     stopping: Arc<AtomicBool>,
     rounds: watch::Receiver<usize>,
@@ -49,7 +49,7 @@ pub struct Bystander {
 #[derive(Debug, Default)]
 pub struct Report {
     pub rounds: usize,
-    /// Longest time of one request.
+    /// Duration of the slowest request.
     pub slowest: Duration,
 }
 
@@ -89,9 +89,9 @@ impl Bystander {
         }
     }
 
-    /// Waits until this many more rounds have begun and succeeded. Fails with the request that failed.
+    /// Waits until this many more rounds have started and succeeded. Panics if a request failed.
     pub async fn rounds(&mut self, more: usize) {
-        // The current round may have begun earlier.
+        // The current round may have started earlier.
         let target = *self.rounds.borrow() + more + 1;
         let reached = within(
             "the bystander's rounds",
@@ -104,7 +104,7 @@ impl Bystander {
         }
     }
 
-    /// Ends after the current round. Fails with the request that failed.
+    /// Stops after the current round. Panics if a request failed.
     pub async fn stop(mut self) -> Report {
         self.stopping.store(true, Ordering::Relaxed);
         let ended = within("the bystander to stop", self.running.join_next()).await;

@@ -1,11 +1,11 @@
-//! Agents: a base with many children.
+//! A base agent with many children.
 
 use serde_json::json;
 
 use super::Bystander;
 use crate::support::{TestApp, id, text};
 
-/// Children of the base, each with long instructions: together 75 MB.
+/// Children of the base, each with long instructions; 75 MB in total.
 const CHILDREN: usize = 300;
 const INSTRUCTIONS_BYTES: usize = 250_000;
 
@@ -26,7 +26,7 @@ async fn a_base_with_300_long_children_is_changed_without_blocking_others() {
     let path = format!("/v1/agents/{base}");
     let change = json!({"instructions": "Mind the ebb."});
     ada.patch(&path, change).await.is(200);
-    // The last child follows while others keep working.
+    // The last child is updated while others keep working.
     let follows = async {
         loop {
             let child = ada

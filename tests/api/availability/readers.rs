@@ -1,4 +1,4 @@
-//! People who search and open the app with everything unread, while others work.
+//! Users who search and load the app with everything unread while others work.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use uuid::Uuid;
 use super::Bystander;
 use crate::support::{Person, TestApp, TestDatabase, id, number, team, text, within};
 
-/// Unread messages of the workspace that is at its worst.
+/// Unread messages in the overloaded workspace.
 const UNREAD: i64 = 20_000;
 const READERS: usize = 4;
 const TIMES: usize = 10;
 
-/// Adds copies of the message "Copied", the first one of its thread.
+/// Adds copies of the message "Copied", the first message of its thread.
 pub async fn copy_message(place: &TestDatabase, count: i64) {
     let new_id = if place.postgres.is_some() {
         "gen_random_uuid()"
@@ -69,7 +69,7 @@ async fn counts_stop_at_one_thousand() {
     assert_eq!(counted(&channel, "/unread_count").await, 300);
 }
 
-/// Searches and opens the app, over and over.
+/// Searches and loads the app in a loop.
 async fn read(person: Person) {
     for _ in 0..TIMES {
         person.get("/v1/search?q=co").await.ok();
@@ -120,7 +120,7 @@ async fn long_reads_leave_connections_for_short_reads_and_other_users() {
     let place = TestDatabase::new().await;
     let db = open(&place).await;
     let one = "select cast(1 as bigint)";
-    // Everything that one person may have, then one more, which waits.
+    // Uses up one person's share; the next read waits.
     let mut held = Vec::new();
     while let Ok(Ok(c)) =
         tokio::time::timeout(Duration::from_millis(500), db.scan(share(1, 1))).await
@@ -149,7 +149,7 @@ async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
         let mut c = db.scan(share(1, 1)).await.unwrap();
         let read = c.q(ENDLESS).value::<i64>();
         if attempt == 0 {
-            // The request was dropped: the statement stops, and its connection is free.
+            // If the request is dropped, the statement stops and its connection is released.
             let dropped = tokio::time::timeout(Duration::from_millis(100), read).await;
             assert!(dropped.is_err());
         } else {
@@ -164,7 +164,8 @@ async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
     db.close().await;
 }
 
-/// Starts an endless read, and drops it once the server runs it. Returns the number of endless reads of the server then.
+/// Starts an endless read and abandons it once the server runs it. Returns the number of endless reads that were
+/// running then.
 async fn abandon(db: &Db, share: Share, observer: &mut PgConnection) -> i64 {
     let mut c = within("a slot", db.scan(share)).await.unwrap();
     let pid: i32 = c.q("select pg_backend_pid()").value().await.unwrap();
@@ -192,7 +193,7 @@ async fn abandon(db: &Db, share: Share, observer: &mut PgConnection) -> i64 {
 async fn abandoned_reads_keep_their_slots_until_the_server_has_ended_them() {
     let place = TestDatabase::new().await;
     let Some(url) = place.postgres.clone() else {
-        // SQLite reads in this process.
+        // SQLite runs reads in this process.
         return;
     };
     let db = open(&place).await;
@@ -201,7 +202,7 @@ async fn abandoned_reads_keep_their_slots_until_the_server_has_ended_them() {
         let running = abandon(&db, share(n, n), &mut observer).await;
         assert!(running <= 4, "{running} reads");
     }
-    // One person has one slot. If it were only free at the server's limit, this would take a minute.
+    // Each person has one slot. If the slot were released only at the server's time limit, this would take a minute.
     within("canceled reads", async {
         for _ in 0..12 {
             Box::pin(abandon(&db, share(1, 1), &mut observer)).await;

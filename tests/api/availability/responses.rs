@@ -1,4 +1,4 @@
-//! Responses that their clients do not read.
+//! Responses that clients do not read.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use crate::support::{
 const MESSAGE_BYTES: usize = 32 * 1024;
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The path of a page with so many large messages.
+/// The path of a page with this many large messages.
 async fn large_page(person: &Person, messages: usize) -> String {
     let general = id(&person.channel("general").await);
     let thread = person.thread(&general, "Root").await;
@@ -39,7 +39,7 @@ async fn large_page(person: &Person, messages: usize) -> String {
     format!("/v1/threads/{thread}/messages?limit=100")
 }
 
-/// A connection over which this was asked for, and the status, which is all that was read.
+/// A connection with a request of which only the status was read, and that status.
 async fn asked(person: &Person, path: &str) -> (TcpStream, u16) {
     let mut tcp = connect_from(&person.base, [127, 0, 0, 2], Some(4096))
         .await
@@ -67,7 +67,7 @@ async fn unread_responses_are_limited_to_the_users_share_of_memory() {
         .is(201);
     attacker.enter(&id(&workspace)).await;
     let page = large_page(&attacker, 100).await;
-    // Read once, so that what the database keeps in memory does not count.
+    // Read once beforehand, so that the database's caches do not count.
     attacker.get(&page).await.is(200);
     let before = server.resident_bytes();
     let (mut held, mut refused) = (Vec::new(), 0);
@@ -78,7 +78,7 @@ async fn unread_responses_are_limited_to_the_users_share_of_memory() {
             (_, status) => panic!("{status}"),
         }
     }
-    // Each page has 6.6 MB; on a slow machine the first connections are cut off meanwhile and make room.
+    // Each page is 6.6 MB; on a slow machine, the first connections may be cut off in the meantime and make room.
     assert!(refused > 0, "{} responses", held.len());
     let more = server.resident_bytes().saturating_sub(before);
     assert!(more < 160 * 1024 * 1024, "{more} bytes more");
@@ -106,7 +106,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     for (mut tcp, status) in opened {
         assert_eq!(status, 200);
         let mut read = Vec::new();
-        // A reset counts as the end.
+        // A reset counts as the end of the connection.
         let ended = within("the end of the connection", tcp.read_to_end(&mut read)).await;
         assert!(
             ended.is_err() || read.len() < 100 * MESSAGE_BYTES,
@@ -150,7 +150,7 @@ async fn a_client_that_reads_byte_by_byte_is_disconnected() {
 async fn a_user_whose_share_is_used_up_cannot_read_until_responses_are_released() {
     let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
         bounds.deadlines.stalled_within = HOUR;
-        // One page of 64 messages with their texts twice, but not two.
+        // Enough for one page of 64 messages with each text twice, but not for two pages.
         bounds.unsent.share = 6 * 1024 * 1024;
     })
     .await;
@@ -213,7 +213,7 @@ async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
     let base = format!("http://{}", listener.local_addr().unwrap());
     let handler = async || {
         let late = futures::stream::once(async {
-            // More than a client may take to read.
+            // Longer than a client may take to read.
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok::<_, std::io::Error>(vec![b'x'; PIECE_BYTES])
         });
@@ -232,7 +232,7 @@ async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
 
 #[tokio::test]
 async fn a_pipelined_request_waits_until_the_previous_response_is_sent() {
-    // More than any buffer of the two sockets.
+    // Larger than all buffers of the two sockets.
     const BODY_BYTES: usize = 64 * 1024 * 1024;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

@@ -1,11 +1,12 @@
-//! A workspace that fills the workers.
+//! A workspace that occupies all workers.
 
 use serde_json::json;
 
 use super::Bystander;
 use crate::support::{Answer, Gate, Person, TestApp, id, list, text, within};
 
-/// A workspace of two people who mention an agent that does not finish before the gate opens: the people, and their tasks.
+/// A workspace with two people who mention an agent that does not finish until the gate opens. Returns the people and
+/// their tasks.
 async fn busy_workspace(app: &TestApp, gate: &Gate) -> ([Person; 2], Vec<String>) {
     let ada = app.founder("Ada").await;
     let al = app.join(&ada, "Al", "member").await;
@@ -94,7 +95,8 @@ async fn responses_are_rejected_for_callers_over_their_share() {
         running.spawn(ask(person, "vibe"));
         app.model.asked("vibe", n + 1).await;
     }
-    // One has a quarter and the workspace three quarters: the one running call of Ada, and a first one of Ash.
+    // A person's share is a quarter and a workspace's is three quarters, so both Ada's second call and Ash's first
+    // call are rejected.
     for person in [&people[0], &people[3]] {
         let refused = ask(person, "vibe").await;
         assert_eq!(refused.status, 429, "{}", refused.text);

@@ -16,7 +16,7 @@ use crate::{
 /// Messages by thread and number.
 type Messages = BTreeMap<(String, i64), Value>;
 
-/// A fresh load of a channel's messages and dives.
+/// Messages and forks of a channel, loaded from scratch.
 pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<String>) {
     let (mut messages, mut places, mut forks) = (Messages::new(), Vec::new(), Vec::new());
     let threads = person
@@ -50,7 +50,7 @@ pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<S
     (messages, forks)
 }
 
-/// For so long some task is to go on, whatever is scripted.
+/// Maximum time without progress of any task, whatever is scripted.
 const SOME_TASK_WITHIN: Duration = Duration::from_secs(20);
 
 /// Waits until every task has ended.
@@ -69,7 +69,7 @@ async fn tasks_to_end(person: &Person) {
     }
 }
 
-/// Numbers without gaps; every task ends once and stays so.
+/// Sequence numbers have no gaps; each task ends once and does not change afterwards.
 async fn log(person: &Person) -> i64 {
     let events = person.events().await;
     let mut ended: BTreeMap<String, String> = BTreeMap::new();
@@ -90,7 +90,7 @@ async fn log(person: &Person) -> i64 {
     head
 }
 
-/// How often each of these occurs.
+/// Number of occurrences of each key.
 fn how_many(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for key in keys {
@@ -105,7 +105,7 @@ fn more_than_once(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize>
     counts
 }
 
-/// Nothing was done twice.
+/// No write was applied twice.
 fn once(stored: &Messages, tasks: &[Value]) {
     let messages = || stored.values();
     let twice = more_than_once(messages().filter_map(|m| {
@@ -136,7 +136,7 @@ fn once(stored: &Messages, tasks: &[Value]) {
     }
 }
 
-/// Every published version of a dive's result has one card; how many there are.
+/// Every published version of a resolution has exactly one resolution message. Returns their number.
 async fn cards(person: &Person, stored: &Messages, forks: &[String]) -> usize {
     let of_dives = stored.values().filter(|m| m["kind"] == "resolution");
     let cards = how_many(of_dives.map(|m| text(m, "/metadata/resolution_id")));
@@ -188,7 +188,7 @@ async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64
     client.compare(fresh);
 }
 
-/// Everything acknowledged to a client is stored.
+/// Every write acknowledged to a client is stored.
 async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     let (name, known, person) = (&worker.name, &worker.acknowledged, &worker.client.person);
     let by_id: BTreeMap<String, &Value> = stored.values().map(|m| (id(m), m)).collect();
@@ -247,7 +247,7 @@ async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     }
     for (thread, seq) in &known.reads {
         let thread = person.get(&format!("/v1/threads/{thread}")).await.ok();
-        // A channel without unread messages is marked as a whole.
+        // If no message in the channel is unread, the whole channel is marked as read.
         assert!(number(&thread, "/read_seq") >= *seq, "{thread}");
     }
     for left in &known.left {

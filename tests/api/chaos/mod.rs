@@ -1,9 +1,9 @@
-//! Many clients at work while the server is killed, stopped and continued, and run out of disk (or its database is restarted),
-//! and while the model misbehaves. Afterwards what was acknowledged is stored once, the log has no gaps, every client shows what
-//! a fresh load shows, and every task has ended.
+//! Many clients work while the server is killed, paused, or out of disk space (or its database is restarted), and
+//! while the model misbehaves. Afterwards, every acknowledged write is stored exactly once, the log has no gaps,
+//! every client shows the same state as a fresh load, and every task has ended.
 //!
-//! A short round is part of the suite; `make chaos SECONDS=600 CLIENTS=8 SEED=7` goes on for longer. A seed repeats what each
-//! client wants to do and which troubles come in which order; what falls together is chance.
+//! A short round is part of the suite; `make chaos SECONDS=600 CLIENTS=8 SEED=7` runs for longer. A seed reproduces
+//! each client's actions and the order of the faults, but not their timing.
 
 use std::{io::Write, str::FromStr, sync::Arc, time::Instant};
 
@@ -19,10 +19,10 @@ mod worker;
 use server::{Server, Trouble};
 use worker::Worker;
 
-/// Threads in which everyone talks, and their first messages.
+/// Number of threads shared by all clients.
 const THREADS: usize = 3;
 
-/// `OPENVIBE_TEST_CHAOS_…`; an empty one counts as none.
+/// Value of `OPENVIBE_TEST_CHAOS_…`; empty means not set.
 fn setting<T: FromStr>(name: &str) -> Option<T> {
     let name = format!("OPENVIBE_TEST_CHAOS_{name}");
     let text = std::env::var(&name).ok().filter(|text| !text.is_empty())?;
@@ -31,19 +31,19 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
     value
 }
 
-/// A line that is seen also when the test passes.
+/// Prints a line even if the test passes.
 fn say(line: &str) {
     let line = format!("chaos: {line}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// A line that is seen when the test fails.
+/// Prints a line only if the test fails.
 #[expect(clippy::print_stderr, reason = "kept until then")]
 fn note(began: Instant, acts: usize, trouble: Trouble) {
     eprintln!("{:?}, {acts} acts: {trouble:?}", began.elapsed());
 }
 
-/// Says how to do it again, when the test fails.
+/// Prints the command that reproduces a failure.
 struct Again(String);
 
 impl Drop for Again {
@@ -54,14 +54,14 @@ impl Drop for Again {
     }
 }
 
-/// Where the server is, and what everybody knows of it.
+/// Address of the server, and state shared by all clients.
 struct Stage {
     base: watch::Sender<String>,
-    /// Acts so far.
+    /// Number of actions so far.
     done: watch::Sender<usize>,
-    /// Requests that were sent again for want of an answer.
+    /// Number of requests that were resent because there was no response.
     again: watch::Sender<usize>,
-    /// The clients come to their end.
+    /// Whether the clients should stop.
     over: watch::Sender<bool>,
     general: String,
     threads: Vec<(String, String)>,
@@ -73,7 +73,7 @@ impl Stage {
     }
 }
 
-/// A workspace with so many people, the first of them its admin.
+/// A workspace with `n` people; the first one is its admin.
 async fn people(base: &str, n: usize) -> Vec<Person> {
     let mut ada = sign_up(base, "Ada", None).await;
     let workspace = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;

@@ -1,4 +1,4 @@
-//! The server, and what befalls it.
+//! The server and the faults injected into it.
 
 use std::{process::ExitStatus, sync::Arc, time::Duration};
 
@@ -14,25 +14,25 @@ use crate::support::{Answer, Cluster, Disk, ModelServer, TestDatabase, TestProce
 pub(super) enum Trouble {
     /// `kill -9`
     Kill,
-    /// Killed, and once more as soon as it is there again.
+    /// Killed, and killed again as soon as it has restarted.
     KillTwice,
-    /// It dies by itself, at that commit after its start: before it, or before anyone is told of it.
+    /// Crashes at this commit after its start: before the commit, or after it but before any event is sent.
     Die(&'static str, u64),
-    /// Ended in order.
+    /// Shut down gracefully.
     Terminate,
-    /// It stands still, perhaps until leases have run out.
+    /// Paused, possibly until leases expire.
     Stop(u64),
     /// Its disk is full.
     Fill(u64),
-    /// It is killed while its disk is full, and started before there is space again.
+    /// Killed while its disk is full, and started before space is freed.
     FillAndKill(u64),
-    /// Its database dies and comes back.
+    /// The database crashes and restarts.
     CrashDatabase,
-    /// Its database dies, it is killed, both come back.
+    /// The database crashes, the server is killed, and both restart.
     CrashBoth,
 }
 
-/// So short that a server which stands still loses some.
+/// Short enough for a paused server to lose leases.
 const LEASE_MS: &str = "800";
 
 const SETTINGS: [(&str, &str); 6] = [
@@ -41,11 +41,11 @@ const SETTINGS: [(&str, &str); 6] = [
     ("LEASE_MS", LEASE_MS),
     ("TASK_TIMEOUT", "1s"),
     ("TASKS_QUEUED_MAX", "50"),
-    // Its disk is smaller than what a real one keeps free.
+    // The disk is smaller than the space that is normally reserved.
     ("DISK_RESERVED_BYTES", "0"),
 ];
 
-/// Where workers stand still until others have taken their tasks.
+/// Failpoints at which workers pause until others have taken over their tasks.
 const PLACES: [&str; 12] = [
     "worker_claimed",
     "worker_renew",
@@ -64,12 +64,12 @@ const PLACES: [&str; 12] = [
 pub(super) struct Server {
     place: TestDatabase,
     model: ModelServer,
-    /// What the data is on, where the engine has files and mounts are permitted.
+    /// Disk with the data, if the engine uses files and mounts are permitted.
     disk: Option<Disk>,
-    /// What the data is in, where the engine is one.
+    /// `PostgreSQL` server with the data, if the suite runs on it.
     pub cluster: Option<Arc<Cluster>>,
     rng: StdRng,
-    /// `None` only while it is changed for another.
+    /// `None` only while the process is being replaced.
     process: Option<TestProcess>,
 }
 
@@ -82,7 +82,7 @@ impl Server {
             place = TestDatabase::on(&started.url).await;
             cluster = Some(Arc::new(started));
         } else {
-            // Far more than is written in that time.
+            // Far more than is written in this time.
             let mib = 64 + seconds.unwrap_or(0);
             match Disk::new(&place.dir.join("data"), mib) {
                 Ok(made) => disk = Some(made),
@@ -105,7 +105,7 @@ impl Server {
         self.process.as_ref().unwrap().base.clone()
     }
 
-    /// Each trouble that there can be here at least once, in any order.
+    /// Each fault that is possible here at least once, in random order.
     pub fn shuffled(&mut self) -> Vec<Trouble> {
         let ms = |rng: &mut StdRng| rng.random_range(20..2500);
         let mut all = vec![
@@ -132,7 +132,7 @@ impl Server {
         all
     }
 
-    /// So many acts pass until the next trouble; meanwhile the model answers as it likes.
+    /// Returns the number of actions until the next fault, and scripts random model responses for that time.
     pub fn pause(&mut self) -> usize {
         self.model.forget();
         for speaker in ["vibe", "resolver", "summary"] {
@@ -142,7 +142,7 @@ impl Server {
         self.rng.random_range(2..10_usize).pow(2)
     }
 
-    /// Starts it. In most cases one worker is to stand still for longer than its lease, somewhere.
+    /// Starts the server. Usually, one worker pauses at a random failpoint for longer than its lease.
     async fn launch(&mut self) {
         let place = PLACES.get(self.rng.random_range(0..PLACES.len() + 4));
         let nth = self.rng.random_range(1..4);
@@ -182,7 +182,7 @@ impl Server {
         self.process.take().unwrap().kill().await;
     }
 
-    /// Does it, and leaves a server that runs.
+    /// Injects the fault and leaves the server running.
     pub async fn befall(&mut self, trouble: Trouble, stage: &Stage) {
         let ended = self.process.as_mut().unwrap().has_ended();
         assert_eq!(ended, None, "the server ended by itself: {}", self.log());
@@ -195,7 +195,7 @@ impl Server {
             }
             Trouble::Die(place, nth) => {
                 self.kill().await;
-                // It may not come as far as to listen.
+                // The process may crash before it listens.
                 if self.try_launch(&format!("{place}:{nth}")).await.is_ok() {
                     stage.base.send_replace(self.base());
                     let status = self.process.take().unwrap().exited().await;
@@ -219,7 +219,7 @@ impl Server {
                 self.disk.as_ref().unwrap().fill();
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 self.kill().await;
-                // What was left of the disk may do for a start; if not, it says so.
+                // The remaining disk space may suffice for a start; if not, the server reports it.
                 if let Err(status) = self.try_launch("").await {
                     assert_eq!(status.code(), Some(1), "{}", self.log());
                 }
@@ -238,7 +238,7 @@ impl Server {
         stage.base.send_replace(self.base());
     }
 
-    /// The end of all troubles.
+    /// Ends all faults.
     pub async fn recover(&mut self, stage: &Stage) {
         self.model.forget();
         self.befall(Trouble::Terminate, stage).await;
@@ -248,7 +248,7 @@ impl Server {
         std::fs::read_to_string(self.place.dir.join("stderr.log")).unwrap()
     }
 
-    /// Ends the server and looks at what it leaves.
+    /// Stops the server and checks its database.
     pub async fn end(mut self) {
         self.terminate().await;
         let log = self.log();
@@ -256,7 +256,7 @@ impl Server {
         if self.cluster.is_some() {
             return;
         }
-        // A copy, because SQLite takes the path of the other view for one of its own.
+        // Checks a copy, because SQLite would mistake the path in the other mount namespace for its own.
         let copy = self.place.dir.join("left.db");
         let data = self.place.dir.join("data");
         let file = match &self.disk {
@@ -283,7 +283,7 @@ fn lease_ms() -> u64 {
     LEASE_MS.parse().unwrap()
 }
 
-/// How the model answers next: well, late, with refusals, or not to the end.
+/// Next responses of the model: normal, slow, refused, or incomplete.
 fn moods(rng: &mut StdRng) -> Vec<Answer> {
     (0..rng.random_range(0..10))
         .map(|n| match rng.random_range(0..16) {

@@ -1,4 +1,4 @@
-//! Someone who uses the server, keeps at it until it answers, and remembers what it acknowledged.
+//! A client that retries until the server responds, and remembers everything that was acknowledged.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,37 +17,37 @@ use crate::{
     support::{MULTIPART, PASSWORD, Person, Reply, id, list, multipart, number, text},
 };
 
-/// How long a client waits before it asks again a server that did not answer.
+/// Delay before a request without a response is sent again.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// No trouble, nor several in a row, keeps an answer away for so long.
+/// Longer than any fault, or several in a row, can delay a response.
 const ANSWERED_WITHIN: Duration = Duration::from_mins(2);
-/// Between two acts at most; people think, and what a long run stores has to fit into memory.
+/// Maximum pause between two actions. Bounds the amount of data that a long run has to keep in memory.
 const THINK_MS_MAX: u64 = 40;
 
 /// Acknowledged state, and possible effects of failed attempts.
 #[derive(Default)]
 pub(super) struct Acknowledged {
-    /// Messages by client id.
+    /// Message IDs by client ID.
     pub posts: BTreeMap<String, String>,
-    /// What own messages may say now; `None`: they are deleted.
+    /// Possible current texts of the client's own messages; `None` if deleted.
     pub texts: BTreeMap<String, Vec<Option<String>>>,
-    /// Dives by what they are described with.
+    /// Forks by description.
     pub forks: BTreeMap<String, String>,
-    /// Cards of results.
+    /// Resolution messages.
     pub cards: BTreeSet<String>,
-    /// With the status of those that were seen to have ended.
+    /// Tasks, with the status of those that are known to have ended.
     pub tasks: BTreeMap<String, Option<String>>,
-    /// Own reactions by message and emoji; `None`: either.
+    /// The client's own reactions by message and emoji; `None` if unknown.
     pub reactions: BTreeMap<(String, String), Option<bool>>,
-    /// Addresses and hashes of uploads, by the message that they are in.
+    /// URLs and hashes of uploads, by message.
     pub files: BTreeMap<String, (String, String)>,
-    /// How far threads were read.
+    /// Read positions of threads.
     pub reads: BTreeMap<String, i64>,
-    /// Sessions that were ended.
+    /// Revoked sessions.
     pub left: Vec<Person>,
 }
 
-/// An answer, and whether an attempt before it may have done what was asked.
+/// A response, and whether an earlier attempt may have taken effect.
 struct Answered {
     reply: Reply,
     unsure: bool,
@@ -56,12 +56,12 @@ struct Answered {
 pub(super) struct Worker {
     stage: Arc<Stage>,
     rng: StdRng,
-    /// Prefix of each of the worker's words.
+    /// Prefix of all words that this client posts.
     pub name: String,
     pub client: Client,
     pub acknowledged: Acknowledged,
     count: usize,
-    /// Own threads with their first messages.
+    /// The client's own threads and their root messages.
     threads: Vec<(String, String)>,
     messages: Vec<String>,
     forks: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// The word by which a text of a worker is found.
+/// The word that identifies a client's text in a search.
 pub(super) fn word(text: &str) -> &str {
     let mut words = text.split(' ');
     words.find(|word| !word.starts_with('@')).unwrap()
@@ -82,7 +82,7 @@ fn pick<T: Clone>(all: &[T], n: usize) -> Option<T> {
     (!all.is_empty()).then(|| all[n % all.len()].clone())
 }
 
-/// An answer that is final: what the server could not do for now is asked again, word for word.
+/// Returns a final response: a request that the server temporarily cannot handle is resent unchanged.
 async fn answered(
     stage: &Stage,
     who: &mut Person,
@@ -100,7 +100,7 @@ async fn answered(
         let sent = who.try_send(method.clone(), path, headers, body.clone());
         match sent.await {
             Some(reply) if reply.status != 503 => {
-                // Nothing that a worker asks is badly made or forbidden.
+                // Clients never send malformed or forbidden requests.
                 assert!(
                     matches!(reply.status, 200..=204 | 401 | 404 | 409 | 412 | 422),
                     "{method} {path}: {} {}",
@@ -121,7 +121,7 @@ async fn answered(
 }
 
 impl Worker {
-    /// The `n`-th client of that seed, who has loaded these messages and nothing else.
+    /// The `n`th client of this seed, with these messages as its initial state.
     pub fn new(
         stage: &Arc<Stage>,
         person: &Person,
@@ -173,7 +173,7 @@ impl Worker {
         self.call(Method::POST, path, Some(body)).await.reply
     }
 
-    /// A new text and the client id that goes with it.
+    /// A new text and its client ID.
     fn words(&mut self) -> (String, String) {
         self.count += 1;
         let client_id = format!("{}n{}", self.name, self.count);
@@ -221,7 +221,7 @@ impl Worker {
             87..88 => self.log_in_anew().await,
             88..92 => self.client.let_go(),
             _ => {
-                // The server may be away.
+                // The server may be unavailable.
                 if self.client.try_resume().await.is_ok() {
                     let subscribe = json!({"type": "subscribe", "id": "s", "thread_id": thread});
                     self.client.request(subscribe, |f| f["id"] == "s").await;
@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// Posts, perhaps through the socket first; what comes back by either way is the same.
+    /// Posts a message, possibly through the socket first; both ways return the same result.
     async fn say(
         &mut self,
         (kind, place): (&str, String),
@@ -248,7 +248,7 @@ impl Worker {
             let answer = self.client.request(frame, |f| f["id"] == client_id).await;
             posted = answer.filter(|f| f["type"] == "ack");
         }
-        // Posting the same again changes nothing.
+        // Posting the same message again does not change anything.
         let path = match kind {
             "thread_id" => format!("/v1/threads/{place}/messages"),
             "fork_id" => format!("/v1/forks/{place}/messages"),
@@ -297,7 +297,7 @@ impl Worker {
         let said = self.acknowledged.texts.get_mut(&message).unwrap();
         match answered.reply.status {
             200 => *said = vec![Some(words)],
-            // It is deleted, or its place was closed: meanwhile, perhaps.
+            // The message was deleted or its conversation closed, possibly in the meantime.
             _ if answered.unsure => said.push(Some(words)),
             _ => {}
         }
@@ -326,7 +326,7 @@ impl Worker {
         };
     }
 
-    /// Starts a dive, with or without an agent.
+    /// Starts a fork with or without an agent.
     async fn dive(&mut self, thread: &str, root: &str, partner: bool, client_id: String) {
         let mut form =
             json!({"message_id": root, "client_id": client_id, "description": client_id});
@@ -343,7 +343,8 @@ impl Worker {
         }
     }
 
-    /// What happens in a dive. Much of it is refused: dives are closed, full or empty, drafts are edited.
+    /// An action in a fork. Many are rejected because the fork is closed, full, or empty, or its draft is being
+    /// edited.
     async fn in_dive(&mut self, n: usize, flag: bool, words: &str, client_id: &str) {
         let Some(fork) = pick(&self.forks, n / 10) else {
             return;
@@ -497,7 +498,7 @@ impl Worker {
         }
     }
 
-    /// A new session in another browser; the old one is ended.
+    /// Starts a new session in another browser and revokes the old one.
     async fn log_in_anew(&mut self) {
         let mut other = self.client.person.signed_out();
         let form = json!({"email": other.email, "password": PASSWORD});

@@ -1,4 +1,4 @@
-//! Cursors: taken back exactly as they were given, and never a way into what is not one's own.
+//! Cursors are accepted only exactly as they were returned, and never give access to other users' data.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
     support::{Person, TestApp, id, list, text},
 };
 
-/// A workspace with more than one page of everything, and the addresses of its lists that go on by `cursor`.
+/// A workspace with more than one page of each kind of object, and the paths of its lists that are paged by `cursor`.
 async fn filled(app: &TestApp, name: &str) -> (Person, Vec<String>) {
     let ada = app.founder(name).await;
     let general = id(&ada.channel("general").await);
@@ -75,7 +75,7 @@ async fn every_list_continues_exactly_after_its_page() {
         for limit in 1..4 {
             let (rows, cursors) = walk(&ada, path, limit).await;
             assert_eq!(rows, whole, "{path} by {limit}");
-            // Somebody else's cursor shows one's own, if anything.
+            // Another user's cursor returns only the caller's own rows, if any.
             for cursor in cursors {
                 let page = zoe
                     .get(&format!("{zoes}cursor={}", in_query(cursor.as_bytes())))
@@ -92,7 +92,7 @@ async fn every_list_continues_exactly_after_its_page() {
             }
         }
     }
-    // A cursor of one kind of list is none of another.
+    // A cursor is valid only for its kind of list.
     for (n, path) in lists.iter().enumerate() {
         let (_, cursors) = walk(&ada, path, 2).await;
         for (other, path) in lists.iter().enumerate().filter(|(other, _)| *other != n) {

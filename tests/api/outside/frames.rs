@@ -1,4 +1,4 @@
-//! Frames: each gets the right response, invalid ones change nothing, and the socket stays open.
+//! Frames: each gets the correct response, invalid ones change nothing, and the socket stays open.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -27,13 +27,13 @@ const WORDS: &[&str] = &[
     "\"extra\":1",
 ];
 
-/// The places of the corpus, as they are in this workspace.
+/// Replaces the conversation IDs of the corpus with those of this workspace.
 fn placed(text: &str, thread: &str, channel: &str) -> String {
     text.replace(&unknown_id("thread"), thread)
         .replace(&unknown_id("chan"), channel)
 }
 
-/// Sends a frame to a socket that is otherwise silent; its answers, before that of a ping.
+/// Sends a frame to an otherwise idle socket and returns the responses that arrive before that of a ping.
 async fn answers(socket: &mut Socket, text: &str) -> Vec<Value> {
     socket.send_text(text).await;
     let mut frames = socket.settle().await;
@@ -41,7 +41,7 @@ async fn answers(socket: &mut Socket, text: &str) -> Vec<Value> {
     frames
 }
 
-/// Sends a frame and holds what came of it against the contract.
+/// Sends a frame and checks the response and its effects against the contract.
 async fn holds(socket: &mut Socket, person: &Person, text: &str) {
     let before = person.events().await.len();
     let all = answers(socket, text).await;
@@ -102,7 +102,7 @@ async fn one_socket_survives_every_corpus_frame() {
         holds(&mut socket, &t.bo, &text).await;
     }
     assert_eq!(t.ada.contents(&thread).await, ["Root", "Hello 👍"]);
-    // What is no text is told so, and too often is too often.
+    // Binary frames are rejected with an error, and repeated ones close the socket.
     for n in 0..5 {
         let bytes = Message::binary(vec![n; 100]);
         socket.send_message(bytes).await.unwrap();
@@ -142,7 +142,7 @@ fn any_frame_gets_a_response_and_the_socket_stays_usable() {
     let frames = corpus::mutated_text("frames", "json", WORDS);
     proptest!(corpus::config(64), |(text in frames)| {
         let text = placed(&text, &thread, &t.general);
-        // Above that the socket is closed, as another test shows.
+        // Larger frames close the socket; another test covers that.
         prop_assume!(text.len() <= 64 * 1024);
         runtime.block_on(async { holds(&mut *socket.lock().await, &t.bo, &text).await });
     });

@@ -1,4 +1,4 @@
-//! Agents from elsewhere: made whole, so that they export as they came, or refused with nothing written.
+//! Import of untrusted agent manifests: created completely, so that the export is equal, or rejected without changes.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ const WORDS: &[&str] = &[
     "\"temperature\":0.1,",
 ];
 
-/// Fields that an agent transfer omits.
+/// Row counts of the tables that an import writes to.
 async fn rows(place: &TestDatabase) -> Vec<(String, i64)> {
     let mut counts = place.row_counts().await;
     counts
@@ -41,8 +41,8 @@ async fn rows(place: &TestDatabase) -> Vec<(String, i64)> {
     counts
 }
 
-/// Imports and holds what came of it against the contract; what to tell of it. The agent is gone
-/// afterwards.
+/// Imports a manifest, checks the effects against the contract, and deletes the agent. Returns a summary of the
+/// result.
 async fn holds(place: &TestDatabase, person: &Person, body: &[u8]) -> String {
     let before = rows(place).await;
     let reply = person.post_bytes("/v1/agents/import", body).await;

@@ -1,4 +1,4 @@
-//! What comes from outside, through HTTP and WebSocket: the files of tests/corpus and what is made of them.
+//! Untrusted input over HTTP and WebSocket: the files of tests/corpus and mutations of them.
 
 mod cursors;
 mod frames;
@@ -16,7 +16,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Any bytes as a value of a query.
+/// Escapes arbitrary bytes for a query string.
 fn in_query(bytes: &[u8]) -> String {
     let escaped = bytes
         .iter()

@@ -1,4 +1,4 @@
-//! Uploads: refused, or stored as they came; nothing is left of what was refused.
+//! Uploads: rejected or stored unchanged, with nothing left over from rejected ones.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +38,7 @@ async fn send(person: &Person, body: &[u8]) -> Reply {
         .await
 }
 
-/// Sends a form and holds what came of it against what was sent; what to tell of it.
+/// Sends a form and checks the result against it. Returns a summary of the result.
 async fn holds(person: &Person, body: &[u8]) -> String {
     let reply = send(person, body).await;
     if !matches!(reply.status, 200 | 201) {
@@ -49,7 +49,7 @@ async fn holds(person: &Person, body: &[u8]) -> String {
     let status = reply.status;
     let file = reply.json();
     let served = person.get(&text(&file, "/url")).await;
-    // A resend is answered with what was sent first.
+    // The response to a resend describes the first upload.
     if status == 201 {
         let sent = String::from_utf8_lossy(body);
         assert!(sent.contains(&served.text), "{file}: {:?}", served.text);
@@ -71,15 +71,15 @@ fn files_below(dir: &Path, into: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// What is stored is what rows name, whole, and nothing else; only what came with a `client_id` that was used before may stay for
-/// the tidy round.
+/// Checks that exactly the blobs referenced by rows are stored, completely. Only uploads whose `client_id` was used
+/// before may remain until the next cleanup.
 async fn nothing_is_left_over(place: &TestDatabase, resends: usize) {
     let named = place.texts("select hash from blobs").await;
     let named: BTreeSet<String> = named.into_iter().collect();
     if place.postgres.is_some() {
         let whole = "select count(distinct ch.upload_id)::text from blob_chunks ch";
         let wait = async {
-            // Pieces go after the answer was given.
+            // Chunks are deleted after the response.
             while place.texts(whole).await != [named.len().to_string()] {
                 tokio::task::yield_now().await;
             }
@@ -109,7 +109,7 @@ async fn every_corpus_form_is_stored_unchanged_or_rejected() {
         case.expect(&found);
     }
     nothing_is_left_over(&app.place, 0).await;
-    // The same with any other type than that of a form.
+    // The same with any content type other than that of a form.
     for kind in [
         "application/json",
         "multipart/form-data",

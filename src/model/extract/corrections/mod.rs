@@ -114,7 +114,7 @@ impl Thread {
             .filter(move |(sentence, _)| *sentence < at)
     }
 
-    /// As it stands now.
+    /// Current key of a value.
     fn key(&self, sentence: usize, value: usize) -> &str {
         self.sentences[sentence].key(value)
     }

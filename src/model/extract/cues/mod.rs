@@ -27,9 +27,9 @@ pub(crate) enum Cue {
     Works,
     /// Disagrees at the start of a message.
     Refuse,
-    /// Takes an agreement back.
+    /// Retracts an agreement.
     Object,
-    /// Announces another value.
+    /// Introduces another value.
     Correct,
     /// Can introduce another value if the subject is clearly the same.
     Restate,
@@ -41,7 +41,7 @@ pub(crate) enum Cue {
     Not,
     /// Retracts the previous statement.
     Retract,
-    /// Puts something off.
+    /// Defers a topic.
     Defer,
     /// The speaker commits to a task; the task follows.
     Promise,
@@ -59,15 +59,15 @@ pub(crate) enum Cue {
     WillDo,
     /// The speaker declines or is unavailable.
     Cannot,
-    /// A task changes hands.
+    /// Reassigns a task.
     HandOver,
     /// States that a promised task is done.
     Done,
-    /// Only if.
+    /// Introduces a condition: "only if".
     If,
-    /// Perhaps.
+    /// Expresses uncertainty: "perhaps".
     Hedge,
-    /// Told of somebody else.
+    /// Attributes a statement to someone else.
     Reported,
     /// Addresses the machine that reads the text; not about the topic.
     Order,
@@ -116,14 +116,14 @@ pub(crate) struct Words {
     pub(crate) work: &'static str,
     /// Verbs that do not make a commitment: "I'll miss you".
     pub(crate) idle: &'static str,
-    /// Monday first.
+    /// Starts with Monday.
     pub(crate) days: [&'static str; 7],
     pub(crate) months: [&'static str; 12],
     /// Words removed from the ends of a task.
     pub(crate) fillers: &'static str,
     /// Words before a date that belong to it.
     pub(crate) before_date: &'static str,
-    /// From two on.
+    /// Number words, starting with two.
     pub(crate) numbers: &'static str,
 }
 

@@ -23,7 +23,7 @@ use super::{
 const HEADLINE_MAX: usize = 120;
 const CONCLUSION_MAX: usize = 600;
 const POINT_MAX: usize = 500;
-/// All of it together.
+/// Maximum number of words in the whole outline.
 const WORDS_MAX: usize = 195;
 const POINTS_MAX: usize = 4;
 const ITEMS_MAX: usize = 12;

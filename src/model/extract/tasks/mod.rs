@@ -17,9 +17,9 @@ use super::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskSort {
-    /// The owner's own word.
+    /// A commitment by the owner.
     Promise,
-    /// Counts once somebody accepts.
+    /// Counts when someone accepts it.
     Offer,
     /// A request by someone else to the owner, or to anyone.
     Request,
@@ -57,7 +57,7 @@ pub(crate) struct Draft {
 pub(crate) struct Hearers<'a> {
     /// People named in an earlier sentence of the message.
     pub(crate) addressed: Option<&'a Option<Owner>>,
-    /// Who spoke right before.
+    /// The previous speaker.
     pub(crate) before: Option<usize>,
     /// The message is a list of tasks by person.
     pub(crate) is_list: bool,

@@ -8,7 +8,7 @@ impl Finder<'_> {
         let hit = self.hit(at, Cue::TakeOn)?;
         let is_fragment =
             hit.end - hit.at <= 2 && is_any(self.text(at), "i i'll me mine yo moi ich je on");
-        // "Me too" agrees.
+        // "Me too" expresses agreement.
         let is_echo = is_fragment && is_any(self.text(hit.end), "too either auch también aussi");
         let is_alone = self.sentence.clause_start(at) == at && self.ends(hit.end) && !is_echo;
         if self.sentence.is_question || (is_fragment && !is_alone) || !self.ends(hit.end) {

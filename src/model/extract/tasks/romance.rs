@@ -136,7 +136,7 @@ impl Finder<'_> {
         Some(draft)
     }
 
-    /// "enviaré" is "enviar".
+    /// "enviaré" becomes "enviar".
     pub(super) fn spanish_future(&self, at: usize, ending: char) -> Option<String> {
         let token = self
             .sentence

@@ -93,7 +93,7 @@ struct Expected {
     /// The complete list: the owner's handle (`-` for none, capitalized for a nonmember), words of the task, and the
     /// due date or `-`.
     items: &'static [(&'static str, &'static str, &'static str)],
-    /// Stand nowhere.
+    /// Words that must not occur anywhere.
     gone: &'static [&'static str],
     /// The complete list, with words of each entry.
     questions: &'static [&'static str],

@@ -45,7 +45,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Matter {
     pub(crate) sentence: usize,
-    /// Tokens that say what.
+    /// Tokens with the content.
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) standing: Standing,
@@ -72,7 +72,7 @@ pub(crate) struct Task {
     pub(crate) sort: TaskSort,
     pub(crate) owner: Option<Owner>,
     pub(crate) is_live: bool,
-    /// The owner said so.
+    /// Whether the owner committed to it.
     pub(crate) is_confirmed: bool,
     pub(crate) sources: Vec<usize>,
     /// Sentence and value.

@@ -43,7 +43,7 @@ pub(crate) struct Value {
     /// Start of the preceding words that belong to it: "by the".
     pub(crate) lead: usize,
     pub(crate) date: Option<NaiveDate>,
-    /// "tomorrow" stands without "on".
+    /// Written without "on", like "tomorrow".
     pub(crate) is_bare: bool,
     /// "by Friday" or similar.
     pub(crate) is_deadline: bool,
@@ -70,7 +70,7 @@ pub(crate) fn values(tokens: &[Token], language: Language, day: NaiveDate) -> Ve
     found
 }
 
-/// Sort, key, tokens, date.
+/// Kind, key, token range, and date.
 type Found = (Sort, String, usize, usize, Option<NaiveDate>);
 
 struct Reader<'a> {
