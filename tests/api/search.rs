@@ -1,4 +1,4 @@
-//! Finding what was said.
+//! Search.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Person, Team, id, list, number, sign_up, team, text};
 
-/// A question as part of an address.
+/// Percent-encodes a search text for a URL.
 fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -36,7 +36,7 @@ async fn found(who: &Person, question: &str) -> Vec<String> {
     hits.iter().map(|hit| text(hit, "/content")).collect()
 }
 
-/// A workspace in which these were said in #general, one thread each.
+/// A workspace with these messages in #general, one thread each.
 async fn said(contents: &[&str]) -> Team {
     let t = team().await;
     for content in contents {

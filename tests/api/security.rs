@@ -68,7 +68,7 @@ async fn logging_in_starts_a_new_session_and_ends_the_previous_one() {
     let mut ada = t.ada.clone();
     ada.cookie = Some(new);
     ada.get("/v1/auth/me").await.is(200);
-    // A cookie that somebody else put there is never taken over.
+    // A session cookie set by someone else is never adopted.
     let planted = format!("openvibe_session={}", "A".repeat(43));
     let mut lured = t.ada.clone();
     lured.cookie = Some(planted.clone());
@@ -139,7 +139,7 @@ async fn no_secret_appears_in_logs_responses_or_events() {
     let invite = text(&ada.post("/v1/invites", json!({})).await.is(201), "/token");
     let bo = sign_up(&base, "Bo", Some(&invite)).await;
     let (robot, _) = ada.make_key(&["chat:read", "chat:write"]).await;
-    // A provider that repeats the key in its refusal.
+    // A provider that repeats the API key in its error.
     let echo = format!(
         "{{\"error\":{{\"message\":\"Incorrect API key provided: {}\"}}}}",
         SECRETS[0]
@@ -187,7 +187,7 @@ async fn no_secret_appears_in_logs_responses_or_events() {
     }
     server.kill().await;
     let log = std::fs::read_to_string(place.dir.join("stderr.log")).unwrap();
-    // Below that only what the program itself says is let through, and it says nothing there.
+    // At trace level, only the program's own lines are logged, and it does not log anything at that level.
     assert!(log.contains("DEBUG"), "the log says all it can");
     secrets.push(setup_token);
     for secret in &secrets {
@@ -222,8 +222,9 @@ fn printed_settings_contain_no_secrets() {
     }
 }
 
-/// Outbound requests that follow an address which a person or a model gave have to refuse private addresses. There are none: what
-/// the server calls is the model that its operator set, and the command line calls the server that its user names.
+/// Outgoing requests to an address that a person or a model supplies must reject private addresses. There are none:
+/// the server calls only the model that its operator configures, and the command line calls the server that its user
+/// names.
 #[test]
 fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
     fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -246,10 +247,10 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .to_str()
             .unwrap()
             .to_owned();
-        // A fail-point of a debug build asks its test on this machine whether to go on.
+        // A failpoint in a debug build connects to the test that controls it.
         let may = name.starts_with("model/") || name.starts_with("cli") || name == "failpoint.rs";
         let text = std::fs::read_to_string(&file).unwrap();
-        // Unit tests are no part of the server.
+        // Unit tests are not part of the server.
         let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
         for way in [
             "reqwest",

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Answer, Gate, drafting, id, team, text, unknown_id, visitor};
 
-/// Names ids and times by their first appearance, so that two runs look the same.
+/// Replaces IDs and times with names in order of first appearance, so that two runs produce the same output.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, String>,

@@ -62,7 +62,7 @@ async fn a_workspace_that_the_user_is_not_in_closes_with_4003() {
     assert_eq!(socket.closed().await, 4003);
 }
 
-/// Says hello on a socket that was opened before; the code with which it is closed instead of `ready`.
+/// Sends `hello` on an open socket. Returns the close code that the server sends instead of `ready`.
 async fn hello_refused(socket: &mut Socket, workspace: &str) -> u16 {
     let hello = json!({"type": "hello", "protocol": 1, "workspace_id": workspace, "since": 0});
     socket.send(&hello).await;
@@ -309,7 +309,7 @@ async fn a_frame_can_have_64_kib_and_no_more() {
     };
     socket.send_text(&padded(64 * 1024)).await;
     assert_eq!(socket.of("ack").await["id"], "1");
-    // The server may close before the whole frame was taken.
+    // The server may close the socket before it has received the whole frame.
     drop(
         socket
             .send_message(Message::text(padded(64 * 1024 + 1)))

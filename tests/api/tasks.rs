@@ -1,4 +1,4 @@
-//! A mention becomes a task, the task a reply.
+//! A mention creates a task, and the task creates a reply.
 
 use serde_json::{Value, json};
 

@@ -31,7 +31,7 @@ fn sums(row: &Value) -> [i64; 4] {
     ["/tasks", "/failed", "/input_tokens", "/output_tokens"].map(|field| number(row, field))
 }
 
-/// Ada has asked Vibe twice and Coder once, which failed; Bo has asked Vibe once.
+/// Ada has asked Vibe twice and Coder once (which failed), and Bo has asked Vibe once.
 async fn used() -> Team {
     let t = team_with(&[("RETRY_DELAYS", "1ms")]).await;
     t.model().script(
@@ -169,7 +169,7 @@ async fn an_invalid_usage_query_is_rejected() {
     assert_eq!(sums(&unused["total"]), [0; 4]);
 }
 
-/// Takes the newest migrations back, as if the program had not known them.
+/// Reverts the newest migrations as if the program had not applied them.
 async fn forget_usage(place: &TestDatabase) {
     let sql = [
         "drop table usage",
@@ -257,7 +257,7 @@ async fn messages_count_in_the_quota_until_they_are_deleted() {
     t.ada.delete(&path).await.is(200);
     assert_eq!(stored_bytes(&t.ada).await, after_reply - 10);
 
-    // A canceled reply counts with the text that is kept.
+    // A canceled reply counts with its stored text.
     let gate = Gate::new();
     let partial = Answer::pieces_open(&["Partial"]).wait(&gate).end();
     t.model().script("vibe", [partial]);
@@ -362,7 +362,7 @@ async fn many_small_uploads_reach_the_quota() {
     assert!(stored_bytes(&t.ada).await <= 64 * 1024);
 }
 
-/// Posts until the quota is reached; the messages.
+/// Posts until the quota is reached. Returns the message IDs.
 async fn fill(admin: &Person, thread: &str) -> Vec<String> {
     let mut posted = Vec::new();
     loop {
@@ -403,7 +403,7 @@ async fn posts_and_edits_beyond_the_quota_are_rejected_until_something_is_delete
     let full = stored_bytes(&t.ada).await;
     assert!(full <= QUOTA, "{full}");
 
-    // A message that is stored can be sent again, and a full workspace can still be changed.
+    // A stored message can be sent again, and a full workspace still accepts changes.
     t.bo.post(&path, first).await.is(200);
     let renamed = json!({"title": "Full"});
     t.ada

@@ -1,4 +1,4 @@
-//! Workspaces, and several of them.
+//! Workspaces, and users with several of them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-// The official library for Node against OpenVibe. Its address and key come from the environment, as its users set them.
+// The official library for Node against OpenVibe. It reads its address and key from the environment, as its users do.
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 

@@ -1,4 +1,4 @@
-"""The official library for Python against OpenVibe. Its address and key come from the environment, as its users set them."""
+"""The official library for Python against OpenVibe. It reads its address and key from the environment, as its users do."""
 
 import json
 import os
@@ -26,7 +26,7 @@ TOOLS = [
 
 
 def rejects(kind, call, **fields):
-    """The call fails with this class and these fields of the error."""
+    """The call fails with this exception class and these fields."""
     try:
         call()
     except kind as error:
@@ -40,7 +40,7 @@ def plain():
     raw = client.responses.with_raw_response.create(
         model=MODEL, input="One", instructions="You are terse."
     )
-    # The library itself is lenient; its types say what other clients may rely on.
+    # The library is lenient, but other clients may rely on its types.
     response = Response.model_validate(json.loads(raw.text))
     assert response.output_text == "You are terse: answer 1 to One"
     assert (response.status, response.model) == ("completed", MODEL)

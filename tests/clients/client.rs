@@ -1,4 +1,4 @@
-//! The async-openai library against OpenVibe. Its address and key come from the environment, as its users set them.
+//! The async-openai library against OpenVibe. It reads its address and key from the environment, as its users do.
 
 use std::{collections::HashMap, error::Error};
 

@@ -1,9 +1,9 @@
-// A small chat-completions server: what it answers depends on the conversation alone, so that all clients can ask at once.
+// A small chat completions server. Responses depend only on the conversation, so that all clients can run at once.
 import { createServer } from 'node:http';
 
 const usage = { prompt_tokens: 12, completion_tokens: 5 };
 
-/** What to say to a conversation: a text, a call of the first tool, or a refusal. */
+/** The response to a conversation: a text, a call of the first tool, or an error. */
 function answerTo(body) {
   const last = body.messages.at(-1);
   if (last.role === 'tool') return { text: `It is ${last.content}.` };
@@ -42,7 +42,7 @@ async function answer(req, res) {
   res.end('data: [DONE]\n\n');
 }
 
-/** Starts it on a free port; its base URL and how to end it. */
+/** Starts the server on a free port. Returns its base URL and a function that stops it. */
 export async function startModel() {
   const server = createServer((req, res) => void answer(req, res));
   await new Promise((done) => server.listen(0, '127.0.0.1', done));

@@ -1,5 +1,6 @@
-// Runs the three programs with OpenAI libraries, unchanged, against the real server and a scripted model.
-// Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON has the packages of requirements.txt, and RUST is the built client.rs.
+// Runs the three programs with unmodified OpenAI libraries against the real server and a scripted model.
+// Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON has the packages of requirements.txt, and RUST is the
+// built client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,11 +17,11 @@ const server = new Server({
   OPENVIBE_MODEL_BASE_URL: model.base,
   OPENVIBE_MODEL_API_KEY: 'unused',
   OPENVIBE_RETRY_DELAYS: '10ms',
-  // All clients are one user, who has a quarter of these.
+  // All clients are the same user, whose share is a quarter of these.
   OPENVIBE_WORKERS: '64',
 });
 
-/** A request of the person who sets the workspace up. */
+/** A request of the user who sets up the workspace. */
 async function post(path, body, cookie = '') {
   const headers = { 'content-type': 'application/json', origin: server.base, cookie };
   const reply = await fetch(server.base + path, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -28,7 +29,7 @@ async function post(path, body, cookie = '') {
   return { json: await reply.json(), cookie: reply.headers.get('set-cookie')?.split(';')[0] };
 }
 
-/** Ends well when the program does. */
+/** Resolves if the program exits successfully. */
 function run(program, args, env) {
   return new Promise((done, fail) => {
     const child = spawn(program, args, {

@@ -1,8 +1,8 @@
-//! What comes from outside at its trickiest: one folder a parser, one file a case, its name says what is tricky about it.
+//! Difficult untrusted input: one folder per parser and one file per case, named for its difficulty.
 //!
-//! `NAME.expected` beside a case is what is to be made of it. `OPENVIBE_CORPUS=write` writes these files anew, to be read
-//! before they are committed; what a property test finds goes here as a file. `PROPTEST_CASES` says how many cases are
-//! made of the files, where the default is too few.
+//! `NAME.expected` next to a case contains the expected result. `OPENVIBE_CORPUS=write` rewrites these files; review
+//! them before you commit them. Add cases that a property test finds as files. `PROPTEST_CASES` sets the number of
+//! mutated cases if the default is too low.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -16,10 +16,10 @@ use proptest::{
     test_runner::{Config, FileFailurePersistence},
 };
 
-/// One file.
+/// One file of the corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Without the ending.
+    /// File name without its extension.
     pub name: String,
     pub bytes: Vec<u8>,
     expected: PathBuf,
@@ -30,7 +30,7 @@ impl Case {
         std::str::from_utf8(&self.bytes).unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 
-    /// Fails unless `found` is what the file beside the case says.
+    /// Asserts that `found` equals the expected result.
     pub fn expect(&self, found: &str) {
         let found = format!("{}\n", found.trim_end_matches('\n'));
         if std::env::var("OPENVIBE_CORPUS").is_ok_and(|how| how == "write") {
@@ -43,7 +43,7 @@ impl Case {
     }
 }
 
-/// The files of a folder with that ending, by name; never none.
+/// Files with this extension in a folder, sorted by name; panics if there are none.
 pub fn cases(folder: &str, ending: &str) -> Vec<Case> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpus")
@@ -66,7 +66,8 @@ pub fn cases(folder: &str, ending: &str) -> Vec<Case> {
     all
 }
 
-/// The patterns of `hostile/patterns.json`, repeated up to a size: cheap to write, and expensive to read without bounds.
+/// The patterns of `hostile/patterns.json`, repeated up to a size: cheap to send, and expensive to parse without
+/// bounds.
 pub fn hostile(bytes: usize) -> Vec<(String, String)> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/hostile/patterns.json");
     let file = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -89,8 +90,8 @@ pub fn hostile(bytes: usize) -> Vec<(String, String)> {
     patterns.iter().map(sized).collect()
 }
 
-/// Fails if reading a hostile text of 128 KiB takes far more than 8 times as long as one of 16 KiB. A quadratic reader takes 64
-/// times as long; the best of several tries counts, so a busy machine makes no difference.
+/// Asserts that parsing a hostile text of 128 KiB takes about 8 times as long as one of 16 KiB. A quadratic parser
+/// takes 64 times as long. The best of several tries counts, so a busy machine does not affect the result.
 pub fn assert_linear(read: impl Fn(&str) -> usize) {
     const FACTOR_MAX: f64 = 24.0;
     let seconds = |text: &str| {
@@ -115,7 +116,7 @@ pub fn assert_linear(read: impl Fn(&str) -> usize) {
     }
 }
 
-/// `cases` unless `PROPTEST_CASES` says otherwise. Seeds of what failed are kept beside the test.
+/// `cases`, unless `PROPTEST_CASES` is set. Seeds of failures are stored next to the test.
 pub fn config(cases: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok();
     Config {
@@ -125,7 +126,7 @@ pub fn config(cases: u32) -> Config {
     }
 }
 
-/// One change to bytes; places are parts of 65,536 of the whole.
+/// A mutation of bytes; positions are fractions of 65,536 of the length.
 #[derive(Debug, Clone)]
 enum Edit {
     FlipBit {
@@ -148,7 +149,7 @@ enum Edit {
         at: u16,
         bytes: Vec<u8>,
     },
-    /// The rest is that of another case.
+    /// Replaces the rest with that of another case.
     Splice {
         at: u16,
         other: prop::sample::Index,
@@ -212,7 +213,7 @@ fn change(bytes: &mut Vec<u8>, edit: &Edit, all: &[Case]) {
     }
 }
 
-/// Cases of a folder, each changed in up to five places; `words` are what such input is made of.
+/// Cases of a folder with up to five mutations each; `words` are typical fragments of the input.
 pub fn mutated(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Value = Vec<u8>> {
     let all: Arc<[Case]> = cases(folder, ending).into();
     let words: Arc<[Vec<u8>]> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
@@ -226,7 +227,7 @@ pub fn mutated(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Valu
     })
 }
 
-/// The same where only text can come in.
+/// The same for text-only input.
 pub fn mutated_text(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Value = String> {
     mutated(folder, ending, words).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

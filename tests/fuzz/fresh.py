@@ -1,7 +1,7 @@
-"""Which request uses something up, or can be made only once, and what is made anew for each of them.
+"""Operations that consume an object or can be performed only once, and the objects created for each request.
 
-For every operation named here: values for its path, `body` for fields that still are those of the document's example, `whole` in
-place of the example itself, and `headers`. `t` makes things (things.py).
+For each operation: values for its path, `body` for fields that equal those of the document's example, `whole` as a replacement
+for the entire example, and `headers`. `t` creates objects (things.py).
 """
 
 
@@ -11,7 +11,7 @@ def _erased(t):
 
 
 def _outsider(t):
-    """A channel that one is not in, though one may join it."""
+    """A public channel that the user is not a member of."""
     channel = t.colleague()["acts"].channel()
     return {"id": channel}
 

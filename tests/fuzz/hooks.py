@@ -1,6 +1,6 @@
-"""What schemathesis does around each request: who sends it, fresh things for what uses them up, and a count of what was answered.
+"""Hooks of schemathesis: credentials of each request, new objects for requests that consume one, and counts of the responses.
 
-run.py leaves the plan of the run in a file: whose request it is, the ids of the run, the examples of bodies.
+run.py writes the plan of the run to a file: credentials, the IDs of the run, and the examples of bodies.
 """
 
 import atexit
@@ -41,7 +41,7 @@ def name(case):
 def before_call(context, case, kwargs):
     operation = name(case)
     path = dict(case.path_parameters or {})
-    # Nothing ends the session, key or membership that the run lives on, though their ids come back in answers.
+    # Protects the session, key, and membership that the run uses, although their IDs occur in responses.
     spoils = case.operation.method.upper() in ("PATCH", "DELETE") or operation.endswith("/erase")
     replaced = {*UNUSED.values(), *(kept if spoils else [])}
     wanted = any(value in replaced for value in path.values())
@@ -61,12 +61,12 @@ def before_call(context, case, kwargs):
                 case.body = fresh["whole"]
             case.headers = {**(case.headers or {}), **fresh.get("headers", {})}
         headers = dict(PLAN["headers"])
-        # Who logs in or out leaves the session that they came with; who changes a password ends all others.
+        # Logging in or out ends the current session, and changing a password ends all others.
         if operation in LEAVING and "Cookie" in headers:
             headers["Cookie"] = LEAVING[operation](maker)
         given = dict(case.headers or {})
         done = any(200 <= status < 300 for status in counts[operation])
-        # A wrong workspace, or one wrong parameter among ten, is all that an answer speaks of: let others be heard too.
+        # A response reports only one invalid parameter, such as a wrong workspace, so sometimes drop the others.
         if "X-Workspace-Id" in given or "Cookie" in headers:
             if "X-Workspace-Id" not in given or not done or chance.random() < 0.9:
                 given["X-Workspace-Id"] = PLAN["workspace"]

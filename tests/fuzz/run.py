@@ -1,12 +1,12 @@
-"""Sends the server what its own API document allows and what it does not, and looks how it answers.
+"""Sends the server valid and invalid requests according to its own API document, and checks the responses.
 
-schemathesis makes the requests. What it must find: no 5xx, no status, content type, header or field that the document does not
-name. Three runs, each on a fresh server: with an admin's key of every scope, with an admin's session, and as nobody. A run begins
-with a few things of every kind (things.py), whose ids go into paths, queries and bodies beside made-up ones; the examples of the
-document are told with these ids. Between them the runs must have got every operation to do what it is for: each answers 2xx at
-least once. The server is target/debug/openvibe (or OPENVIBE_BIN) with the built-in responder.
+schemathesis creates the requests. Responses must not have a 5xx status, or a status, content type, header, or field that is not
+in the document. Three runs, each on a fresh server: with an admin's key with every scope, with an admin's session, and without
+credentials. A run starts with a few objects of every kind (things.py), whose IDs are used in paths, queries, and bodies besides
+invented ones; they also replace the IDs in the document's examples. Taken together, the runs must make every operation succeed:
+each responds with 2xx at least once. The server is target/debug/openvibe (or OPENVIBE_BIN) with the built-in responder.
 
-    run.py [key|session|nobody ...]     SEED, CASES (for each operation) and ONLY (a path's beginning) change a run.
+    run.py [key|session|nobody ...]     SEED, CASES (per operation), and ONLY (a path prefix) configure a run.
 """
 
 import collections
@@ -37,10 +37,10 @@ CHECKS = [
     "response_schema_conformance",
 ]
 
-# Not asked at all.
-LEFT_OUT = {"/v1/ws": "a WebSocket is no request: it answers 101"}
+# Operations that are not called.
+LEFT_OUT = {"/v1/ws": "a WebSocket is not a request: it responds with 101"}
 
-# The form of POST and PATCH /v1/agents again, with a thousand cases each: in long runs only.
+# Operations with the same form as POST and PATCH /v1/agents, at a thousand cases each: only in long runs.
 SAME_FORM = ["PUT /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview"]
 
 KIND_OF_PATH = {
@@ -64,7 +64,7 @@ KIND_OF_PLACE = {
 
 
 def kind_of(method, path, name):
-    """What the value of that name is of."""
+    """Kind of object that the value with this name refers to."""
     if method == "DELETE" and path == "/v1/invites/{id}":
         return "invite"
     if (path, name) in KIND_OF_PLACE:
@@ -101,7 +101,7 @@ class Server:
         sys.exit(f"the server did not start: {self.log.read_text()}")
 
     def faults(self):
-        """What is wrong with the process itself."""
+        """Faults of the process itself."""
         log = self.log.read_text()
         if self.process.poll() is not None:
             return [f"the server ended: {log[-4000:]}"]
@@ -115,7 +115,7 @@ def operations(document):
 
 
 def wrong_examples(document):
-    """Examples of the document that are not of their own schema."""
+    """Examples in the document that do not match their own schema."""
     wrong = []
     for method, path, operation in operations(document):
         bodies = {"body": operation.get("requestBody", {}), **operation["responses"]}
@@ -129,7 +129,7 @@ def wrong_examples(document):
 
 
 def values_of(method, path, name, ids):
-    """What goes into a parameter: ids of the run, or in place of what the request uses up one that is made for it."""
+    """Values of a parameter: IDs of the run, or an ID created for the request if it consumes the object."""
     kind = kind_of(method, path, name)
     if f"{method} {path}" in FRESH and kind in UNUSED and name in ("id", "user_id", "path", "method"):
         return [UNUSED[kind]]
@@ -137,7 +137,7 @@ def values_of(method, path, name, ids):
 
 
 def with_ids(document, ids):
-    """The document, with ids of this run in its examples."""
+    """The document with IDs of this run in its examples."""
     document = copy.deepcopy(document)
     told = {f"{prefix}_01k5t3h8xze4bs4p8v2m9qwd7a": ids[kind][0] for kind, prefix in PREFIXES.items() if kind in ids}
     told["ada@example.org"] = ids["email"][0]
@@ -167,8 +167,8 @@ def toml(values):
 
 
 def is_swept(who, name, operation):
-    """Whether this run goes through every limit of every field of it. That takes long, so one run does it for an operation: who
-    may call it with the least."""
+    """Whether this run tests every limit of every field of an operation. That takes long, so each operation is tested by one run:
+    the one with the lowest sufficient access."""
     if name in SAME_FORM and int(CASES) < 20:
         return False
     accepted = {name for requirement in operation["security"] for name in requirement}
@@ -177,7 +177,7 @@ def is_swept(who, name, operation):
 
 
 def settings(who, document, ids):
-    """The configuration for schemathesis: which ids go where."""
+    """Configuration of schemathesis, with the IDs for each parameter."""
     lines = [
         f"hooks = {json.dumps(str(Path(__file__).with_name('hooks.py')))}", f"seed = {SEED}", "continue-on-failure = true",
         "request-timeout = 30.0", "max-stream-events = 200", "[generation]", f"max-examples = {CASES}",
@@ -202,7 +202,7 @@ def settings(who, document, ids):
         if path in LEFT_OUT or (ONLY and not path.startswith(ONLY)):
             body += ["[[operations]]", f"include-name = {json.dumps(f'{method} {path}')}", "enabled = false"]
         else:
-            # Of several conditions one would be enough.
+            # Only one condition, because schemathesis combines several with "or".
             name = f"{method} {path}"
             body += ["[[operations]]", f"include-name = {json.dumps(name)}"]
             body += [f"phases.coverage.enabled = {json.dumps(is_swept(who, name, operation))}", "[operations.parameters]"]
@@ -222,7 +222,7 @@ def headers_of(who, ada):
 
 
 def run(who):
-    """What is wrong, and how often each operation answered what."""
+    """Faults, and the number of responses per operation and status."""
     print(f"== as {who if who == 'nobody' else f'an admin with a {who}'}, seed {SEED}, {CASES} cases each", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="openvibe-fuzz-") as directory:
@@ -255,10 +255,10 @@ def run(who):
                 Path(sys.executable).parent / "schemathesis", "--config-file", f"{directory}/schemathesis.toml",
                 "run", f"{directory}/openapi.json", "--url", server.base, "--checks", ",".join(CHECKS),
                 "--phases", "examples,coverage,fuzzing", "--warnings", "off",
-                # Python 3.11 parses with one depth for all threads: two workers trip over it.
+                # Python 3.11 shares one recursion depth between all parser threads, so two workers would fail.
                 "--workers", "1",
             ]
-            # Colours and a terminal's width are nothing for a log.
+            # Logs have neither colors nor a terminal width.
             env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "160", "OPENVIBE_FUZZ_PLAN": f"{directory}/plan.json"}
             wrong = ["schemathesis found something, see above"] if subprocess.run(command, cwd=directory, env=env).returncode else []
             wrong += server.faults()
@@ -275,7 +275,7 @@ def run(who):
 
 
 def never_done(answered):
-    """Operations that no run got to do what they are for."""
+    """Operations that did not succeed in any run."""
     document = json.loads((ROOT / "openapi.json").read_text())
     names = [f"{method} {path}" for method, path, _ in operations(document) if path not in LEFT_OUT and path.startswith(ONLY)]
     return [name for name in names if not any(status.startswith("2") for status in answered.get(name, {}))]

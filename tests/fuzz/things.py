@@ -1,7 +1,7 @@
-"""Makes things of every kind through the API: what a run begins with, and what a single request needs for itself.
+"""Creates objects of every kind through the API: those that a run starts with, and those for a single request.
 
-The second is for requests that use something up (who deletes a message needs one that is still there). In their place a path has
-a name that nothing has, `UNUSED`; the hook puts a thing that was just made there.
+The latter are for requests that consume an object (deleting a message requires one that still exists). Their paths contain
+`UNUSED`, which is not the name of any object; the hook replaces it with a newly created object.
 """
 
 import itertools
@@ -9,14 +9,14 @@ import json
 import urllib.error
 import urllib.request
 
-PASSWORD = "correct horse battery"  # that of the document's examples
-EACH = 3  # things of every kind that a run begins with
+PASSWORD = "correct horse battery"  # the password in the document's examples
+EACH = 3  # objects of each kind at the start of a run
 PREFIXES = {
     "workspace": "ws", "user": "user", "session": "sess", "key": "key", "invite": "inv", "channel": "chan", "thread": "thread",
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit",
 }
-# Ids that are never given out: the largest of each kind.
+# IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
 UNUSED |= {"path": "UNUSED.md", "token": "UNUSED", "method": "UNUSED"}
 RESULT = {"headline": "Monday", "action_items": [{"text": "Book the room"}]}
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Things:
-    """Acts as one person, who is an admin of a workspace of their own."""
+    """Acts as one person, who is the admin of their own workspace."""
 
     def __init__(self, base, name):
         self.base = base
@@ -56,7 +56,7 @@ class Things:
         return self.call("GET", path)
 
     def word(self, kind):
-        """A name that nothing has yet."""
+        """A name that is not in use."""
         return f"{kind}-{self.name}-{next(self.count)}"
 
     def sign_up(self, invite=None):
@@ -71,24 +71,24 @@ class Things:
         return self
 
     def begin(self, workspace=None):
-        """In this workspace from now on; in a new one without."""
+        """Switches to this workspace, or to a new one if none is given."""
         self.workspace = workspace or self.post("/v1/workspaces", {"name": self.word("works")})["id"]
         self.headers["X-Workspace-Id"] = self.workspace
         return self
 
     def newcomer(self):
-        """Somebody else, in no workspace yet."""
+        """Another person without a workspace."""
         return Things(self.base, self.word("by")).sign_up()
 
     def colleague(self):
-        """Somebody else of this workspace."""
+        """Another member of this workspace."""
         other = Things(self.base, self.word("by")).sign_up(self.invite()["token"]).begin(self.workspace)
         handle = self.word("handle")
         self.call("PATCH", f"/v1/members/{other.me['id']}", {"handle": handle})
         return {"id": other.me["id"], "handle": handle, "acts": other}
 
     def session(self):
-        """Another session of the same person: its cookie."""
+        """The cookie of another session of the same person."""
         other = Things(self.base, self.word("by"))
         other.log_in(self.me["email"])
         return other.headers["Cookie"]
@@ -97,7 +97,7 @@ class Things:
         return next(s["id"] for s in self.get("/v1/auth/sessions?limit=100")["data"] if s["current"])
 
     def ended_session(self):
-        """A session that may be ended: its id."""
+        """The ID of a session that can be revoked."""
         before = {session["id"] for session in self.get("/v1/auth/sessions?limit=100")["data"]}
         self.session()
         return next(s["id"] for s in self.get("/v1/auth/sessions?limit=100")["data"] if s["id"] not in before)
@@ -142,12 +142,12 @@ class Things:
         return self.post(f"/v1/forks/{fork}/publish", {"resolution": RESULT})
 
     def ended_task(self):
-        """A task that may be asked for again: it was cancelled before it ran."""
+        """A task that can be retried because it was canceled before it ran."""
         agent = self.word("asked")
         self.post("/v1/agents", {"name": agent, "instructions": "You answer."})
         thread = self.thread()
         for _ in range(50):
-            # One after another for an agent and a place: the last of them waits.
+            # Tasks of an agent run one after another in a conversation, so the last one is still queued.
             asked = [self.post(f"/v1/threads/{thread}/messages", {"content": f"@{agent} why?"}) for _ in range(4)]
             task = asked[-1]["tasks"][0]["id"]
             if self.post(f"/v1/tasks/{task}/cancel")["status"] == "cancelled":
@@ -176,7 +176,7 @@ class Things:
         return self.post("/v1/responses", {"input": "Hello", "store": True})["id"]
 
     def file(self):
-        """An upload that is in no message."""
+        """An upload that is not attached to a message."""
         parts = (
             '--b\r\nContent-Disposition: form-data; name="file"; filename="plan.txt"\r\n\r\n'
             f"{self.word('Monday')}\r\n--b--\r\n"
@@ -191,7 +191,7 @@ class Things:
 
 
 def fill(things):
-    """Things of every kind in one workspace: their ids by kind."""
+    """Creates objects of every kind in one workspace. Returns their IDs by kind."""
     ids = {}
 
     def keep(kind, *values):

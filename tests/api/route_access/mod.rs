@@ -1,7 +1,8 @@
-//! Access to every route of the API document, for callers of every kind.
+//! Access to every route of the API document, for every kind of caller.
 //!
-//! A new route is tested as its `security` states, with a call made from its path and the example of its body. Only if its
-//! access depends on more, it needs a row in `table.txt` for each case; only if such a call fails, a recipe in `recipes.rs`.
+//! By default, a route is tested according to its `security`, with a call built from its path and the example of its
+//! body. A route needs a row per case in `table.txt` only if its access depends on more, and a recipe in `recipes.rs`
+//! only if the default call fails.
 
 mod queued;
 mod recipes;
@@ -29,7 +30,7 @@ fn operation<'a>(document: &'a Value, route: &str) -> &'a Value {
     &document["paths"][path][method.to_lowercase()]
 }
 
-/// Sends a call; the status, for a WebSocket that of the close code.
+/// Sends a call. Returns the status; for a WebSocket, the status that corresponds to its close code.
 async fn send(call: &Call, caller: &Person) -> (u16, String) {
     let sender = call.sender.as_ref().unwrap_or(caller);
     if call.opens_socket {
@@ -48,14 +49,14 @@ async fn send(call: &Call, caller: &Person) -> (u16, String) {
     (reply.status, reply.text)
 }
 
-/// What opening a socket in the workspace comes to, as a status (PROTOCOL §4, close codes).
+/// Opens a socket in the workspace. Returns the status that corresponds to its close code.
 async fn open(sender: &Person) -> u16 {
     let mut socket = Socket::silent(sender).await;
     let mut hello = json!({"type": "hello", "protocol": 1});
     if let Some(workspace) = &sender.workspace_header {
         hello["workspace_id"] = workspace.as_str().into();
     }
-    // One that is refused at once may be closed before it hears this.
+    // A socket that is rejected at once may be closed before this is sent.
     drop(
         socket
             .send_message(tokio_tungstenite::tungstenite::Message::text(
@@ -85,13 +86,13 @@ fn line(row: &Row, cells: &[Cell]) -> String {
         .to_owned()
 }
 
-/// The call of a row for one asker, about things that are there since just now.
+/// The call of a row for one caller, with newly created objects.
 async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     if !row.is_own() {
         return recipe(w, row, who, &w.olu).await;
     }
     match who {
-        // Made while they were still a member.
+        // Created while the caller was still a member.
         TestCaller::Viewer => {
             w.set_role(&w.vera, "member").await;
             let call = recipe(w, row, who, &w.vera).await;
@@ -103,7 +104,7 @@ async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     }
 }
 
-/// Calls what a row says as everyone and gives what is not as it says.
+/// Sends a row's call as every caller and returns the deviations from the row.
 async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut seen = row.cells.clone();
@@ -158,7 +159,7 @@ async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String
     wrong
 }
 
-/// The part of the API that a route belongs to, so that the parts are tried side by side.
+/// Area of the API that a route belongs to; areas are tested in parallel.
 fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
@@ -211,7 +212,7 @@ fn every_case_is_listed_once() {
     assert_eq!(names.len(), rows().len(), "table.txt repeats a row");
 }
 
-/// The documented role and scopes are enough for some case of the route, and lower ones for none.
+/// The documented role and scopes must suffice for some case of the route, and lower ones for none.
 #[tokio::test]
 async fn the_api_document_matches_the_access_table() {
     let app = TestApp::start().await;
@@ -241,11 +242,11 @@ async fn the_api_document_matches_the_access_table() {
             .collect();
         let fits = match said.as_deref() {
             _ if role.is_none() => true,
-            // Any key.
+            // Any key is sufficient.
             Some([]) => enough.len() == 8,
-            // Further ones are told in words.
+            // Alternatives are documented in prose.
             Some([one]) => enough.contains(one),
-            // No key, or none that has one of them alone.
+            // Keys are not accepted, or need more than one scope.
             None | Some(_) => enough.is_empty(),
         };
         if !fits {
@@ -261,7 +262,7 @@ async fn the_api_document_matches_the_access_table() {
     );
 }
 
-/// Names of what a path names, and their kinds.
+/// Path segments that contain an ID, and the kinds of their objects.
 fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
     let mut words = path.trim_start_matches("/v1/").split('/');
     let first = words.next().unwrap();
@@ -292,7 +293,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
     kinds
 }
 
-/// The address of a call with a part of its path replaced by another id.
+/// The path of a call with one segment replaced by another ID.
 fn readdressed(row: &Row, call: &Call, part: &str, other: &str) -> String {
     let (asked, query) = match call.path.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
@@ -305,12 +306,14 @@ fn readdressed(row: &Row, call: &Call, part: &str, other: &str) -> String {
     path.join("/") + &query
 }
 
-/// Calls every route that names such a thing as everyone who may call it at all, with the id of one that they may not see.
+/// Calls every route with such an object in its path as every authorized caller, with the ID of an object that the
+/// caller cannot see.
 async fn check_hidden(w: &AccessFixture, things: &Things, whose: &str) {
     let mut wrong = Vec::new();
     for row in &rows() {
         for (part, kind) in kinds_of(row.path()) {
-            // An invite's token is for whoever has it. Who is to be taken out of a channel is looked for last.
+            // An invite's token is valid for anyone who has it. The member to remove from a channel is looked up
+            // last.
             if kind == "invite" && row.route != "DELETE /v1/invites/{id}"
                 || row.variant == "oneself"
             {
@@ -375,12 +378,12 @@ async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
     check_hidden(&w, &w.private, "a private channel's").await;
 }
 
-/// A well-formed id of that kind which nothing has.
+/// A well-formed ID of this kind that is not in use.
 fn nothings_id(id: &str) -> String {
     unknown_id(id.rsplit_once('_').unwrap().0)
 }
 
-/// The call with that id in that field.
+/// The call with this ID in this field.
 fn naming(call: &Call, field: &IdField, id: &str) -> Call {
     let mut call = call.clone();
     if field.place == "query" {
@@ -394,7 +397,7 @@ fn naming(call: &Call, field: &IdField, id: &str) -> Call {
     call
 }
 
-/// Names, in every query and body that names objects, one that the asker may not see.
+/// Sends, in every ID field of a query or body, the ID of an object that the caller cannot see.
 async fn check_named(w: &AccessFixture, things: &Things, whose: &str) {
     let rows = rows();
     let mut wrong = Vec::new();

@@ -1,4 +1,5 @@
-//! Rights are decided when a write has its turn: access that is withdrawn by a command ahead of it in the queue does not count.
+//! Permissions are checked when a queued write runs, so access that an earlier command in the queue revokes no longer
+//! counts.
 
 use openvibe::db::{Conn, DbError, Engine, now};
 use tokio::{
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::support::within;
 
-/// What happens to the asker while the writer is busy.
+/// Change to the caller's access while the writer is busy.
 #[derive(Debug, Clone, Copy)]
 enum Withdrawal {
     Demotion,
@@ -26,7 +27,7 @@ enum Withdrawal {
 }
 
 impl Withdrawal {
-    /// The asker who loses access, and the one whose rights are left.
+    /// The caller that loses access, and the caller with the remaining permissions.
     fn callers(self) -> (TestCaller, TestCaller) {
         match self {
             Self::Demotion => (TestCaller::Admin, TestCaller::Viewer),
@@ -43,7 +44,7 @@ impl Withdrawal {
             Self::SessionEnd => "delete from sessions where user_id = $1",
             Self::KeyRevocation(_) => "delete from api_keys where user_id = $1",
         };
-        // Nothing else deletes these with the membership.
+        // Removing the membership does not delete these.
         if matches!(self, Self::Removal) {
             c.q("delete from channel_members where user_id = $1")
                 .bind(user)
@@ -55,17 +56,17 @@ impl Withdrawal {
     }
 }
 
-/// A command that has changed something and keeps the writer from its commit.
+/// A running command with uncommitted changes.
 struct Busy {
     release: oneshot::Sender<()>,
     done: JoinSet<Result<(), DbError>>,
 }
 
-/// Withdraws access in a transaction that ends at `release`; until then readers see what was before.
+/// Revokes access in a transaction that ends at `release`; until then, readers see the previous state.
 async fn withdraw(w: &AccessFixture, withdrawal: Withdrawal, user: Uuid, key: Uuid) -> Busy {
     let (release, released) = oneshot::channel::<()>();
     let (begin, begun) = oneshot::channel::<()>();
-    // A command can be called again.
+    // A command may be called again.
     let once = std::sync::Mutex::new(Some((begin, released)));
     let db = w.app.db().clone();
     let mut done = JoinSet::new();
@@ -93,7 +94,7 @@ impl Busy {
     }
 }
 
-/// Waits until a command waits in a queue, or `sent` has ended without any.
+/// Waits until a command is queued, or until `sent` has ended without queuing one.
 async fn queued(w: &AccessFixture, sent: &AbortHandle) {
     within("a command to be queued", async {
         while w.app.db().queued_writes() == 0 && !sent.is_finished() {
@@ -103,7 +104,7 @@ async fn queued(w: &AccessFixture, sent: &AbortHandle) {
     .await;
 }
 
-/// The first use of a key is noted by a command that would be taken for the call's.
+/// Marks all keys as used, because recording a key's first use would queue another command.
 async fn note_use_of_keys(w: &AccessFixture) {
     let note = async |c: &mut Conn| {
         c.q("update api_keys set last_used_at = $1")
@@ -114,7 +115,7 @@ async fn note_use_of_keys(w: &AccessFixture) {
     w.app.db().write(Uuid::nil(), note).await.unwrap();
 }
 
-/// The writer of the commands about accounts; all others go to the workspace's.
+/// Key of the writer: account commands share one writer, and all others use the workspace's.
 fn writer_of(w: &AccessFixture, row: &Row) -> Uuid {
     if row.path().starts_with("/v1/auth/") {
         Uuid::nil()
@@ -133,7 +134,7 @@ fn uuid(id: &str) -> Uuid {
     id.0
 }
 
-/// Sends a write behind a command that withdraws the asker's access; what is wrong with the answer.
+/// Queues a write behind a command that revokes the caller's access. Returns a description of an unexpected response.
 async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<String> {
     let (who, left) = withdrawal.callers();
     let cell = |who: TestCaller| {
@@ -143,10 +144,10 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
             .map(|(_, cell)| *cell)
             .next()
     };
-    // The new workspace has a writer of its own, which does not wait for the account's.
+    // A new workspace has its own writer, which does not wait for the account's.
     let is_elsewhere =
         row.route == "POST /v1/workspaces" && w.app.db().engine() == Engine::Postgres;
-    // A call of a model is recorded whatever becomes of the caller; only a kept answer needs the rights.
+    // A model call is recorded even if the caller loses access; only storing the response needs permission.
     let is_call = row.route == "POST /v1/responses";
     if is_elsewhere
         || is_call
@@ -165,7 +166,7 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
     let mut calls = JoinSet::new();
     let sent = calls.spawn(async move { send(&call, &caller).await });
     queued(w, &sent).await;
-    // Without a command in the queue nothing was written: trying the model, or a preview.
+    // Without a queued command, nothing was written, as in a model test or a preview.
     let has_written = !sent.is_finished();
     busy.release().await;
     let answer = within("an answer", calls.join_next()).await;

@@ -1,4 +1,4 @@
-//! How each route is called so that nothing but the asker's rights can stand in the way.
+//! Calls of each route that can fail only because of the caller's permissions.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,12 +16,12 @@ pub struct Call {
     pub method: Method,
     pub path: String,
     pub body: Option<Value>,
-    /// Sent instead of a body of JSON.
+    /// Multipart body, sent instead of JSON.
     pub form: Option<Vec<u8>>,
     pub headers: Vec<(&'static str, String)>,
-    /// Who sends it, where it is not the asker.
+    /// Sender, if it is not the caller.
     pub sender: Option<Person>,
-    /// It opens a WebSocket.
+    /// Opens a WebSocket instead.
     pub opens_socket: bool,
 }
 
@@ -73,12 +73,12 @@ impl Call {
     }
 }
 
-/// A request of that row, about objects that were made for it by `by`: the asker where the row says `own`, else Olu.
+/// A row's request, with objects created by `by`: the caller if the variant starts with `own`, otherwise Olu.
 pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) -> Call {
     let n = w.next();
     let (path, general) = (row.path(), w.general.as_str());
     let workspace = &w.ada.workspace;
-    // The path with the id of something in it.
+    // The path with this ID.
     let at = |id: &str| path.replace("{id}", id);
     match (row.route.as_str(), row.variant.as_str()) {
         ("GET /v1/ws", _) => Call {
@@ -88,13 +88,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("GET /v1/search", _) => Call::get("/v1/search?q=hello"),
         (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
 
-        // Accounts: whoever ends a session or changes a password is somebody new.
+        // Accounts. A new user sends each call that ends a session or changes a password.
         ("POST /v1/auth/signup", _) => {
             let form = json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"});
             Call::post(path, form).by(w.double(who).await.asks)
         }
         ("POST /v1/auth/login", _) => {
-            // Whoever logs in leaves the session that they were in.
+            // Logging in ends the current session.
             let form = json!({"email": w.olu.email, "password": PASSWORD});
             Call::post(path, form).by(w.double(who).await.asks)
         }
@@ -199,7 +199,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
             let call = Call::act(at(&text(&invite, "/token")));
             match who {
-                // Who accepts it is of another workspace no longer.
+                // Accepting makes the user a member of this workspace, so the call needs a new user.
                 TestCaller::Foreign => call.by(newcomer(w).await),
                 _ => call,
             }
@@ -223,7 +223,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             };
             let scopes = ["chat:read"];
             let key = match who {
-                // Of one's own workspace: it is none of this one's.
+                // A key of the caller's own workspace does not exist in this one.
                 TestCaller::Foreign => w.ada.make_key(&scopes).await.1,
                 _ => of.make_key(&scopes).await.1,
             };
@@ -271,7 +271,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         // Threads and messages
         ("POST /v1/channels/{id}/threads", "for an agent") => {
             let agent = id(&w.ada.agent("vibe").await);
-            // Nobody is mentioned, but the thread's agent answers.
+            // No agent is mentioned, but the thread's agent replies.
             Call::post(at(general), json!({"content": "Hello", "agent_id": agent}))
         }
         ("POST /v1/channels/{id}/threads", _) => Call::post(at(general), json!({"content": "Hi"})),
@@ -328,7 +328,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::get(at(&id(&by.upload("a.txt", b"x").await)))
         }
 
-        // Deep dives
+        // Forks
         ("POST /v1/threads/{id}/forks", variant) => {
             let started = by.start(general, "Root").await;
             let mut form = json!({"message_id": started["message"]["id"], "agent_id": null});
@@ -425,14 +425,14 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::put(at(&made_sandbox(w, n).await), sandbox(&format!("box {n}")))
         }
 
-        // Answers for clients of the Responses API
+        // Responses API
         ("GET /v1/models/{id}", _) => Call::get(path.replace("{id}", "agent:vibe")),
         ("POST /v1/responses", _) => Call::post(path, json!({"input": "Hello", "store": false})),
         _ => documented(w, row, by).await,
     }
 }
 
-/// The call as documented: a new object for each ID in the path, and the example of the body.
+/// The documented call: a new object for each ID in the path, and the example of the body.
 async fn documented(w: &AccessFixture, row: &Row, by: &Person) -> Call {
     let (method, _) = row.route.split_once(' ').unwrap();
     let mut path = row.path().to_owned();
@@ -498,7 +498,7 @@ async fn room(by: &Person, n: u64) -> String {
         .is(201))
 }
 
-/// Puts someone of this workspace into a channel.
+/// Adds a member of this workspace to a channel.
 async fn bring(by: &Person, room: &str, person: &Person, who: TestCaller) {
     if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
         let path = format!("/v1/channels/{room}/members");
@@ -506,7 +506,7 @@ async fn bring(by: &Person, room: &str, person: &Person, who: TestCaller) {
     }
 }
 
-/// A file in a message.
+/// A file that is attached to a message.
 pub async fn posted_file(by: &Person, channel: &str) -> String {
     let file = id(&by.upload("a.txt", b"x").await);
     let form = json!({"content": "", "attachments": [file]});
@@ -520,7 +520,7 @@ async fn message(by: &Person, channel: &str) -> String {
     text(&by.start(channel, "Hi").await, "/message/id")
 }
 
-/// The task that records a call of the Responses API: it has no place.
+/// The task that records a Responses API call; it has no conversation.
 async fn unplaced(row: &Row, w: &AccessFixture, by: &Person) -> Call {
     kept_response(by).await;
     let tasks = by.get("/v1/tasks?limit=100").await.ok();

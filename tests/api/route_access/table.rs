@@ -39,7 +39,7 @@ pub fn access_of(operation: &Value) -> (Option<&str>, Option<Vec<&str>>) {
     (list("session").map(|roles| roles[0]), list("key"))
 }
 
-/// Who calls.
+/// Kind of caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestCaller {
     Nobody,
@@ -73,7 +73,7 @@ pub const COLUMNS: &[TestCaller] = &[
 pub enum Cell {
     Ok,
     Refused(u16),
-    /// The call makes no sense for this asker.
+    /// The call is not applicable to this caller.
     Nothing,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Cell {
 pub struct Row {
     /// `POST /v1/channels`
     pub route: String,
-    /// What sets this call apart from others of the route.
+    /// Distinguishes this call from other calls of the route.
     pub variant: String,
     pub cells: Vec<Cell>,
 }
@@ -105,13 +105,13 @@ impl Row {
         !self.route.starts_with("GET ")
     }
 
-    /// Whether the asker made what the call is about.
+    /// Whether the caller created the object of the call.
     pub fn is_own(&self) -> bool {
         self.variant.starts_with("own")
     }
 
-    /// Whether only an admin may change this. A call of the API has ended when it is seen, so nothing is left to cancel; trying
-    /// the model changes nothing.
+    /// Whether only an admin can make this change. Excludes tasks of the Responses API, which have already ended and
+    /// cannot be canceled, and the model test, which changes nothing.
     pub fn takes_an_admin(&self) -> bool {
         let changes =
             self.changes() && self.variant != "of the API" && self.route != "POST /v1/model-test";
@@ -132,7 +132,7 @@ fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
-/// Every route as documented, and the rows of `table.txt` in place of those of their routes.
+/// Every documented route; rows of `table.txt` replace the documented row of their route.
 pub fn rows() -> Vec<Row> {
     let mut listed: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in lines(include_str!("table.txt")).map(row) {
@@ -172,7 +172,7 @@ pub fn body_example(route: &str) -> Option<Value> {
         .cloned()
 }
 
-/// Cells that follow from role and scopes.
+/// Cells derived from the role and scopes.
 fn documented_cells(operation: &Value) -> Vec<Cell> {
     let (role, scopes) = access_of(operation);
     let ranks = ["viewer", "member", "admin"];
@@ -201,7 +201,8 @@ fn documented_cells(operation: &Value) -> Vec<Cell> {
     COLUMNS.iter().map(cell).collect()
 }
 
-/// A row of `table.txt`: a method, a path, perhaps a variant in parentheses, and a cell for each column or none.
+/// Parses a row of `table.txt`: a method, a path, an optional variant in parentheses, and either one cell per column
+/// or none.
 fn row(line: &str) -> Row {
     let (named, cells) = if let Some((named, cells)) = line.split_once(')') {
         (named.to_owned() + ")", cells)
@@ -235,20 +236,20 @@ fn row(line: &str) -> Row {
     }
 }
 
-/// An id in a query or a body.
+/// An ID field of a query or a body.
 #[derive(Debug, Clone)]
 pub struct IdField {
     pub route: String,
     /// `query` or `body`
     pub place: String,
     pub name: String,
-    /// The kind of object; `none` where it names no object.
+    /// Kind of object; `none` if the field does not contain the ID of an object.
     pub kind: String,
-    /// What another workspace's id is answered with.
+    /// Status of a request with the ID of another workspace's object.
     pub status: u16,
 }
 
-/// Every field of a query or body that names an object.
+/// Every field of a query or body that contains the ID of an object.
 pub fn id_fields() -> Vec<IdField> {
     let mut listed: BTreeMap<(String, String, String), IdField> = lines(include_str!("ids.txt"))
         .map(|line| {
@@ -290,7 +291,7 @@ pub fn id_fields() -> Vec<IdField> {
     fields
 }
 
-/// Fields of the query and the body whose names say that they hold IDs, with their schemas.
+/// Fields of the query and the body whose names suggest an ID, with their schemas.
 fn named_fields(operation: &Value) -> Vec<(&'static str, String, Value)> {
     let is_id =
         |name: &str| name.ends_with("_id") || name.ends_with("_ids") || name == "attachments";
@@ -329,7 +330,7 @@ fn properties(schema: &Value) -> BTreeMap<String, Value> {
     all
 }
 
-/// Kind of object that an ID type names, also in a list or if it can be null.
+/// Kind of object for an ID type, including lists and nullable types.
 fn kind_of(schema: &Value) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         return kind_of(DOCUMENT.pointer(name.trim_start_matches('#'))?);

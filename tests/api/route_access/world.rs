@@ -1,4 +1,4 @@
-//! A workspace with people of every kind, another one beside it, and what calls are made about.
+//! A workspace with every kind of caller, a second workspace, and the objects of the calls.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +11,13 @@ use super::recipes::posted_file;
 use super::table::{COLUMNS, TestCaller};
 use crate::support::{Answer, Person, TestApp, id, list, sign_up, text, visitor};
 
-/// One object of each kind, all in one place that others are to hear nothing of.
+/// One object of each kind, all in a place that others cannot see.
 pub struct Things {
     of_kind: BTreeMap<&'static str, String>,
 }
 
 impl Things {
-    /// The id of the object of that kind, if there is one.
+    /// ID of the object of this kind, if any.
     pub fn get(&self, kind: &str) -> Option<&str> {
         self.of_kind.get(kind).map(String::as_str)
     }
@@ -25,18 +25,18 @@ impl Things {
 
 pub struct AccessFixture {
     pub app: TestApp,
-    /// Admin; the keys are hers.
+    /// Admin and owner of the API keys.
     pub ada: Person,
-    /// Makes whatever the asker did not make.
+    /// Creates all objects that the caller did not create.
     pub olu: Person,
-    /// The member who asks.
+    /// The member among the callers.
     pub bo: Person,
-    /// The viewer who asks.
+    /// The viewer among the callers.
     pub vera: Person,
     /// Admin of another workspace.
     pub zoe: Person,
     pub general: String,
-    /// In a private channel in which only Olu is.
+    /// In a private channel whose only member is Olu.
     pub private: Things,
     /// In Zoe's workspace.
     pub foreign: Things,
@@ -52,7 +52,7 @@ impl AccessFixture {
         let bo = app.join(&ada, "Bo", "member").await;
         let vera = app.join(&ada, "Vera", "viewer").await;
         let zoe = app.founder("Zoe").await;
-        // Whose answers are refusals where a test says so; nobody else asks it.
+        // An agent whose replies a test can make fail; no other test invokes it.
         ada.make_agent("grump").await;
         let general = id(&ada.channel("general").await);
         let mut keys = BTreeMap::new();
@@ -82,12 +82,12 @@ impl AccessFixture {
         }
     }
 
-    /// A number that nothing was named after yet.
+    /// A unique number for names.
     pub fn next(&self) -> u64 {
         self.made.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Who asks. Whoever is of another workspace names this one.
+    /// The client of a caller. A caller from another workspace sends this workspace's ID.
     pub fn caller(&self, who: TestCaller) -> Person {
         match who {
             TestCaller::Nobody => visitor(&self.app.base),
@@ -108,7 +108,8 @@ impl AccessFixture {
         }
     }
 
-    /// Someone new who may do what the asker may: for calls that end a session, a password or a membership.
+    /// A new user with the caller's permissions, for calls that end a session, change a password, or remove a
+    /// membership.
     pub async fn double(&self, who: TestCaller) -> Double {
         let name = format!("Double {}", self.next());
         let person = match who {
@@ -128,7 +129,7 @@ impl AccessFixture {
         Double { person, asks }
     }
 
-    /// Waits until no agent is at work, so that whatever changes then was changed by a call.
+    /// Waits until no agent is running, so that later changes are caused by a call.
     pub async fn settle(&self) {
         let mut sockets = Vec::new();
         for person in [&self.ada, &self.olu, &self.zoe] {
@@ -147,10 +148,10 @@ impl AccessFixture {
         self.ada.patch(&path, json!({"role": role})).await.is(200);
     }
 
-    /// A task that is failed, of this person.
+    /// A failed task of this person.
     pub async fn failed_task(&self, by: &Person) -> String {
         let thread = by.thread(&self.general, "Root").await;
-        // What was tried again before takes the default answer, not this one.
+        // An earlier retry must receive the default response, not this one.
         self.settle().await;
         self.app.model.script("grump", [Answer::status(400, "{}")]);
         let task = by.ask(&thread, "@grump hi").await;
@@ -162,11 +163,11 @@ impl AccessFixture {
 pub struct Double {
     /// With a browser session.
     pub person: Person,
-    /// As they ask: perhaps with a key.
+    /// The same user with the caller's credentials, which may be a key.
     pub asks: Person,
 }
 
-/// A dive that is resolved, and what came of it.
+/// A resolved fork and its resolution.
 pub struct Resolved {
     pub thread: String,
     pub root: String,
@@ -175,7 +176,7 @@ pub struct Resolved {
     pub resolution: String,
 }
 
-/// A thread and a dive into it in which one message stands.
+/// A thread and a fork of it that contains one message.
 pub async fn dive(by: &Person, channel: &str) -> (String, String, String) {
     let started = by.start(channel, "Friday or Monday?").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -199,7 +200,7 @@ pub async fn resolved(by: &Person, channel: &str) -> Resolved {
     }
 }
 
-/// A kept answer of the API; its id.
+/// Stores a response of the Responses API and returns its ID.
 pub async fn kept_response(by: &Person) -> String {
     let asked = json!({"input": "Hello", "store": true});
     id(&by.post("/v1/responses", asked).await.is(200))
@@ -224,7 +225,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
     }
 }
 
-/// What a workspace has beside its channels.
+/// Objects of a workspace that are not in a channel.
 async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
     let invite = by.post("/v1/invites", json!({})).await.is(201);
     let key = by.make_key(&["chat:read"]).await.1;
@@ -253,7 +254,7 @@ pub fn sandbox(name: &str) -> Value {
         "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only"})
 }
 
-/// An account of its own, in no workspace.
+/// A new account without a workspace.
 pub async fn newcomer(world: &AccessFixture) -> Person {
     sign_up(&world.app.base, &format!("Newcomer {}", world.next()), None).await
 }

@@ -17,11 +17,11 @@ pub struct TestApp {
     stop: CancellationToken,
     running: JoinSet<()>,
     db: Option<Db>,
-    /// Shared with the server, so that nobody gets the database before it has ended.
+    /// Shared with the server, so that no other test gets the database before the server has ended.
     pub place: Arc<TestDatabase>,
 }
 
-/// Settings of every test, names without the prefix.
+/// Settings of every test, by name without the prefix.
 pub fn settings(
     place: &TestDatabase,
     model: &ModelServer,
@@ -45,12 +45,12 @@ impl TestApp {
         Self::with(&[]).await
     }
 
-    /// With other settings, named without the prefix; an empty value counts as none.
+    /// Starts a server with additional settings, named without the prefix; an empty value unsets one.
     pub async fn with(others: &[(&str, &str)]) -> Self {
         Self::bounded(others, |_| {}).await
     }
 
-    /// With other bounds where the real ones are too large or too slow for a test.
+    /// Starts a server with other bounds, for tests in which the real ones are too large or too slow.
     pub async fn bounded(others: &[(&str, &str)], bound: fn(&mut Bounds)) -> Self {
         let place = Arc::new(TestDatabase::new().await);
         let model = ModelServer::start().await;
@@ -86,12 +86,12 @@ impl TestApp {
         });
     }
 
-    /// The server's own access to its data.
+    /// The server's own database handle.
     pub fn db(&self) -> &Db {
         self.db.as_ref().unwrap()
     }
 
-    /// Ends the server as SIGTERM does.
+    /// Shuts the server down as on SIGTERM.
     pub async fn stop(&mut self) {
         self.db = None;
         self.stop.cancel();
@@ -100,7 +100,7 @@ impl TestApp {
         }
     }
 
-    /// Ends the server and starts it again on the same data, with other settings; its address changes.
+    /// Restarts the server with the same data and additional settings; its address changes.
     pub async fn restart(&mut self, others: &[(&str, &str)]) {
         self.stop().await;
         for (name, value) in others {
@@ -110,7 +110,7 @@ impl TestApp {
         self.run().await;
     }
 
-    /// The first account and its workspace.
+    /// Creates the first account and its workspace.
     pub async fn founder(&self, name: &str) -> Person {
         let mut person = sign_up(&self.base, name, None).await;
         let workspace = person
@@ -121,7 +121,7 @@ impl TestApp {
         person
     }
 
-    /// Brings someone into the admin's workspace.
+    /// Adds a new user to the admin's workspace.
     pub async fn join(&self, admin: &Person, name: &str, role: &str) -> Person {
         let invite = admin
             .post("/v1/invites", json!({"role": role}))
@@ -132,7 +132,7 @@ impl TestApp {
 }
 
 impl Drop for TestApp {
-    /// The server ends by itself where the test goes on, else with the test's runtime.
+    /// The server shuts down in the background, or at the latest with the test's runtime.
     fn drop(&mut self) {
         self.stop.cancel();
         self.running.detach_all();

@@ -1,4 +1,4 @@
-//! A `PostgreSQL` server of a test's own, to be restarted under the program's feet.
+//! A dedicated `PostgreSQL` server that a test can restart while OpenVibe uses it.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,11 +11,11 @@ pub struct Cluster {
     dir: PathBuf,
     bin: PathBuf,
     connections_max: u32,
-    /// Of a database in it.
+    /// URL of a database on the server.
     pub url: String,
 }
 
-/// The newest of the server's programs; Debian keeps them out of the PATH.
+/// Directory of the newest server's programs, which Debian does not add to the PATH.
 fn programs() -> PathBuf {
     let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -35,7 +35,7 @@ impl Cluster {
         Self::with_connections(100)
     }
 
-    /// A server that has so many connections.
+    /// Starts a server with this `max_connections`.
     pub fn with_connections(connections_max: u32) -> Self {
         let dir = std::env::temp_dir().join(format!(
             "openvibe-cluster-{}-{}",
@@ -100,7 +100,7 @@ impl Cluster {
     }
 
     fn ctl(&self, act: &str, arguments: &[&str]) {
-        // No test pulls the plug, so nothing has to reach the disk.
+        // Tests do not simulate power loss, so data does not need to reach the disk.
         let options = format!(
             "-c listen_addresses= -c unix_socket_directories={} -c fsync=off -c max_connections={}",
             self.dir.display(),
@@ -113,12 +113,12 @@ impl Cluster {
         self.run("pg_ctl", &all);
     }
 
-    /// The socket on which it listens.
+    /// Path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.join(".s.PGSQL.5432")
     }
 
-    /// As after a crash: nothing is ended in order. Returns when the server answers again.
+    /// Stops the server as in a crash and restarts it. Returns when it accepts connections again.
     pub fn crash_and_restart(&self) {
         self.ctl("restart", &["-m", "immediate"]);
     }
@@ -141,7 +141,7 @@ impl Drop for Cluster {
         if std::fs::exists(self.dir.join("data/postmaster.pid")).unwrap_or(false) {
             self.run("pg_ctl", &["-m", "immediate", "stop"]);
         }
-        // Left behind at worst: the directory's name says whose it was.
+        // At worst, the directory is left behind; its name contains the process ID.
         drop(std::fs::remove_dir_all(&self.dir));
     }
 }

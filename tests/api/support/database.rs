@@ -1,4 +1,4 @@
-//! A fresh place for the data of one test.
+//! Fresh storage for the data of one test.
 
 use std::{
     path::PathBuf,
@@ -30,7 +30,7 @@ fn wants_postgres() -> bool {
     }
 }
 
-/// The server's URL with another database in its path.
+/// The server's URL with another database name.
 fn with_database(url: &str, name: &str) -> String {
     let (address, query) = url
         .split_once('?')
@@ -41,7 +41,7 @@ fn with_database(url: &str, name: &str) -> String {
     })
 }
 
-/// Databases that tests have left; emptying one is cheaper than making one.
+/// Databases that earlier tests have released; emptying one is cheaper than creating one.
 static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 async fn run(url: &str, sql: &[&str]) {
@@ -86,12 +86,12 @@ impl TestDatabase {
         place
     }
 
-    /// A place without a server of databases, whatever the suite runs on.
+    /// Storage without a database server, even if the suite runs on `PostgreSQL`.
     pub fn on_disk() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("openvibe_test_{}_{n}", std::process::id());
-        // Memory spares the disk; what a kill leaves behind is there all the same.
+        // Memory is faster than a disk, and also survives a killed process.
         let memory = PathBuf::from("/dev/shm");
         let parent = if memory.is_dir() {
             memory
@@ -107,7 +107,7 @@ impl TestDatabase {
         }
     }
 
-    /// With its data in a database that the test looks after.
+    /// Uses a database that the test manages itself.
     pub async fn on(url: &str) -> Self {
         let mut place = Self::new().await;
         LEFT.lock().unwrap().extend(place.postgres.take());
@@ -116,7 +116,7 @@ impl TestDatabase {
         place
     }
 
-    /// Runs statements on the database, while no server uses it.
+    /// Runs statements on the database while no server uses it.
     pub async fn run(&self, sql: &[&str]) {
         if let Some(url) = &self.postgres {
             return run(url, sql).await;
@@ -134,7 +134,7 @@ impl TestDatabase {
         c.close().await.unwrap();
     }
 
-    /// Settings that put a server here.
+    /// Settings of a server that uses this storage.
     pub fn settings(&self) -> Vec<(String, String)> {
         let mut settings = vec![(
             "DATA_DIR".to_owned(),
@@ -148,7 +148,7 @@ impl TestDatabase {
         settings
     }
 
-    /// The first column of what a query gives, as numbers.
+    /// First column of the results of these queries, as numbers.
     pub async fn numbers(&self, sql: &[String]) -> Vec<i64> {
         let statement = sql.join(" union all ");
         let statement = sqlx::AssertSqlSafe(statement);
@@ -169,7 +169,7 @@ impl TestDatabase {
         SqliteConnection::connect(&url).await.unwrap()
     }
 
-    /// How many rows each table has.
+    /// Number of rows in each table.
     pub async fn row_counts(&self) -> Vec<(String, i64)> {
         let tables: Vec<String> = if let Some(url) = &self.postgres {
             let mut c = PgConnection::connect(url).await.unwrap();
@@ -178,7 +178,7 @@ impl TestDatabase {
             sqlx::query_scalar(names).fetch_all(&mut c).await.unwrap()
         } else {
             let mut c = self.sqlite().await;
-            // Without the tables that a full-text index keeps for itself.
+            // Excludes the internal tables of the full-text index.
             let names = "select name from pragma_table_list where schema = 'main' and type = 'table' \
                          and name not like 'sqlite%' order by 1";
             sqlx::query_scalar(names).fetch_all(&mut c).await.unwrap()
@@ -191,7 +191,7 @@ impl TestDatabase {
         tables.into_iter().zip(counts).collect()
     }
 
-    /// The first column of what a query gives.
+    /// First column of the result of a query.
     pub async fn texts(&self, sql: &'static str) -> Vec<String> {
         if let Some(url) = &self.postgres {
             let mut c = PgConnection::connect(url).await.unwrap();
@@ -202,7 +202,7 @@ impl TestDatabase {
         }
     }
 
-    /// How many rows a table has.
+    /// Number of rows in a table.
     pub async fn count(&self, table: &str) -> i64 {
         self.numbers(&[format!("select count(*) from {table}")])
             .await[0]
@@ -214,8 +214,7 @@ impl TestDatabase {
         self.numbers(&[sql.to_owned()]).await[0]
     }
 
-    /// Where a text is stored: files of `SQLite` with every byte that was not overwritten, or tables of
-    /// `PostgreSQL`.
+    /// Locations of a text: `SQLite` files, including bytes that were not overwritten, or `PostgreSQL` tables.
     pub async fn places_of(&self, needle: &str) -> Vec<String> {
         let Some(url) = &self.postgres else {
             let (mut found, mut folders) = (Vec::new(), vec![self.dir.join("data")]);
@@ -261,7 +260,7 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        // Left behind at worst: the directory's name says whose it was.
+        // At worst, the directory is left behind; its name contains the process ID.
         drop(std::fs::remove_dir_all(&self.dir));
         let left = self.postgres.take().filter(|_| self.is_ours);
         LEFT.lock().unwrap().extend(left);

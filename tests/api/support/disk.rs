@@ -1,4 +1,4 @@
-//! A small disk of a test's own, to be filled. It outlives the servers whose data is on it.
+//! A small dedicated disk that a test can fill. It outlives the servers whose data is on it.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// Runs what follows in a view of the file system of its own.
+/// Command that runs a program in its own mount namespace.
 pub(super) fn unshare() -> Command {
     let mut unshare = Command::new("unshare");
     unshare.arg(if is_root() { "-m" } else { "-Urm" });
@@ -22,16 +22,16 @@ pub(super) fn unshare() -> Command {
 }
 
 pub struct Disk {
-    /// In whose view of the file system the disk is; it ends with the test.
+    /// Process that holds the disk's mount namespace; ends with the test.
     holder: Child,
     dir: PathBuf,
 }
 
 impl Disk {
-    /// An empty one that those inside see at `dir`.
+    /// An empty disk, mounted at `dir` for processes in its namespace.
     ///
     /// # Errors
-    /// What was said where nobody may mount anything.
+    /// The command's output if mounting is not permitted.
     pub fn new(dir: &Path, mib: u64) -> Result<Self, String> {
         std::fs::create_dir_all(dir).unwrap();
         let script = format!(
@@ -57,7 +57,7 @@ impl Disk {
         Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
     }
 
-    /// The command where the disk is seen.
+    /// Wraps a command to run in the disk's namespace.
     pub(super) fn inside(&self, command: &Command) -> Command {
         let mut nsenter = Command::new("nsenter");
         nsenter.args(["-t", &self.holder.id().to_string(), "-m"]);
@@ -67,14 +67,14 @@ impl Disk {
         started_by(nsenter, command)
     }
 
-    /// A file of the disk, as it is seen from outside.
+    /// Path of a file on the disk from outside the namespace.
     pub fn path(&self, name: &str) -> PathBuf {
         let root = format!("/proc/{}/root", self.holder.id());
         let dir = self.dir.strip_prefix("/").unwrap();
         Path::new(&root).join(dir).join(name)
     }
 
-    /// Leaves no byte free.
+    /// Fills the disk completely.
     pub fn fill(&self) {
         let mut file = File::create(self.path("filler")).unwrap();
         let mut piece = vec![b'x'; 1 << 20];
@@ -85,12 +85,12 @@ impl Disk {
         }
     }
 
-    /// Writes a file of that size, beside which space remains.
+    /// Writes a file of this size; free space remains.
     pub fn write(&self, name: &str, mib: usize) {
         std::fs::write(self.path(name), vec![b'x'; mib << 20]).unwrap();
     }
 
-    /// Takes back what filled it.
+    /// Removes the file that fills the disk.
     pub fn free(&self) {
         std::fs::remove_file(self.path("filler")).unwrap();
     }

@@ -1,10 +1,10 @@
-//! Deep dives and what comes of them, as people use them.
+//! Forks and their resolutions.
 
 use serde_json::{Value, json};
 
 use super::{Answer, Person, Team, id, list, number, person::Reply, text};
 
-/// A thread of #general with one message of Ada, and her dive into it, in which nobody answers unasked.
+/// A thread in #general with one message by Ada, and her fork of it without an agent.
 pub struct TestFork {
     pub thread: String,
     /// The forked message.
@@ -34,7 +34,7 @@ impl Team {
         }
     }
 
-    /// A dive with a published result of that headline: the dive and what publishing answered.
+    /// A fork with a published resolution with this headline. Returns the fork and the response of the publication.
     pub async fn resolved(&self, headline: &str) -> (TestFork, Value) {
         let dive = self.dive().await;
         self.bo.say_in(&dive.fork, "Monday suits everybody.").await;
@@ -46,13 +46,13 @@ impl Team {
     }
 }
 
-/// A model response to a resolution request.
+/// A model response to a resolve request.
 pub fn drafting(resolution: &Value) -> Answer {
     Answer::text(&resolution.to_string())
 }
 
 impl Person {
-    /// Starts a dive with these further fields.
+    /// Starts a fork with these additional fields.
     pub async fn start_fork(&self, thread: &str, message: &str, fields: Value) -> Value {
         self.try_fork(thread, message, fields).await.is(201)["fork"].clone()
     }
@@ -73,24 +73,24 @@ impl Person {
         self.post(&path, json!({"content": content})).await
     }
 
-    /// Posts to a dive: `{message,tasks}`.
+    /// Posts to a fork. Returns `{message,tasks}`.
     pub async fn say_in(&self, fork: &str, content: &str) -> Value {
         self.try_say_in(fork, content).await.is(201)
     }
 
-    /// Posts to a dive; the message's id.
+    /// Posts to a fork. Returns the message ID.
     pub async fn tell_in(&self, fork: &str, content: &str) -> String {
         text(&self.say_in(fork, content).await, "/message/id")
     }
 
-    /// Posts to a dive what one agent answers; the task's id.
+    /// Posts a message to a fork that one agent replies to. Returns the task ID.
     pub async fn ask_in(&self, fork: &str, content: &str) -> String {
         let posted = self.say_in(fork, content).await;
         assert_eq!(list(&posted, "/tasks").len(), 1, "{posted}");
         text(&posted, "/tasks/0/id")
     }
 
-    /// The newest messages of a dive, oldest first.
+    /// The newest messages of a fork, oldest first.
     pub async fn messages_in(&self, fork: &str) -> Vec<Value> {
         let path = format!("/v1/forks/{fork}/messages?limit=100");
         list(&self.get(&path).await.ok(), "/data")
@@ -105,36 +105,36 @@ impl Person {
         self.post(&format!("/v1/forks/{fork}/resolve"), form).await
     }
 
-    /// Asks for a draft; the task's id.
+    /// Requests a draft. Returns the task ID.
     pub async fn resolve(&self, fork: &str) -> String {
         text(&self.try_resolve(fork, json!({})).await.is(202), "/task/id")
     }
 
-    /// Asks for a draft and waits for it.
+    /// Requests a draft and waits for it.
     pub async fn drafted(&self, fork: &str) -> Value {
         let task = self.resolve(fork).await;
         self.completed(&task).await;
         self.resolution(fork).await
     }
 
-    /// The draft of a dive, else its result.
+    /// The draft of a fork, or else its resolution.
     pub async fn resolution(&self, fork: &str) -> Value {
         self.get(&format!("/v1/forks/{fork}/resolution")).await.ok()
     }
 
-    /// Changes the draft that is at this revision.
+    /// Edits the draft with this revision.
     pub async fn edit_draft(&self, fork: &str, revision: i64, fields: Value) -> Reply {
         let path = format!("/v1/forks/{fork}/resolution");
         self.patch_if(&path, &format!("\"{revision}\""), fields)
             .await
     }
 
-    /// Begins a draft by hand in a dive that has none.
+    /// Creates a draft by hand in a fork that has none.
     pub async fn begin_draft(&self, fork: &str, fields: Value) -> Value {
         self.edit_draft(fork, 0, fields).await.is(200)
     }
 
-    /// Changes the draft as it is now.
+    /// Edits the current draft.
     pub async fn change_draft(&self, fork: &str, fields: Value) -> Value {
         let revision = number(&self.resolution(fork).await, "/revision");
         self.edit_draft(fork, revision, fields).await.is(200)
@@ -164,7 +164,7 @@ impl Person {
     }
 }
 
-/// Every text of a resolution that its readers see, without IDs and times, in which any word can occur by chance.
+/// All texts of a resolution that readers see, without IDs and times, which can contain any word by chance.
 pub fn texts_of(resolution: &Value) -> Vec<String> {
     let mut texts = vec![
         text(resolution, "/headline"),

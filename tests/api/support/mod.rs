@@ -1,5 +1,5 @@
-//! What the tests stand on: the server (in this process, or as one that can be killed), people who use it over HTTP,
-//! their sockets, and the model server that they are answered from.
+//! Fixtures: the server (in this process, or as a separate one that can be killed), people who use it over HTTP,
+//! their sockets, and the model server.
 
 mod app;
 mod cluster;
@@ -26,7 +26,7 @@ pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
 use serde_json::Value;
 pub use socket::Socket;
 
-/// How long a test waits for anything before it fails.
+/// Time limit for everything that a test waits for.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Result of `future`.
@@ -35,7 +35,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// The text at a JSON pointer.
+/// The string at a JSON pointer.
 pub fn text(value: &Value, pointer: &str) -> String {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found
@@ -62,23 +62,23 @@ pub fn id(value: &Value) -> String {
     text(value, "/id")
 }
 
-/// UTF-16 code units, in which lengths and offsets are counted.
+/// Length in UTF-16 code units, in which the API counts lengths and offsets.
 pub fn units(text: &str) -> i64 {
     i64::try_from(text.encode_utf16().count()).unwrap()
 }
 
-/// A well-formed id of that kind which nothing has.
+/// A well-formed ID of this kind that is not in use.
 pub fn unknown_id(prefix: &str) -> String {
     format!("{prefix}_01k5t00000e008000000000000")
 }
 
-/// A day in two weeks, as `YYYY-MM-DD`: for what somebody promises today.
+/// The date in two weeks, as `YYYY-MM-DD`: a due date that is always in the future.
 pub fn soon() -> String {
     let day = chrono::Utc::now() + chrono::Days::new(14);
     day.format("%Y-%m-%d").to_string()
 }
 
-/// What a system prompt of the seeds says; the model server tells agents apart by it.
+/// Start of the seeded system prompts, by which the model server distinguishes agents.
 pub fn instructions_of(name: &str) -> String {
     let mut letters = name.chars();
     let first = letters.next().unwrap().to_uppercase();

@@ -1,8 +1,8 @@
 //! A chat completions server with scripted responses.
 //!
-//! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lower case
-//! (`vibe`, `coder`, an agent of `instructions_of`), `summary` for the utility model's summaries, or `resolver` for
-//! drafts of what a deep dive came to. Who has no script left answers `Fine.`.
+//! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lowercase
+//! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, or `resolver`
+//! for drafts of resolutions. A speaker without a remaining script responds `Fine.`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::within;
 
-/// A place in an answer at which the model waits for the test.
+/// A point in a response at which the model waits for the test.
 #[derive(Clone, Default)]
 pub struct Gate {
     reached: CancellationToken,
@@ -37,7 +37,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Until the model has said everything before the gate.
+    /// Waits until the model has sent everything before the gate.
     pub async fn reached(&self) {
         within("the model to reach a gate", self.reached.cancelled()).await;
     }
@@ -54,16 +54,16 @@ enum Step {
     Pause(Duration),
     /// The connection breaks.
     Cut,
-    /// Nothing comes any more, and the connection stays.
+    /// Nothing more is sent, but the connection stays open.
     Silence,
 }
 
-/// One answer of the model.
+/// A response of the model.
 #[derive(Clone)]
 pub struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
-    /// Before the status is sent.
+    /// Holds back the status.
     before: Option<Gate>,
     steps: Vec<Step>,
 }
@@ -73,7 +73,7 @@ fn event(value: &Value) -> String {
 }
 
 impl Answer {
-    /// An event stream with nothing in it yet.
+    /// An empty event stream.
     pub fn stream() -> Self {
         let headers = vec![("content-type", "text/event-stream".to_owned())];
         Self {
@@ -84,7 +84,7 @@ impl Answer {
         }
     }
 
-    /// A whole answer in pieces, with usage.
+    /// A complete reply in several pieces, with usage.
     pub fn pieces(pieces: &[&str]) -> Self {
         pieces
             .iter()
@@ -92,12 +92,12 @@ impl Answer {
             .end()
     }
 
-    /// A whole answer in one piece, with usage.
+    /// A complete reply in one piece, with usage.
     pub fn text(text: &str) -> Self {
         Self::pieces(&[text])
     }
 
-    /// Pieces after which something else follows.
+    /// Pieces of a reply without its end.
     pub fn pieces_open(pieces: &[&str]) -> Self {
         pieces
             .iter()
@@ -110,7 +110,7 @@ impl Answer {
         self
     }
 
-    /// A refusal.
+    /// An error response.
     pub fn status(status: u16, body: &str) -> Self {
         let content_type = if body.starts_with('{') {
             "application/json"
@@ -126,7 +126,7 @@ impl Answer {
         }
     }
 
-    /// A refusal because the prompt is too long.
+    /// The error of a prompt that is too long.
     pub fn too_large() -> Self {
         Self::status(
             400,
@@ -177,13 +177,13 @@ impl Answer {
         self.step(Step::Wait(gate.clone()))
     }
 
-    /// Waits before even the status.
+    /// Waits at the gate before it sends the status.
     pub fn held(mut self, gate: &Gate) -> Self {
         self.before = Some(gate.clone());
         self
     }
 
-    /// The model thinks so long.
+    /// Waits for this long.
     pub fn pause(self, pause: Duration) -> Self {
         self.step(Step::Pause(pause))
     }
@@ -200,12 +200,12 @@ impl Answer {
 struct Shared {
     scripts: Mutex<HashMap<String, VecDeque<Answer>>>,
     requests: watch::Sender<Vec<Request>>,
-    /// Answers whose reader went away before their end.
+    /// Number of responses whose client disconnected before their end.
     dropped: watch::Sender<usize>,
     models: Mutex<Vec<String>>,
 }
 
-/// A request to the server.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub speaker: String,
@@ -229,7 +229,7 @@ impl Request {
             .collect()
     }
 
-    /// Everything that was sent, as one text.
+    /// The whole request as one text.
     pub fn all(&self) -> String {
         self.body["messages"].to_string()
     }
@@ -264,7 +264,7 @@ impl ModelServer {
         }
     }
 
-    /// What the speaker says next, after what was scripted before.
+    /// Appends responses to a speaker's script.
     pub fn script(&self, speaker: &str, answers: impl IntoIterator<Item = Answer>) {
         let mut scripts = self.shared.scripts.lock().unwrap();
         scripts
@@ -273,13 +273,13 @@ impl ModelServer {
             .extend(answers);
     }
 
-    /// Forgets what was written down for anyone, and what it was asked.
+    /// Clears all scripts and recorded requests.
     pub fn forget(&self) {
         self.shared.scripts.lock().unwrap().clear();
         self.shared.requests.send_replace(Vec::new());
     }
 
-    /// Models that the server lists.
+    /// Sets the models that the server lists.
     pub fn offer(&self, models: &[&str]) {
         *self.shared.models.lock().unwrap() = models.iter().map(|m| (*m).to_owned()).collect();
     }
@@ -311,7 +311,7 @@ impl ModelServer {
         all.remove(0)
     }
 
-    /// Until `n` answers were given up by their reader.
+    /// Waits until clients have abandoned `n` responses.
     pub async fn given_up(&self, n: usize) {
         let mut dropped = self.shared.dropped.subscribe();
         within("an answer to be given up", dropped.wait_for(|d| *d >= n))
@@ -342,7 +342,7 @@ fn speaker_of(body: &Value) -> String {
         .collect()
 }
 
-/// Counts an answer that was dropped before its end.
+/// Counts a response that is dropped before its end.
 struct Reader {
     shared: Arc<Shared>,
     ended: bool,
@@ -434,7 +434,7 @@ async fn complete(
                 Step::Pause(pause) => tokio::time::sleep(pause).await,
                 Step::Cut => {
                     reader.end();
-                    // What was sent before has to arrive before the connection breaks.
+                    // Earlier data must arrive before the connection breaks.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     return Some((Err(std::io::Error::other("cut")), (VecDeque::new(), reader)));
                 }

@@ -1,15 +1,15 @@
-//! A model table of a test's own.
+//! A test's own model table.
 
 use std::{
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file for `MODELS_FILE`, which goes with the test.
+/// A file for `MODELS_FILE` that is removed at the end of the test.
 pub struct ModelsFile(PathBuf);
 
 impl ModelsFile {
-    /// In which the tests' default model has a window of so many tokens, and can be held to a JSON schema or not.
+    /// Sets the context window of the tests' default model in tokens, and whether it supports JSON schemas.
     pub fn with(context_window: u64, json_schema: bool) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl ModelsFile {
 
 impl Drop for ModelsFile {
     fn drop(&mut self) {
-        // Left behind at worst: its name says whose it was.
+        // At worst, the file is left behind; its name contains the process ID.
         drop(std::fs::remove_file(&self.0));
     }
 }

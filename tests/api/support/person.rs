@@ -1,4 +1,4 @@
-//! Someone who uses the server over HTTP: a person with a browser, or a program with a key.
+//! A client of the HTTP API: a person with a browser, or a program with an API key.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Socket, id, list, number, text, within};
 
 static HTTP: LazyLock<()> = LazyLock::new(|| {
-    // Fails when the server in this process was faster.
+    // Fails if the server in this process has already installed it.
     drop(rustls::crypto::ring::default_provider().install_default());
 });
 
@@ -17,10 +17,10 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// The type of what `multipart` makes.
+/// Content type of `multipart` bodies.
 pub const MULTIPART: &str = "multipart/form-data; boundary=boundary-4711";
 
-/// Parts of a form: disposition and bytes of each. The type that they claim to have is a lie.
+/// Builds a form from the disposition and bytes of each part. Every part claims a false content type.
 pub fn multipart(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (disposition, bytes) in parts {
@@ -35,7 +35,7 @@ pub fn multipart(parts: &[(&str, &[u8])]) -> Vec<u8> {
     body
 }
 
-/// An answer of the server.
+/// A response of the server.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -50,7 +50,7 @@ impl Reply {
             .unwrap_or_else(|_| panic!("{} answered no JSON: {:?}", self.what, self.text))
     }
 
-    /// The object, when the status is this one.
+    /// The JSON body; panics if the status differs.
     #[track_caller]
     pub fn is(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}: {}", self.what, self.text);
@@ -61,7 +61,7 @@ impl Reply {
         }
     }
 
-    /// The object, when the request was granted.
+    /// The JSON body; panics if the status is not 2xx.
     #[track_caller]
     pub fn ok(self) -> Value {
         assert!(
@@ -78,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// The error's code, when the request was refused with this status in the one shape of errors.
+    /// The error code; panics unless the response has this status and the standard error format.
     #[track_caller]
     pub fn refused(self, status: u16) -> String {
         assert_eq!(self.status, status, "{}: {}", self.what, self.text);
@@ -101,7 +101,7 @@ impl Reply {
         text(error, "/code")
     }
 
-    /// The text of the answer, when the request was granted.
+    /// The text of the response; panics if the status is not 2xx.
     #[track_caller]
     pub fn ok_text(self, expected: &str) {
         assert_eq!(
@@ -118,7 +118,7 @@ impl Reply {
             .map(|value| value.to_str().unwrap().to_owned())
     }
 
-    /// The session that a sign-up or log-in began, as the cookie's `name=value`.
+    /// The session cookie set by a sign-up or log-in, as `name=value`.
     pub fn cookie(&self) -> String {
         let cookie = self.header("set-cookie").expect("a cookie");
         cookie.split(';').next().unwrap().to_owned()
@@ -164,7 +164,7 @@ pub fn visitor(base: &str) -> Person {
 
 pub const PASSWORD: &str = "correct horse";
 
-/// Makes an account; `invite` is the token of a link.
+/// Creates an account; `invite` is the token of an invite link.
 pub async fn sign_up(base: &str, name: &str, invite: Option<&str>) -> Person {
     let email = format!("{}@example.org", name.to_lowercase().replace(' ', "."));
     let mut form = json!({"email": email, "password": PASSWORD, "name": name});
@@ -198,7 +198,7 @@ async fn received(what: &str, request: reqwest::RequestBuilder) -> reqwest::Resu
 }
 
 impl Person {
-    /// Takes a workspace as one's own for what follows.
+    /// Selects the workspace for later requests.
     pub async fn enter(&mut self, workspace: &str) {
         workspace.clone_into(&mut self.workspace);
         let here = self.in_workspace(workspace);
@@ -215,7 +215,7 @@ impl Person {
         self.handle = text(&member.expect("a member"), "/handle");
     }
 
-    /// The same person naming a workspace in the header.
+    /// The same person with a workspace in the header.
     pub fn in_workspace(&self, workspace: &str) -> Self {
         Self {
             workspace_header: Some(workspace.to_owned()),
@@ -224,7 +224,7 @@ impl Person {
         }
     }
 
-    /// The same person at a server that started again at another address.
+    /// The same person at a restarted server with another address.
     pub fn at(&self, base: &str) -> Self {
         Self {
             base: base.to_owned(),
@@ -234,7 +234,7 @@ impl Person {
         }
     }
 
-    /// The same person at another address of this machine (127.0.0.0/8), with a new connection for each request.
+    /// The same person from another local address (127.0.0.0/8), with a new connection for each request.
     pub fn at_address(&self, address: std::net::IpAddr) -> Self {
         LazyLock::force(&HTTP);
         let http = reqwest::Client::builder()
@@ -248,7 +248,7 @@ impl Person {
         }
     }
 
-    /// The same person without what proves it.
+    /// The same person without credentials.
     pub fn signed_out(&self) -> Self {
         Self {
             cookie: None,
@@ -257,7 +257,7 @@ impl Person {
         }
     }
 
-    /// The same person as a program with a key.
+    /// A program with an API key of the same person.
     pub fn with_key(&self, key: &str) -> Self {
         Self {
             cookie: None,
@@ -267,7 +267,7 @@ impl Person {
         }
     }
 
-    /// A key of this person with these scopes, and its id.
+    /// Creates an API key of this person with these scopes. Returns the client and the key's ID.
     pub async fn make_key(&self, scopes: &[&str]) -> (Self, String) {
         let made = self
             .post("/v1/api-keys", json!({"name": "robot", "scopes": scopes}))
@@ -288,7 +288,7 @@ impl Person {
         }
     }
 
-    /// Headers that say who one is.
+    /// Headers that authenticate the client.
     pub fn credentials(&self) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         headers.extend(self.cookie.clone().map(|cookie| ("cookie", cookie)));
@@ -348,7 +348,7 @@ impl Person {
         reply
     }
 
-    /// A request whose answer may not come: the server may die meanwhile.
+    /// Sends a request; `None` if there is no response because the server has crashed.
     pub async fn try_send(
         &self,
         method: Method,
@@ -361,7 +361,7 @@ impl Person {
         received(&what, request).await.ok()
     }
 
-    /// A `POST` whose answer may not come.
+    /// A `POST` that may not get a response.
     pub async fn try_send_typed(
         &self,
         path: &str,
@@ -373,7 +373,7 @@ impl Person {
             .await
     }
 
-    /// A `POST` of an object whose answer may not come.
+    /// A `POST` of an object that may not get a response.
     pub async fn try_post(&self, path: &str, body: Value) -> Option<Reply> {
         let body = Some(body.to_string().into_bytes());
         self.try_send(Method::POST, path, &[], body).await
@@ -388,12 +388,12 @@ impl Person {
             .await
     }
 
-    /// A request with bytes that need not be JSON.
+    /// A request with a body that does not have to be JSON.
     pub async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
         self.send(Method::POST, path, &[], Some(body.into())).await
     }
 
-    /// An action without fields.
+    /// A `POST` without a body.
     pub async fn act(&self, path: &str) -> Reply {
         self.send(Method::POST, path, &[], None).await
     }
@@ -423,7 +423,7 @@ impl Person {
         self.send(Method::DELETE, path, &[], None).await
     }
 
-    /// Uploads a file: the object.
+    /// Uploads a file and returns it.
     pub async fn upload(&self, name: &str, bytes: &[u8]) -> Value {
         let disposition = format!("name=\"file\"; filename=\"{name}\"");
         let form = multipart(&[(&disposition, bytes)]);
@@ -433,7 +433,7 @@ impl Person {
             .is(201)
     }
 
-    /// The channel of that name.
+    /// The channel with this name.
     pub async fn channel(&self, name: &str) -> Value {
         let all = self.get("/v1/channels?limit=100").await.ok();
         let found = list(&all, "/data")
@@ -442,7 +442,7 @@ impl Person {
         found.unwrap_or_else(|| panic!("no channel {name} in {all}"))
     }
 
-    /// The agent of that name.
+    /// The agent with this name.
     pub async fn agent(&self, name: &str) -> Value {
         let all = self.get(&format!("/v1/agents?name={name}")).await.ok();
         all["data"]
@@ -451,14 +451,14 @@ impl Person {
             .unwrap_or_else(|| panic!("no agent {name}"))
     }
 
-    /// Makes an agent that the model server knows by its name.
+    /// Creates an agent that the model server recognizes by its name.
     pub async fn make_agent(&self, name: &str) -> Value {
         let form = json!({"name": name, "display_name": name, "instructions": super::instructions_of(name),
             "model": "claude-sonnet-4-5"});
         self.post("/v1/agents", form).await.is(201)
     }
 
-    /// Makes a private channel with these people in it.
+    /// Creates a private channel with these people.
     pub async fn private_channel(&self, name: &str, others: &[&Self]) -> String {
         let channel = id(&self
             .post("/v1/channels", json!({"name": name, "private": true}))
@@ -481,12 +481,12 @@ impl Person {
         .is(201)
     }
 
-    /// Starts a thread; its id.
+    /// Starts a thread and returns its ID.
     pub async fn thread(&self, channel: &str, content: &str) -> String {
         text(&self.start(channel, content).await, "/thread/id")
     }
 
-    /// Posts to a thread: `{message,tasks}`.
+    /// Posts to a thread. Returns `{message,tasks}`.
     pub async fn say(&self, thread: &str, content: &str) -> Value {
         self.post(
             &format!("/v1/threads/{thread}/messages"),
@@ -496,12 +496,12 @@ impl Person {
         .is(201)
     }
 
-    /// Posts to a thread; the message's id.
+    /// Posts to a thread. Returns the message ID.
     pub async fn tell(&self, thread: &str, content: &str) -> String {
         text(&self.say(thread, content).await, "/message/id")
     }
 
-    /// Posts to a thread what asks one agent; the task's id.
+    /// Posts a message to a thread that one agent replies to. Returns the task ID.
     pub async fn ask(&self, thread: &str, content: &str) -> String {
         let posted = self.say(thread, content).await;
         assert_eq!(list(&posted, "/tasks").len(), 1, "{posted}");
@@ -540,7 +540,7 @@ impl Person {
         self.get(&format!("/v1/tasks/{task}/context")).await.ok()
     }
 
-    /// Every object of a list, from its first page to its last.
+    /// All objects of a list, from the first page to the last.
     pub async fn every(&self, path: &str) -> Vec<Value> {
         let sign = if path.contains('?') { '&' } else { '?' };
         let (mut all, mut next) = (Vec::new(), String::new());
@@ -575,13 +575,13 @@ impl Person {
         }
     }
 
-    /// The first event, from the beginning of the log, for which `wanted` holds.
+    /// The first event in the log for which `wanted` returns true.
     pub async fn event_where(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut socket = Socket::open(self, json!({"since": 0})).await;
         socket.until(what, wanted).await
     }
 
-    /// A task once it has ended, as it is then.
+    /// Waits until a task has ended and returns it.
     pub async fn ended(&self, task: &str) -> Value {
         let event = self
             .event_where(&format!("task {task} to end"), |event| {
@@ -593,14 +593,14 @@ impl Person {
         event["data"]["task"].clone()
     }
 
-    /// A task once it is completed.
+    /// Waits until a task has completed and returns it.
     pub async fn completed(&self, task: &str) -> Value {
         let ended = self.ended(task).await;
         assert_eq!(ended["status"], "completed", "{ended}");
         ended
     }
 
-    /// A task once it has failed, and the code of its error.
+    /// Waits until a task has failed. Returns it and its error code.
     pub async fn failed(&self, task: &str) -> (Value, String) {
         let ended = self.ended(task).await;
         assert_eq!(ended["status"], "failed", "{ended}");
@@ -608,7 +608,7 @@ impl Person {
         (ended, code)
     }
 
-    /// A socket that is live, with the events that come from now on.
+    /// A live socket that receives events from now on.
     pub async fn socket(&self) -> Socket {
         Socket::open(self, json!({})).await
     }

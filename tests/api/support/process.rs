@@ -12,14 +12,14 @@ use tokio::{
 
 use super::{Disk, ModelServer, TestDatabase, app::settings, disk, within};
 
-/// The command in a view of the file system of its own, which `script` changes before.
+/// Runs a command in its own mount namespace, after `script` has prepared it.
 pub fn in_own_mounts(command: &Command, script: &str) -> Command {
     let mut unshare = disk::unshare();
     unshare.args(["sh", "-ec", &format!("{script}\nexec \"$0\" \"$@\"")]);
     started_by(unshare, command)
 }
 
-/// The command at the end of another one's arguments.
+/// Appends a command to the arguments of another one.
 pub(super) fn started_by(mut starter: Command, command: &Command) -> Command {
     starter
         .arg(command.get_program())
@@ -31,9 +31,9 @@ pub(super) fn started_by(mut starter: Command, command: &Command) -> Command {
     starter
 }
 
-/// What a program says that refuses to start: one line, and status 1.
+/// Error output of a program that refuses to start: one line, and status 1.
 pub fn refusal(command: &Command) -> String {
-    // One that starts after all is ended.
+    // Ends a program that starts unexpectedly.
     let program = command.get_program().to_owned();
     let mut bounded = Command::new("timeout");
     bounded
@@ -50,7 +50,7 @@ pub fn refusal(command: &Command) -> String {
     said.trim_end().to_owned()
 }
 
-/// A place in the program at which it waits for the test.
+/// A failpoint at which the program waits for the test.
 pub struct Hold(TcpListener);
 
 impl Hold {
@@ -63,7 +63,7 @@ impl Hold {
         format!("{failpoint}:hold={}", self.0.local_addr().unwrap())
     }
 
-    /// Once the place is reached; the program goes on when this is dropped.
+    /// Waits until the failpoint is reached; the program continues when the returned connection is dropped.
     pub async fn reached(&self) -> TcpStream {
         within("a failpoint to be reached", self.0.accept())
             .await
@@ -79,7 +79,7 @@ pub struct TestProcess {
     pub said: Vec<String>,
 }
 
-/// A command of the program with these settings and nothing else in its environment.
+/// A command of the program with only these settings in its environment.
 pub fn command(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));
     command
@@ -93,13 +93,13 @@ pub fn command(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)
 }
 
 impl TestProcess {
-    /// `FAILPOINT` among the settings makes it die at that place, or wait there: see `src/failpoint.rs`.
+    /// With the setting `FAILPOINT`, the program crashes or waits at that failpoint: see `src/failpoint.rs`.
     pub async fn start(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)]) -> Self {
         let started = Self::try_start(place, model, others).await;
         started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
     }
 
-    /// Memory that the process has now.
+    /// Current memory use of the process.
     pub fn resident_bytes(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();
@@ -110,7 +110,7 @@ impl TestProcess {
         kib.expect("VmRSS") * 1024
     }
 
-    /// How it ended, when it did so before it listened.
+    /// Returns the exit status if the program ends before it listens.
     pub async fn try_start(
         place: &TestDatabase,
         model: &ModelServer,
@@ -119,7 +119,7 @@ impl TestProcess {
         Self::spawn(place, command(place, model, others)).await
     }
 
-    /// With its data on that disk.
+    /// Starts the program with its data on this disk.
     pub async fn start_within(
         place: &TestDatabase,
         model: &ModelServer,
@@ -157,13 +157,13 @@ impl TestProcess {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
             for line in lines.by_ref() {
                 if let Some((_, address)) = line.split_once("listening on ") {
-                    // Nobody waits any more when the test has failed.
+                    // Fails only if the test has already failed and no longer waits.
                     drop(send.send((address.to_owned(), said)));
                     break;
                 }
                 said.push(line);
             }
-            // Read to the end, so that it never waits for a reader.
+            // Drains the output, so that the program never blocks on it.
             lines.for_each(drop);
         });
         match within("the server to listen", receive).await {
@@ -172,7 +172,7 @@ impl TestProcess {
         }
     }
 
-    /// `kill -9`, and until it is gone.
+    /// Sends `kill -9` and waits until the process has ended.
     pub async fn kill(mut self) {
         self.child.kill().unwrap();
         self.exited().await;
@@ -190,14 +190,14 @@ impl TestProcess {
         assert!(kill.unwrap().success());
     }
 
-    /// How it ended by itself, if it did.
+    /// Exit status if the process has ended by itself.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// How it ended.
+    /// Waits for the process to end and returns its exit status.
     pub async fn exited(mut self) -> ExitStatus {
-        // The process that is left behind ends nothing when it is dropped.
+        // Replaces the child, so that dropping `self` does not kill anything.
         let placeholder = Command::new("true").spawn().unwrap();
         let child = std::mem::replace(&mut self.child, placeholder);
         let (status, _) = wait(child).await;

@@ -1,4 +1,4 @@
-//! A WebSocket of one person.
+//! A WebSocket of one client.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,16 @@ use super::{Person, within};
 
 pub struct Socket {
     ws: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    /// The frame that answered the hello.
+    /// The server's response to `hello`.
     pub ready: Value,
-    /// The highest `seq` of an event, `live` or heartbeat.
+    /// The highest `seq` of an event, a `live` frame, or a heartbeat.
     pub cursor: i64,
     waiting: VecDeque<Value>,
     requests: u64,
 }
 
 impl Socket {
-    /// The status with which an upgrade was refused.
+    /// Status of a rejected upgrade.
     pub async fn refused(person: &Person) -> u16 {
         match Self::connect(person).await {
             Err(Error::Http(response)) => response.status().as_u16(),
@@ -50,7 +50,7 @@ impl Socket {
             .map(|(ws, _)| ws)
     }
 
-    /// A socket that has said nothing yet.
+    /// A socket that has not sent anything yet.
     pub async fn silent(person: &Person) -> Self {
         Self::over(Self::connect(person).await.unwrap())
     }
@@ -65,13 +65,13 @@ impl Socket {
         }
     }
 
-    /// Says hello with these further fields and waits for `ready`, not for `live`.
+    /// Sends `hello` with these additional fields and waits for `ready`, but not for `live`.
     pub async fn read_hello(person: &Person, fields: Value) -> Self {
         let greeted = Self::try_greet(person, fields).await;
         greeted.unwrap_or_else(|e| panic!("no greeting: {e}"))
     }
 
-    /// The same where the server may be away.
+    /// The same for a server that may be unavailable.
     pub async fn try_greet(person: &Person, fields: Value) -> Result<Self, String> {
         let ws = Self::connect(person).await.map_err(|e| e.to_string())?;
         let mut socket = Self::over(ws);
@@ -90,7 +90,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A socket after `live`; what was replayed before it is read by `next` and the like.
+    /// A live socket; `next` and similar functions return the replayed frames first.
     pub async fn open(person: &Person, fields: Value) -> Self {
         let mut socket = Self::read_hello(person, fields).await;
         let mut replayed = VecDeque::new();
@@ -104,7 +104,7 @@ impl Socket {
         }
     }
 
-    /// Goes on after this socket's cursor.
+    /// Resumes after this cursor.
     pub async fn resume(person: &Person, cursor: i64, epoch: &str) -> Self {
         Self::open(person, json!({"since": cursor, "epoch": epoch})).await
     }
@@ -129,7 +129,7 @@ impl Socket {
         self.ws.send(message).await
     }
 
-    /// The next frame from the network; the close code when there is none.
+    /// The next frame from the network, or the close code.
     async fn receive(&mut self) -> Result<Value, u16> {
         loop {
             match within("a frame", self.ws.next()).await {
@@ -179,12 +179,12 @@ impl Socket {
         .await
     }
 
-    /// The next frame of that type; what comes before is passed over.
+    /// The next frame of this type; skips earlier frames.
     pub async fn of(&mut self, kind: &str) -> Value {
         self.until(kind, |frame| frame["type"] == kind).await
     }
 
-    /// The next frame for which `wanted` holds; what comes before is passed over.
+    /// The next frame for which `wanted` returns true; skips earlier frames.
     pub async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let search = async {
             loop {
@@ -197,7 +197,7 @@ impl Socket {
         within(what, search).await
     }
 
-    /// Every frame up to and with the first for which `last` holds.
+    /// All frames up to and including the first for which `last` returns true.
     pub async fn through(&mut self, what: &str, last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         let collect = async {
@@ -214,7 +214,7 @@ impl Socket {
         all
     }
 
-    /// Durable events up to and with number `seq`, or up to the newest before it that one may see.
+    /// Durable events up to and including the first frame for which `last` returns true.
     pub async fn events_through(
         &mut self,
         what: &str,
@@ -225,7 +225,7 @@ impl Socket {
         all
     }
 
-    /// The one answer to a request; other frames are kept for later.
+    /// Sends a request and returns its only response; keeps other frames for later.
     pub async fn request(&mut self, mut request: Value) -> Value {
         self.requests += 1;
         let id = format!("r{}", self.requests);
@@ -243,7 +243,7 @@ impl Socket {
         }
     }
 
-    /// The data of the acknowledgement.
+    /// Sends a request and returns the data of its acknowledgement.
     pub async fn ack(&mut self, request: Value) -> Value {
         let frame = self.request(request).await;
         assert_eq!(frame["type"], "ack", "{frame}");
@@ -255,13 +255,13 @@ impl Socket {
             .await;
     }
 
-    /// Watches a dive.
+    /// Watches a fork.
     pub async fn watch(&mut self, fork: &str) {
         self.ack(json!({"type": "subscribe", "fork_id": fork}))
             .await;
     }
 
-    /// The code with which the server closes.
+    /// The server's close code.
     pub async fn closed(&mut self) -> u16 {
         loop {
             match self.receive().await {
@@ -271,19 +271,19 @@ impl Socket {
         }
     }
 
-    /// Waits for the answer to a hello; the close code when there is none.
+    /// Waits for the response to `hello`, or for the close code.
     pub async fn ready_or_closed(&mut self) -> Result<(), u16> {
         while self.receive().await?["type"] != "ready" {}
         Ok(())
     }
 
-    /// A frame that proves that everything before it has arrived: after it, what was not seen did not come.
+    /// Sends a ping, so that all earlier frames have arrived, and returns the unread ones.
     pub async fn settle(&mut self) -> Vec<Value> {
         self.ack(json!({"type": "ping"})).await;
         std::mem::take(&mut self.waiting).into()
     }
 
-    /// Frames that came before the socket was closed and were not read yet.
+    /// Frames that arrived before the socket closed and were not read yet.
     pub fn drained(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.waiting).into()
     }
