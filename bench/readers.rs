@@ -1,4 +1,4 @@
-//! Posts beside four people who search, and beside four who open the app with everything unread.
+//! Posts while four people search, or load the app with everything unread.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ const MESSAGES: usize = 900_000;
 const READERS: usize = 4;
 const ROUNDS: usize = 5;
 const POSTS: usize = 200;
-/// Load during the posts. Every message has a word that begins with one of the searched prefixes.
+/// Load during the posts. Every message contains a word that starts with one of the searched prefixes.
 const LOADS: [(&str, &[&str]); 3] = [
     ("nobody else", &[]),
     (
@@ -42,7 +42,7 @@ const LOADS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Measurements beside one load.
+/// Measurements under one load.
 #[derive(Default)]
 struct Found {
     /// Time of each post in ms.

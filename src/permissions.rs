@@ -1,5 +1,5 @@
-//! Permissions of the data on disk. New files get theirs from the umask; older installations left data that other users of the
-//! machine could read.
+//! File permissions of the data. New files get theirs from the umask; older installations left data that other users
+//! of the machine could read.
 
 use std::{
     ffi::OsString,
@@ -10,8 +10,8 @@ use std::{
 
 use crate::db::DatabaseUrl;
 
-/// Removes the access of other users to the data directory, the uploads, and the `SQLite` database. Logs a warning where that
-/// fails, since a start must not depend on it.
+/// Removes other users' access to the data directory, the uploads, and the `SQLite` database. Logs a warning on
+/// failure, because startup must not depend on it.
 pub fn restrict_data(data_dir: &Path, database: &DatabaseUrl) {
     let mut paths = vec![data_dir.to_owned(), data_dir.join("blobs")];
     if let DatabaseUrl::Sqlite(file) = database {
@@ -32,7 +32,7 @@ pub fn restrict_data(data_dir: &Path, database: &DatabaseUrl) {
     }
 }
 
-/// Leaves a file or directory that belongs to another user as it is.
+/// Does not change a file or directory that belongs to another user.
 fn restrict(path: &Path) -> io::Result<()> {
     let found = fs::metadata(path)?;
     let mode = found.permissions().mode() & 0o777;

@@ -1,7 +1,7 @@
-//! Texts that were derived from messages and people, and what becomes of them when their source changes.
+//! Texts derived from messages and people, and their removal when the source changes.
 //!
-//! Whatever derives a text cites its sources in the same transaction (`citations`), so that a change finds every text by an
-//! index, in whichever thread or fork it was used.
+//! Each derived text cites its sources in the same transaction (`citations`), so that a change finds every such text
+//! by an index, regardless of the thread or fork in which it was used.
 
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ pub const REWRITTEN: &str = "(changed)";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceId {
     Message(MessageId),
-    /// A text that names the person.
+    /// A text that contains the person's name.
     User(UserId),
 }
 
@@ -47,8 +47,8 @@ pub enum Change {
     Deleted,
 }
 
-/// Takes the source's text out of everything that was derived from it. Costs two indexed statements at most: texts are shared,
-/// so the number of tasks that used them does not matter.
+/// Removes the source's text from everything that was derived from it. Costs at most two indexed statements: texts
+/// are shared, so the number of tasks that used them does not matter.
 pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(), DbError> {
     match change {
         Change::Rewritten => {

@@ -45,8 +45,8 @@ pub(crate) async fn create(
     expires_in_s: Option<i64>,
     device: &Device,
 ) -> Result<(ApiKey, String), AuthError> {
-    // A change of the password that revokes keys has another writer. It either waits until this key is there to be deleted, or has
-    // ended this session by now.
+    // A password change that revokes keys runs in another writer. It either waits until this key exists and deletes
+    // it, or has already ended this session.
     dialect::lock_account(c, actor.user.0).await?;
     caller.check_credential(c).await?;
     if actor.key.is_some() {

@@ -15,7 +15,7 @@ pub const ROW_BYTES: i64 = 1024;
 /// Approximate size of a message without its texts.
 const MESSAGE_ROW_BYTES: i64 = 512;
 
-/// Part of the limit that only changes without more text may use beyond it.
+/// Divisor of the limit: changes without new text may use this fraction of it in addition.
 const RESERVE_FRACTION: i64 = 10;
 
 /// Storage use of a workspace and its limit.
@@ -51,7 +51,7 @@ async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
         .unwrap_or(i64::MAX))
 }
 
-/// Storage use, including what outdated agents will take.
+/// Storage use, including the versions that outdated agents will get.
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q("select cast(coalesce((select agent_bytes + message_bytes + file_bytes from workspace_sizes where workspace_id = $1), 0) \
          + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) as bigint)")
@@ -86,8 +86,8 @@ pub async fn check_bytes(c: &mut Conn, workspace: WorkspaceId, more: i64) -> Res
     check_against(c, workspace, more, (max, max)).await
 }
 
-/// As `check_bytes`, for changes that add no text of their own: they may use a tenth more, so that a full workspace can still turn
-/// its agents off and close them to people.
+/// Like `check_bytes`, for changes that do not add text: they may use a tenth more, so that admins of a full
+/// workspace can still turn agents off and restrict access to them.
 ///
 /// # Errors
 /// `QuotaExceeded`.

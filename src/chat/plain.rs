@@ -11,10 +11,9 @@ pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
-/// The text that a reader sees, blocks on lines of their own, without tags and control characters, emoji in place of
-/// their names outside of code. Longer than
-/// `markdown` only by what character references and short names of emoji stand for. A text that would come out blank (a lone link definition,
-/// a rule) is given back as typed.
+/// The text that a reader sees: blocks on separate lines, without tags and control characters, and with emoji in
+/// place of their names outside of code. Longer than `markdown` only if character references or emoji names expand.
+/// If the result would be blank (only a link definition or a rule), returns the text as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
     // HTML blocks arrive line by line, but a tag can span several lines.

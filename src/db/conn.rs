@@ -140,7 +140,7 @@ impl Session {
         rows.iter().map(T::from_row).collect()
     }
 
-    /// Notes how a statement ended. A connection that is lost is closed.
+    /// Records the result of a statement, and closes the connection if it is lost.
     fn settle(&mut self, error: Option<&sqlx::Error>) {
         self.is_running = false;
         let Some(error) = error.filter(|e| is_lost(e)) else {
@@ -346,7 +346,7 @@ impl Conn {
         let first = tokio::select! {
             biased;
             rows = session.fetch(sql, args.clone(), is_kept) => rows,
-            // Another connection of that time is dead, so this one probably is, too.
+            // Another connection opened at that time is dead, so this one probably is too.
             () = faults.until_suspect(taken_at) => Err(suspect()),
         };
         let Some(e) = first.as_ref().err().filter(|e| is_lost(e)) else {

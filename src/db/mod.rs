@@ -50,7 +50,7 @@ const POSTGRES_SCANNERS: u32 = 4;
 const POSTGRES_READERS_MIN: u32 = 2;
 const POSTGRES_CONNECTIONS_MIN: usize =
     POSTGRES_READERS_MIN as usize + 1 + writer::POSTGRES_WRITERS;
-/// Longest time of a probe of the writers, and how long its outcome counts.
+/// Time limit of a probe of the writers, and lifetime of its result.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 const PROBED_FOR: Duration = Duration::from_secs(2);
 

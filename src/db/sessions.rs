@@ -20,17 +20,17 @@ use super::{DbError, conn::is_lost, lanes::LanePermit, writer::Writers};
 
 /// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
-/// Longest time of a read that is repeated because its connection was lost, counted from its beginning.
+/// Time limit for a read that is repeated after its connection was lost, from its start.
 pub(super) const READ_DEADLINE: Duration = Duration::from_secs(15);
-/// Longest wait for a connection of the fast lane.
+/// Maximum wait for a connection of the fast lane.
 pub(super) const READ_WAIT: Duration = Duration::from_secs(10);
-/// After this time, which is enough for a ping and a new connection, a read looks again for an idle connection.
+/// After this time, which is enough for a ping and a new connection, a read tries again to get an idle connection.
 const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
-/// Pause between two attempts to reach a server that is away.
+/// Pause between two attempts to connect to an unavailable server.
 const CONNECT_AGAIN: Duration = Duration::from_millis(200);
-/// Longest wait of readers for the writers' connections to be open first.
+/// Maximum time for which readers wait until the writers are connected.
 const WRITERS_FIRST: Duration = Duration::from_secs(2);
-/// Longest time of what never waits for a lock at the server: `begin`, `rollback`, and a ping.
+/// Time limit for operations that never wait for a lock in the database: `begin`, `rollback`, and a ping.
 pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Purpose of a session.
@@ -73,7 +73,7 @@ impl Faults {
         self.0.borrow().is_some_and(|last| opened <= last)
     }
 
-    /// Returns once a connection that was opened then is suspect.
+    /// Waits until a connection opened at this time is suspect.
     pub(super) async fn until_suspect(&self, opened: Instant) {
         let mut marked = self.0.subscribe();
         let is_suspect = |last: &Option<Instant>| last.is_some_and(|last| opened <= last);
@@ -94,10 +94,10 @@ impl ReaderPool {
     pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let pool = &self.pool;
         if pool.num_idle() == 0 && pool.size() < pool.options().get_max_connections() {
-            // A new connection may be the last one that the server has; after this time it is not the writers who need it.
+            // A new connection may be the server's last one; after this time, the writers no longer need it.
             drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
         }
-        // A server without a free connection would keep this read waiting for a new one while others return theirs.
+        // On a server without free connections, this read would wait for a new one while other reads return theirs.
         let began = Instant::now();
         loop {
             match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
@@ -125,10 +125,10 @@ async fn prepare(c: &mut PgConnection, purpose: Purpose) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool would
-/// try to open connections instead of waiting for its own.
+/// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool
+/// would try to open connections instead of waiting for its own.
 ///
-/// Ordinary roles cannot see the type of other roles' sessions. Of these, clients have a role and a database.
+/// Ordinary roles cannot see the type of other roles' sessions. Client sessions are those with a role and a database.
 pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     let free: i64 = sqlx::query_scalar(
         "select cast(current_setting('max_connections') as bigint) \
@@ -211,7 +211,8 @@ pub(super) fn cancel(mut c: PoolConnection<Postgres>, pid: i32, fast: PgPool, pe
     };
     runtime.spawn(async move {
         let _permit = permit;
-        // Only this session uses the process: it is closed afterwards. (Behind a connection pooler, the transaction has it.)
+        // Only this session uses the process, because it is closed afterwards. (Behind a connection pooler, the
+        // process belongs to the transaction.)
         let cancel = sqlx::query(
             "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and state = 'active'",
         )

@@ -70,7 +70,7 @@ fn content_type(head: &[u8], name: &str) -> String {
     if head.starts_with(b"%PDF-") {
         return "application/pdf".to_owned();
     }
-    // Checked before the magic numbers: some of them are letters with which a text may begin.
+    // Checked before the magic numbers, some of which are letters that a text may start with.
     if is_text(head) {
         let is_markup = reads_like_markup(head) || has_markup_ending(name);
         return if is_markup { MARKUP } else { TEXT }.to_owned();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! body ─► receive (multipart, limits) ─► blobs: to disk under the SHA-256 ─► rows: one transaction ─► attached to a message
-//!                                                                              └ tidy: deletes unreferenced files
+//!                                                                              └ cleanup: deletes unreferenced files
 //! ```
 //!
 //! The sender chooses the name of a file; its type is detected from its bytes (`kind`). Access follows the message:

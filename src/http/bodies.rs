@@ -165,7 +165,7 @@ pub async fn limit_concurrency(
     request: Request,
     next: Next,
 ) -> Response {
-    // An upload takes as long as its sender does; uploads have their own limit per person.
+    // An upload takes as long as its sender needs; uploads have their own limit per person.
     if is_upload(&request) {
         return next.run(request).await;
     }

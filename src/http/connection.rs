@@ -41,8 +41,8 @@ pub struct Deadlines {
     pub next_within: Duration,
     /// Maximum time without progress while there are bytes to send.
     pub stalled_within: Duration,
-    /// Time that a client has to read a response that is not an event stream, without the time in which the server makes it: this
-    /// long, and a second more for each `bytes_per_second`.
+    /// Time for a client to read a response that is not an event stream, excluding the time that the server needs to
+    /// produce it: this base, plus one second for each `bytes_per_second`.
     pub sent_within: Duration,
     /// Minimum rate at which a client must read a long response.
     pub bytes_per_second: u64,
@@ -85,7 +85,7 @@ pub(super) enum ResponseKind {
 
 #[derive(Debug)]
 struct Sending {
-    /// Time so far in which bytes were there and the client took none.
+    /// Accumulated time in which the client did not read available bytes.
     waited: Duration,
     /// Size of the body, or of its part so far if the total is unknown.
     bytes: u64,
@@ -190,8 +190,8 @@ impl Exchange {
         }
     }
 
-    /// Remaining time for the client to read the response, based on its size so far. The time that the server takes to
-    /// make it does not count.
+    /// Remaining time for the client to read the response, based on its size so far. The time that the server needs
+    /// to produce it does not count.
     fn patience(&self) -> Option<Duration> {
         match &self.inner().phase {
             Phase::Sending(sending) if sending.kind == ResponseKind::Document => {
@@ -202,7 +202,7 @@ impl Exchange {
         }
     }
 
-    /// Counts time in which the client took nothing.
+    /// Adds time in which the client did not read anything.
     fn count_wait(&self, wait: Duration) {
         if let Phase::Sending(sending) = &mut self.inner().phase {
             sending.waited += wait;

@@ -227,9 +227,9 @@ pub trait Provider: Send + Sync {
     /// otherwise the default of the provider.
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
-    /// The model that replies for an agent that wants `wanted`; `None` without a language model. Uses a list of the server's
-    /// models of any age; while there is none, the server is asked at most every five minutes, and callers during that attempt
-    /// wait for it to end.
+    /// The model that replies for an agent that requests `wanted`; `None` without a language model. Uses the server's
+    /// cached model list, regardless of its age. Without a list, the server is asked at most every five minutes, and
+    /// concurrent callers wait for that request.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
     /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`.
@@ -237,7 +237,7 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// The small model for summaries; `main`, the one that runs the agent, where there is none.
+    /// The small model for summaries, or `main` (the agent's model) if there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 
     /// Context window of `model` in tokens.

@@ -23,8 +23,8 @@ use crate::{
 
 /// Number of rows read at once.
 const PAGE: i64 = 200;
-/// Numbers of the log that one statement goes through at most, so that each ends well before its deadline however many messages
-/// of others lie in between.
+/// Maximum range of sequence numbers scanned by one statement, so that it ends well before its deadline even if most
+/// messages are by others.
 const SCANNED_MAX: i64 = 16_384;
 /// Capacity of the queue to a slow reader; reading waits when it is full.
 const PIECES_MAX: usize = 4;
@@ -76,7 +76,7 @@ pub fn export(
         };
         if let Err(Broken::Db(e)) = written {
             tracing::error!(error = %e, "an export failed");
-            // The client notices that the document is incomplete; there is no wait for a client that does not read.
+            // The client notices that the document is incomplete. Does not wait if the client has stopped reading.
             drop(
                 out.send
                     .try_send(Err(io::Error::other("the export failed"))),

@@ -3,11 +3,11 @@
 //! ```text
 //! Manifest ── save ──► task_contexts   model, requester, what was left out, calls
 //!                      context_parts   a row per part of the prompt: source, role, tokens
-//!                      context_texts   what it said, once per source and text
-//!                      citations       what the text was derived from ──► derived::changed takes it out everywhere
+//!                      context_texts   text of a part, stored once per source and text
+//!                      citations       sources of a text ──► derived::changed removes it everywhere
 //! ```
 //!
-//! Texts that no task used for `OPENVIBE_CONTEXT_RETENTION` are deleted; IDs and tokens stay.
+//! Texts that no task has used for `OPENVIBE_CONTEXT_RETENTION` are deleted; IDs and token counts are kept.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -103,7 +103,7 @@ pub enum Block {
     System,
     ForkHeader,
     Summary,
-    /// The line that stands for messages before the first one.
+    /// The line in place of messages before the first one.
     LeftOut,
     Messages,
     Requester,
@@ -148,7 +148,7 @@ struct NewPart<'a> {
     tokens: u64,
     text: &'a str,
     cites: Vec<SourceId>,
-    /// The text was removed before.
+    /// The text was already removed.
     is_gone: bool,
 }
 
@@ -236,7 +236,7 @@ pub async fn save(
     attempt: &AttemptRecord,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
-    // The end of a call whose worker was lost was never recorded.
+    // A call whose worker was lost has no recorded end.
     if let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) {
         last.ended_at = Some(attempt.started_at);
         last.outcome = AttemptOutcome::Retry;
@@ -340,7 +340,7 @@ pub struct Sent {
     pub left_out: Vec<LeftOut>,
     pub context_window: u64,
     pub reserve: u64,
-    /// In order; those of the block `System` first.
+    /// In prompt order; parts of the block `System` come first.
     pub parts: Vec<SentPart>,
     pub attempts: Vec<AttemptRecord>,
 }
@@ -462,8 +462,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     }))
 }
 
-/// Removes a requester from the record of their task and replaces their ID with `alias`. `derived::changed` removes their texts and
-/// texts that name them.
+/// Removes a requester from the record of their task and replaces their ID with `alias`. `derived::changed` removes
+/// their texts and texts that contain their name.
 pub async fn forget_requester(
     c: &mut Conn,
     task: TaskId,

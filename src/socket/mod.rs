@@ -54,8 +54,8 @@ const TICKS_PER_HEARTBEAT: u32 = 2;
 const SILENCE_MAX: Duration = Duration::from_secs(50);
 /// Maximum size of a client's frame in bytes.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// Maximum wait for a close frame to be written. A slow reader gets to see why it was closed when it reads on, unless it takes
-/// no byte for 15 s, which ends the connection; nothing but the connection itself is held for it.
+/// Maximum wait for a close frame to be written. A slow reader can still read the reason for closing, unless it reads
+/// nothing for 15 s, which ends the connection. Only the connection itself is held meanwhile.
 const CLOSE_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum wait for the close frame during shutdown.
 const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);

@@ -41,7 +41,7 @@ pub trait Handler: Send + Sync {
 
 /// Why a handler returned without ending its task.
 pub enum Abort {
-    /// It was stopped, lost its lease, or requeued the task: someone else continues.
+    /// It was stopped, lost its lease, or requeued the task; another worker continues it.
     Stopped,
     /// The database failed; the lease expires and the task is retried.
     Db(DbError),

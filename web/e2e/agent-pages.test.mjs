@@ -1,4 +1,4 @@
-// What pages show of an agent: the model that replies, limits, long instructions, and options without effect.
+// Agent details on pages: the model that replies, limits, long instructions, and options without effect.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

@@ -1,4 +1,4 @@
-// The client without a network: the page opens, what was written is there, and it is sent once.
+// The client without a network: the page opens, written text is kept, and it is sent exactly once.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';

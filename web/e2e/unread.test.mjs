@@ -39,8 +39,11 @@ const counts = (p) =>
 /** Read markers that Ada's browser sent. */
 const marks = [];
 ada.page.on('request', (r) => r.url().endsWith(`/${thread}/read`) && marks.push(r.postDataJSON().seq));
-/** Lets Ada's messages be on screen for more than a second; returns her counts, and the markers sent because of it. Time is
- * the subject, so this really waits: with a simulated clock, the list and its timers disagree now and then. */
+/**
+ * Keeps Ada's messages on screen for more than a second. Returns her counts, and the markers sent
+ * as a result. This test is about time, so it really waits: with a simulated clock, the list and
+ * its timers sometimes disagree.
+ */
 const onScreenForASecond = async () => {
   const before = marks.length;
   await ada.page.evaluate(() => new Promise((done) => setTimeout(done, 1300)));

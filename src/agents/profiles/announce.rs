@@ -34,8 +34,8 @@ enum Announced<'a> {
     },
 }
 
-/// An agent that follows its base, without its long texts if they exceed the limit. Those are its own, and do not change
-/// with the base.
+/// An agent that follows its base, without its long texts if they exceed the limit. Those are the agent's own texts
+/// and do not change with the base.
 fn as_follower(agent: &Agent) -> Announced<'_> {
     let bytes = serde_json::to_vec(agent).map_or(usize::MAX, |json| json.len());
     if bytes <= FOLLOWER_BYTES_MAX {

@@ -227,8 +227,8 @@ async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError>
     Ok(false)
 }
 
-/// Rejects an access list that excludes the actor, who could not undo it. Actors who manage agents are exempt.
-/// Without a list of its own an agent has its base's.
+/// Rejects an access list that excludes the actor, who could not undo it. Actors who manage agents are exempt. An
+/// agent without its own list uses that of its base.
 async fn check_own_access(
     c: &mut Conn,
     actor: &Actor<'_>,

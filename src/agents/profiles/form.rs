@@ -496,7 +496,7 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Checks that the objects a profile refers to exist in its workspace; the base is looked up during the merge.
+/// Checks that the objects referenced by a profile exist in its workspace; the base is looked up during the merge.
 /// References that `before` already had may be stale.
 pub(in crate::agents) async fn check_names(
     c: &mut Conn,

@@ -109,7 +109,7 @@ pub(super) async fn check_sizes(
     Err(AgentError::ResolvedTooLarge(name, bytes))
 }
 
-/// Determines what the agents below this one will take if its merged profile changes to `changed`.
+/// Computes the storage that the agents below this one need if its merged profile changes to `changed`.
 pub(super) async fn plan(
     c: &mut Conn,
     base: AgentId,
@@ -221,8 +221,8 @@ async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Refreshes a few agents of each workspace with outdated agents; returns true if there were any. A workspace that fails does not keep
-/// the others waiting.
+/// Refreshes a few agents of each workspace with outdated agents; returns true if there were any. A failure in one
+/// workspace does not delay the others.
 ///
 /// # Errors
 /// `DbError` if all of them failed; the next run resumes where this one stopped.
@@ -242,7 +242,7 @@ pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
             }
         }
     }
-    // With nothing but failures the caller pauses before it tries again.
+    // If every workspace failed, the caller pauses before it tries again.
     failure.filter(|_| !advanced).map_or(Ok(advanced), Err)
 }
 

@@ -124,7 +124,7 @@ pub(super) async fn store(
     if stored_bytes(&wanted.profile) > stored_bytes(&row.profile.0) {
         quota::check_bytes(c, row.workspace_id, bytes).await?;
     } else {
-        // Such as turning an agent off, or closing it to people.
+        // Changes without new text, such as turning an agent off or restricting access.
         quota::check_reserve(c, row.workspace_id, bytes).await?;
     }
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;

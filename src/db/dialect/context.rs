@@ -1,4 +1,4 @@
-//! Rows of a context record, inserted by one statement each however many there are.
+//! Rows of a context record, each kind inserted by a single statement regardless of their number.
 //!
 //! The rows are bound as one JSON array. UUIDs in it are hexadecimal text without hyphens.
 
@@ -15,7 +15,7 @@ use crate::{
 pub struct TextRow {
     #[serde(serialize_with = "hexadecimal")]
     pub id: Uuid,
-    /// `None` for a text that was taken out.
+    /// `None` for a removed text.
     pub hash: Option<String>,
     /// Without NUL, which `PostgreSQL` cannot store.
     pub text: String,
@@ -57,7 +57,7 @@ fn optional_hexadecimal<S: serde::Serializer>(id: &Option<Uuid>, s: S) -> Result
     }
 }
 
-/// Inserts texts; of one that exists already, only moves `last_used_at` if it is before `unused_since`. Hashes are unique
+/// Inserts texts; for an existing one, only updates `last_used_at` if it is before `unused_since`. Hashes are unique
 /// within `rows`.
 pub async fn insert_texts(
     c: &mut Conn,

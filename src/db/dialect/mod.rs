@@ -44,9 +44,9 @@ pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError
     Ok(())
 }
 
-/// Makes changes of this account's row in other transactions wait until this one ends.
+/// Blocks changes to this account's row by other transactions until this one ends.
 ///
-/// On `SQLite` there is one writer anyway.
+/// `SQLite` has only one writer anyway.
 pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
     if c.engine() == Engine::Postgres {
         c.q("select cast(1 as bigint) from users where id = $1 for share")

@@ -2,8 +2,8 @@
 //!
 //! Both indexes contain the same words, prepared by `chat::search`; the tokenizers and rankings of the engines are not
 //! used. A document is the text of a message as folded words, separated by spaces. A word that starts with `=` is not
-//! from the text, but a fact about the message (`=root`), which filters hits. Every document has the word `=`, so that
-//! a search can consist of facts only.
+//! from the text, but a term for a property of the message (`=root`), which filters hits. Every document has the word
+//! `=`, so that a search can consist of such terms only.
 //!
 //! On `SQLite`, the row ID of a document consists of workspace and seq (`search_spaces`): each workspace is one range
 //! of rows, the index is in message order, and a page starts where the previous one ended. On `PostgreSQL`, a document

@@ -74,14 +74,15 @@ pub struct OpenAi {
 #[derive(Default)]
 struct ModelCache {
     listed: Option<Arc<[Listed]>>,
-    /// Since when the list is known.
+    /// Time at which the list was received.
     listed_at: Option<Instant>,
-    /// When the server last failed to list any.
+    /// Time of the last failed attempt to get a list.
     failed_at: Option<Instant>,
 }
 
 impl ModelCache {
-    /// The list that can be used instead of asking: one that is not older than `fresh`, or none soon after a failure.
+    /// The cached list, if it can be used without asking the server: it is not older than `fresh`, or the last
+    /// attempt failed recently (then it may be stale or empty).
     fn usable(&self, fresh: Duration, now: Instant) -> Option<Arc<[Listed]>> {
         let within = |at: Option<Instant>, limit: Duration| {
             at.is_some_and(|at| now.saturating_duration_since(at) < limit)
@@ -196,7 +197,8 @@ impl OpenAi {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server's models, asked for if the known list is older than `fresh`; the known ones, if any, if it does not list them.
+    /// The server's models: requests the list if the cached one is older than `fresh`, and falls back to the cached
+    /// one on failure.
     async fn listed(&self, fresh: Duration) -> Arc<[Listed]> {
         let usable = self.model_cache().usable(fresh, Instant::now());
         if let Some(listed) = usable {

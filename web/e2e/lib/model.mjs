@@ -1,4 +1,5 @@
-// A small OpenAI-compatible model server, controlled by the text of each request, so that tests need no fixed waits.
+// A small OpenAI-compatible model server. The text of each request controls its response, so that tests need no fixed
+// waits.
 import { createServer } from 'node:http';
 
 export const LONG = `Short version: **last-write-wins for each field is enough**, and it keeps the door open for more.

@@ -180,7 +180,7 @@ export function resolve(doc: OpenApi, schema: Schema): Schema {
   return one.length === 1 && !found.properties ? resolve(doc, one[0]!) : found;
 }
 
-/** Type name for people: `string`, `message[]`, `"open" | "archived"`, `date-time or null`. */
+/** Human-readable type name: `string`, `message[]`, `"open" | "archived"`, `date-time or null`. */
 export function typeName(doc: OpenApi, schema: Schema): string {
   const name = refName(schema);
   const s = follow<Schema>(doc, schema);

@@ -1,11 +1,12 @@
 import { untrack } from 'svelte';
 
-/** A message is read after a second on screen; the rest is for the request. */
+/** A message is read after one second on screen; the rest is time for the request. */
 const RISE_AFTER_MS = 1500;
 
 /**
- * A count that falls at once. While `delayed`, it rises only once the source has kept its value for 1.5 s:
- * messages that are read as they arrive do not flash as unread. Call it while a component starts.
+ * A count that falls immediately. While `delayed`, it rises only after the source has kept its
+ * value for 1.5 s, so that messages that are read on arrival do not appear as unread for a moment.
+ * Call it during component initialization.
  */
 export function delayedRise(source: () => number, delayed: () => boolean): { readonly value: number } {
   let max = $state(untrack(source));

@@ -26,7 +26,10 @@ export class ScreenTime {
     this.#timer = null;
     this.#since.clear();
   }
-  /** Reports all that has been on screen for one second; again, if the marker of the first time did not reach the server. */
+  /**
+   * Reports all messages that have been on screen for one second; repeats those whose marker did
+   * not reach the server.
+   */
   report(now = performance.now()): void {
     const seen = [...this.#since].filter(([, since]) => since + SEEN_AFTER_MS <= now).map(([seq]) => seq);
     if (seen.length) this.#onseen(seen);

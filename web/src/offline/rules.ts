@@ -1,12 +1,13 @@
-/** Requests that the service worker handles. All others, the API first of all, pass it by. */
+/** Requests that the service worker handles. All others, above all API requests, bypass it. */
 export type Handling = 'page' | 'asset' | 'file' | null;
 
-/** Addresses of the server that are pages to a browser. */
+/** Server paths that browsers open as pages. */
 const SERVER = /^\/(v1|docs|healthz|readyz|metrics)(\/|$)/;
 
 /**
- * `page`: a page of the client, from the network, else the cached one. `asset`: its name carries a hash of its content, so the cached one is
- * right. `file`: one of the shell's few files without a hash, from the network, else cached.
+ * `page`: a page of the client, from the network, or else cached. `asset`: its name contains a hash
+ * of its content, so the cached one is always current. `file`: one of the shell's few files without
+ * a hash, from the network, or else cached.
  */
 export function handlingOf(
   request: { method: string; mode: string; url: string },

@@ -3,19 +3,22 @@ import { isDraft } from '../state/drafts.svelte';
 import { isItem } from '../state/outbox-store';
 
 /**
- * The user who is signed in to this browser, as its windows last learned; empty after signing out. No credential.
- * Without a server, it decides whose work is shown.
+ * The user who is signed in to this browser, according to its windows; empty after signing out. Not
+ * a credential. When the server is unavailable, it determines whose work is shown.
  */
 export const LAST_USER = 'openvibe.user';
 
 export interface SavedWork {
-  /** Messages that wait to be sent, oldest first. */
+  /** Messages waiting to be sent, oldest first. */
   waiting: { id: string; text: string; created_at: string; failed: boolean }[];
-  /** Drafts of messages and edits, the newest first. */
+  /** Drafts of messages and edits, newest first. */
   drafts: { id: string; text: string }[];
 }
 
-/** What a person has written in this browser and the server does not have, in all workspaces. */
+/**
+ * Text that a person has written in this browser and that the server does not have, in all
+ * workspaces.
+ */
 export function savedWork(store: KeyValueStore): SavedWork {
   const user = store.get(LAST_USER);
   if (!user) return { waiting: [], drafts: [] };

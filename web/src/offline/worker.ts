@@ -1,7 +1,8 @@
 /**
- * The service worker: opens the client without a network. Its cache holds the client's own files and nothing else, neither answers of the
- * API nor files of users. Each build has a cache of its own, and pages come from the network whenever it is there, so a new version of the
- * server is in effect with the next load.
+ * The service worker: opens the client without a network. Its cache contains only the client's own
+ * files, and neither API responses nor users' files. Each build has its own cache, and pages come
+ * from the network when it is available, so that a new server version takes effect with the next
+ * load.
  */
 import { handlingOf } from './rules';
 
@@ -20,7 +21,7 @@ interface Worker {
   addEventListener(type: 'fetch', listener: (e: Fetching) => void): void;
 }
 declare const self: Worker;
-/** Put in by the build (vite.config.ts): the version and the paths of the shell. */
+/** Inserted by the build (vite.config.ts): the version, and the paths of the shell. */
 declare const SHELL: { version: string; paths: string[] };
 
 const PREFIX = 'openvibe-shell-';
@@ -29,7 +30,8 @@ const PAGE = '/';
 
 const install = async (): Promise<void> => {
   const cache = await caches.open(NAME);
-  // `no-cache`: asks the server unless the name carries a hash; all of them, or this version is not installed.
+  // `no-cache`: revalidates files whose names do not contain a hash. If any file is missing, this version is not
+  // installed.
   await cache.addAll(
     SHELL.paths.map(
       (path) => new Request(path, { cache: path.startsWith('/assets/') ? 'default' : 'no-cache' }),
@@ -45,7 +47,7 @@ const activate = async (): Promise<void> => {
 const cached = async (path: string): Promise<Response | undefined> =>
   (await caches.open(NAME)).match(path, { ignoreVary: true });
 
-/** Also while a proxy answers for a server that is being restarted. */
+/** Also when a proxy responds for a server that is restarting. */
 const page = async (request: Request): Promise<Response> => {
   const fresh = await fetch(request).catch(() => null);
   if (fresh && fresh.status < 500) return fresh;

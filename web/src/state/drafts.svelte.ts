@@ -32,7 +32,7 @@ export class Drafts {
   #unsaved = new Set<string>();
   #unwatch: () => void;
   #now: () => number;
-  /** From a composer's former key to the one that it has now. */
+  /** Maps a composer's former key to its current one. */
   #moved = new Map<string, string>();
 
   /** `scope`: user and workspace, as `USER.WS`. */
@@ -72,7 +72,7 @@ export class Drafts {
     this.set(to, text);
     this.clear(from);
   }
-  /** The key that this composer has now, for work that began under its former key. */
+  /** The current key of this composer, for work that started under its former key. */
   current(key: string): string {
     return this.#moved.get(key) ?? key;
   }

@@ -42,7 +42,9 @@ export class ForkActions {
   #made = new Map<string, Promise<string>>();
   /** From the server's ID to the local ID. */
   #openedAs = new Map<string, string>();
-  /** From the id that it was opened under to the server's: addresses and requests may still carry it. */
+  /**
+   * Maps the initial ID of a dive to the server's: URLs and requests may still contain the former.
+   */
   #serverIds = new Map<string, string>();
   #deps: ForkActionsDeps;
 
@@ -113,7 +115,8 @@ export class ForkActions {
     drafts.move(`d:${id}`, `d:${fork.id}`);
     this.#deps.uploads?.move(`d:${id}`, `d:${fork.id}`);
     outbox.move(id, fork.id);
-    // The address changes with the state: painted in between, the panel would drop its composer and the file chooser with it.
+    // The URL changes together with the state: a paint in between would drop the panel's composer and an open file
+    // chooser.
     then(fork.id, id);
     this.#starts.delete(id);
     return fork.id;

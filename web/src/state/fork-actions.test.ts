@@ -185,7 +185,7 @@ test('a file chosen while a dive is created goes along with its next message', a
   const then = vi.fn();
   const id = ws.forkActions.start(origin, then);
   await vi.waitFor(() => expect(then).toHaveBeenCalled());
-  // The part that uploads was loaded meanwhile: it still has the key that the composer had.
+  // The upload module was loaded in the meantime, and still has the composer's former key.
   const uploads = uploadsOf(ws, { show: () => undefined });
   uploads.add(`d:${id}`, [new File(['abc'], 'plan.txt')]);
   expect(uploads.in(`d:${id}`)).toEqual([]);

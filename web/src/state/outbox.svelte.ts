@@ -43,7 +43,7 @@ export interface OutboxWork {
   maySend?(): boolean;
   /** Whether this window is on screen: only then does it take over from another one. */
   visible?(): boolean;
-  /** The session ended; what is here waits for the next sign-in. */
+  /** The session ended; pending messages wait for the next sign-in. */
   signedOut?(): void;
   refused?(item: OutItem): void;
   /** Retries its failed uploads. */

@@ -79,7 +79,7 @@ export class People {
     }
   }
 
-  /** The current name; the one in a message is the name at that time. */
+  /** The current name; a message contains the name at the time when it was posted. */
   nameOf(author: Pick<Message['author'], 'type' | 'id' | 'name'>): string {
     if (author.id && author.type === 'human') return this.members.get(author.id)?.name ?? author.name;
     if (author.id && author.type === 'agent') {

@@ -170,7 +170,9 @@ export class Reading {
     this.#left(this.#reaches() ? this.#pending().length : others);
   }
 
-  /** What is on screen stays read here; read again, it would not stay unread in the other window. */
+  /**
+   * Visible messages stay read here; marking them again would undo the change in the other window.
+   */
   #movedBack(seq: number): void {
     if (this.#open) this.#back = seq;
     else this.#readSeq = seq;

@@ -5,18 +5,18 @@ import type { Channels } from './channels.svelte';
 import type { Reading, UnreadCounts } from './reading.svelte';
 import type { Threads } from './threads.svelte';
 
-/** Snapshots and threads are read again at most this often. */
+/** Minimum interval between reloads of snapshots and threads. */
 const LEARN_AFTER_MS = 500;
-/** After an event that changes the counts of many people, each waits up to this much longer. */
+/** Maximum additional delay after an event that changes the counts of many people. */
 const SPREAD_MS = 2000;
 
 export interface ReadsDeps {
-  /** Reads the counts of all channels again. */
+  /** Reloads the counts of all channels. */
   recount(): void;
-  /** How far a thread in memory has been read. */
+  /** Read position of a thread in memory. */
   reading(thread: string): Reading | undefined;
 }
-/** Marks of one thread: one request at a time; meanwhile only the newest mark waits. */
+/** Read markers of one thread: one request at a time; meanwhile, only the newest marker waits. */
 interface Marking {
   next: number | null;
   done: Promise<UnreadCounts | null>;
@@ -29,9 +29,14 @@ export class Reads {
   #channels: Channels;
   #deps: ReadsDeps;
   #marking = new Map<string, Marking>();
-  /** The last two marks of this window by thread, until their frames arrive: a frame may be later than the response. */
+  /**
+   * The last two markers of this window by thread, until their frames arrive, which may be after
+   * the response.
+   */
   #mine = new Map<string, number[]>();
-  /** Counts were taken from a snapshot that may have counted what is on screen but not marked yet. */
+  /**
+   * Counts come from a snapshot that may include messages that are on screen but not marked yet.
+   */
   #unsettled = false;
   #stale = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -46,7 +51,10 @@ export class Reads {
     clearTimeout(this.#timer ?? undefined);
   }
 
-  /** What is unread after the newest mark; null: the server cannot be reached, or the thread is gone. */
+  /**
+   * Unread counts after the newest marker; null if the server cannot be reached or the thread no
+   * longer exists.
+   */
   mark(thread: string, seq: number): Promise<UnreadCounts | null> {
     const running = this.#marking.get(thread);
     if (running) {
@@ -74,7 +82,7 @@ export class Reads {
     try {
       const now = await this.#api.markRead(thread, seq);
       this.#set(thread, now.unread_count, now.mention_count);
-      // The response may have been counted before a message that arrived meanwhile.
+      // The counts in the response may not include a message that arrived in the meantime.
       if (this.#threads.map.get(thread)?.last_seq !== before) this.#learnLater(thread);
       if (this.#unsettled) this.#learnLater();
       this.#unsettled = false;
@@ -113,7 +121,10 @@ export class Reads {
     if (Math.max(unread_count, mention_count) >= UNREAD_MAX) return this.#learnLater();
     this.#channels.shift(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
   }
-  /** A marker was moved. Own marks are known; those of another window change counts that only the server knows. */
+  /**
+   * A marker was moved. This window's own markers are known; those of another window change counts
+   * that only the server knows.
+   */
   marked(thread: string, seq: number): void {
     const mine = this.#mine.get(thread) ?? [];
     const at = mine.indexOf(seq);
@@ -129,15 +140,15 @@ export class Reads {
     this.#learnLater(thread);
   }
   /**
-   * A message of another person was deleted or edited. If it was unread, it counts no longer, or mentions others now;
-   * only the server knows.
+   * A message of another person was deleted or edited. If it was unread, it may no longer count or
+   * may mention other people; only the server knows.
    */
   changed(m: Message): void {
     const thread = this.#threads.map.get(m.thread_id);
     const { unread_count = 0, mention_count = 0 } = thread ?? this.#channels.map.get(m.channel_id) ?? {};
     if (unread_count || mention_count) this.#learnLater(m.thread_id, Math.random() * SPREAD_MS);
   }
-  /** Reads the counts again soon, and the thread, if it is known; many calls become one. */
+  /** Reloads the counts soon, and the thread if it is known; many calls are combined. */
   #learnLater(thread?: string, spread = 0): void {
     if (thread) this.#stale.add(thread);
     this.#timer ??= setTimeout(() => this.#learn(), LEARN_AFTER_MS + spread);

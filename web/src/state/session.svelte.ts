@@ -22,13 +22,19 @@ export class Session {
     this.#store = store;
   }
 
-  /** Follows a sign-in or sign-out in another window: the windows of a browser share the session cookie. Returns how to stop. */
+  /**
+   * Follows a sign-in or sign-out in another window: the windows of a browser share the session
+   * cookie. Returns a function that stops it.
+   */
   listen(): () => void {
     return this.#store.watch((key) => {
       if (key === LAST_USER && !this.isCurrent(this.user?.id ?? '')) void this.check();
     });
   }
-  /** False once another window signed this user out or someone else in. Without storage, windows cannot know. */
+  /**
+   * False after another window signed this user out or another user in. Without storage, windows
+   * cannot detect it.
+   */
   isCurrent(user: string): boolean {
     return (this.#store.get(LAST_USER) ?? user) === user;
   }

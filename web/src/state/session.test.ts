@@ -3,10 +3,10 @@ import { Api } from '../api/api';
 import { AT, Browser, store } from '../test/make';
 import { Session } from './session.svelte';
 
-/** The cookie of the browser: the user whom the server takes its requests for. */
+/** The browser's cookie: the user to whom the server attributes requests. */
 let cookie: string | null;
 let browser: Browser;
-/** While set, a sign-out waits for it. */
+/** While set, a sign-out waits for this promise. */
 let gate: Promise<void> | null;
 const names: Record<string, string> = { 'ada@example.com': 'ada', 'bo@example.com': 'bo' };
 

@@ -37,7 +37,7 @@ export class Ui {
   dialog = $state.raw<Dialog>(null);
   /** Polite live region. */
   announcement = $state('');
-  /** A short line at the bottom, for the result of an action that has no place of its own. */
+  /** A short line at the bottom, for the result of an action that is not shown anywhere else. */
   toast = $state<string | null>(null);
   /** The channel whose composer takes the focus when it is mounted next. */
   composerIn: string | null = null;

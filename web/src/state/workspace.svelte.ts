@@ -38,7 +38,7 @@ export interface WorkspaceDeps {
   socket?: SocketDeps;
   /** Whether the window is visible. */
   visible(): boolean;
-  /** False once another window signed this user out or someone else in. */
+  /** False after another window signed this user out or another user in. */
   isCurrentUser(): boolean;
   /** The session or the membership ended, or the session is another user's. */
   onEnded(): void;

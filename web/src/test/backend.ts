@@ -20,7 +20,7 @@ export class Backend {
   snapshot = snapshot();
   fail: number | null = null;
   failure: object = { code: 'x', message: 'No.' };
-  /** While set, responses wait for it. */
+  /** While set, responses wait for this promise. */
   gate: Promise<void> | null = null;
 
   fetch = async (request: Request): Promise<Response> => {
@@ -82,7 +82,7 @@ export class Backend {
 export const mine = (x: Partial<Message> = {}): Message =>
   message({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null }, ...x });
 
-/** Mia's workspace on such a server, and its calls to the outside. */
+/** Mia's workspace on such a server, and its outgoing calls. */
 export class Scene {
   backend = new Backend();
   notifications: UserNotification[] = [];
@@ -91,7 +91,7 @@ export class Scene {
   sent: Record<string, unknown>[] = [];
   seq = 100;
   visible = true;
-  /** No other window signed someone else in. */
+  /** Whether this window's user is still signed in. */
   current = true;
   ended = 0;
   ws: WorkspaceState;
