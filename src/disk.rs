@@ -101,7 +101,7 @@ impl Measured {
             Ok(free) => free,
             Err(e) => {
                 if !self.is_unknown {
-                    tracing::warn!(error = %e, "free disk space cannot be measured; uploads and agent changes are not limited by it");
+                    tracing::warn!(error = %e, "free disk space cannot be measured; uploads and agent changes are not limited");
                 }
                 (self.is_unknown, self.is_low) = (true, false);
                 return;

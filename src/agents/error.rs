@@ -44,7 +44,7 @@ pub enum AgentError {
         "the base agent `{0}` does not exist in this workspace: import it first, or omit `base`"
     )]
     NoBaseNamed(String),
-    #[error("the base is archived: restore it, or choose another base")]
+    #[error("the base is archived: unarchive it, or choose another base")]
     BaseArchived,
     #[error("an agent cannot inherit from itself, directly or indirectly")]
     Cycle,

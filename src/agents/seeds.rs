@@ -36,7 +36,7 @@ static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
         tracing::error!(
             error = e,
-            "seeds/agents.yaml cannot be used; workspaces begin without agents"
+            "seeds/agents.yaml cannot be used; workspaces start without agents"
         );
         Vec::new()
     })

@@ -4,7 +4,7 @@ use crate::http::error::{ApiError, StatusCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    #[error("you are not signed in: log in, or send an API key as `Authorization: Bearer ov_…`")]
+    #[error("you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`")]
     NotAuthenticated,
     #[error("send the value of OPENVIBE_METRICS_TOKEN as `Authorization: Bearer …`")]
     MetricsToken,
@@ -12,7 +12,7 @@ pub enum AuthError {
     WrongPassword,
     #[error("the current password is wrong")]
     WrongCurrentPassword,
-    #[error("too many login attempts: try again in {0} s")]
+    #[error("too many sign-in attempts: try again in {0} s")]
     TooManyAttempts(u64),
     #[error("too many requests: try again in {0} s")]
     RateLimited(u64),
@@ -26,7 +26,7 @@ pub enum AuthError {
     QuotaExceeded(String),
     #[error("this needs a session and does not work with an API key: sign in")]
     SessionRequired,
-    #[error("this key lacks the scope `{}`; create a key that has it", .0.as_str())]
+    #[error("this key lacks the scope `{}`: create a key that has it", .0.as_str())]
     ScopeMissing(Scope),
     #[error("a {} cannot do this (`{}`): ask an admin of the workspace", .role.as_str(), .scope.as_str())]
     RoleTooLow { role: Role, scope: Scope },
@@ -38,7 +38,7 @@ pub enum AuthError {
     NoWorkspace,
     #[error("{0}")]
     Invalid(String, &'static str),
-    #[error("an account with this email address already exists: log in instead")]
+    #[error("an account with this email address already exists: sign in instead")]
     EmailTaken,
     #[error("the handle `{0}` is taken in this workspace: choose another")]
     HandleTaken(String),

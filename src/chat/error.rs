@@ -42,7 +42,7 @@ pub enum ChatError {
     TooManyFollowers(i64),
     #[error("the channel is archived: unarchive it first")]
     ChannelArchived,
-    #[error("the thread is archived: reopen it first")]
+    #[error("the thread is archived: unarchive it first")]
     ThreadArchived,
     #[error("the client_id was used for something else: use a new one")]
     ClientIdReused,

@@ -173,7 +173,7 @@ fn is_timeout(error: &sqlx::Error) -> bool {
 fn suspect() -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::new(
         std::io::ErrorKind::ConnectionAborted,
-        "connections of that time are dead",
+        "other connections opened at the same time are dead",
     ))
 }
 

@@ -32,7 +32,7 @@ impl<'de> Deserialize<'de> for Day {
         day.filter(|day| day.format("%Y-%m-%d").to_string() == text)
             .map(|_| Self(text.clone()))
             .ok_or_else(|| {
-                serde::de::Error::custom(format!("`{text}` is not a day: use YYYY-MM-DD"))
+                serde::de::Error::custom(format!("`{text}` is not a date: use YYYY-MM-DD"))
             })
     }
 }

@@ -80,7 +80,7 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
             tracing::debug!(
                 status = status.as_u16(),
                 duration_ms,
-                "a request was answered"
+                "request completed"
             );
         }
     });

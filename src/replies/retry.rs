@@ -94,7 +94,7 @@ impl From<&Failure> for AttemptError {
     fn from(failure: &Failure) -> Self {
         let message = match failure {
             Failure::Model(e) => e.to_string(),
-            Failure::Timeout => "no answer in time".to_owned(),
+            Failure::Timeout => "no reply in time".to_owned(),
         };
         Self {
             code: failure.code().text(),

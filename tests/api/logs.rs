@@ -65,7 +65,7 @@ async fn a_response_has_the_request_id_of_its_log_lines() {
     let found = of_request(&all, "trace-4711.a_B");
     let answered: Vec<&Value> = found
         .iter()
-        .filter(|line| line["message"] == "a request was answered")
+        .filter(|line| line["message"] == "request completed")
         .collect();
     assert_eq!(answered.len(), 1, "{found:?}");
     let line = answered[0];
@@ -222,7 +222,7 @@ async fn without_json_log_lines_are_human_readable() {
     let all = log(&p.place);
     let line = all
         .lines()
-        .find(|line| line.contains("for-people") && line.contains("a request was answered"))
+        .find(|line| line.contains("for-people") && line.contains("request completed"))
         .unwrap();
     for part in [
         "DEBUG",
@@ -492,7 +492,7 @@ async fn no_secret_is_logged_even_at_trace() {
         let log = log(&place) + &String::from_utf8(reset.stderr).unwrap();
         // Full logging includes each request and the log lines of libraries.
         for said in [
-            "a request was answered",
+            "request completed",
             "sqlx::query",
             "a model call failed",
             "task run ended",

@@ -281,7 +281,7 @@ test('offline, an upload waits and continues automatically', async () => {
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await attach(ada, [NOTES]);
-  await chip(ada, 'notes.txt').getByText('Waiting for the connection').waitFor();
+  await chip(ada, 'notes.txt').getByText('Waiting for a connection').waitFor();
   await reply(ada.page, 'From the tunnel');
   await ada.page.getByText('Waiting for 1 upload').waitFor();
   await accessible(ada.page, 'an upload without a network');

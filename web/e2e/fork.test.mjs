@@ -313,7 +313,7 @@ test('a dive is renamed, abandoned, and reopened', async () => {
 
 test('the switcher finds a dive', async () => {
   await bo.page.keyboard.press('Control+k');
-  await box(bo.page, 'Jump to a channel, dive, person, agent or thread')
+  await box(bo.page, 'Jump to a channel, dive, person, agent, or thread')
     .or(bo.page.getByRole('combobox', { name: /Jump to a channel, dive/ }))
     .fill('the press');
   await bo.page.getByRole('option', { name: /The press.*Deep dive/ }).click();

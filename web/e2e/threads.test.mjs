@@ -213,7 +213,7 @@ test('between people, the header does not mention agents', async () => {
   assert.equal(await page.locator('main header').getByText('Nobody').count(), 0);
 });
 
-test('Recent answers: the newest six first, out of more than a page of tasks', async () => {
+test('Recent replies: the newest six first, out of more than a page of tasks', async () => {
   const { page } = ada;
   const { channels } = await api(ada, 'GET', 'snapshot');
   const general = channels.find((c) => c.name === 'general').id;
@@ -234,7 +234,7 @@ test('Recent answers: the newest six first, out of more than a page of tasks', a
     },
     String(started.slice(0, 6)),
   );
-  await page.getByText('Recent answers').waitFor();
+  await page.getByText('Recent replies').waitFor();
 });
 
 test('no page logged an error', () => {

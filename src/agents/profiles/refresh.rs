@@ -237,7 +237,7 @@ pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
         match db.write(workspace.0, advance).await {
             Ok(()) => advanced = true,
             Err(e) => {
-                tracing::warn!(workspace.id = %workspace, error = %e, "agents of a workspace could not follow their base");
+                tracing::warn!(workspace.id = %workspace, error = %e, "could not update the agents of a workspace to their base");
                 failure = Some(e);
             }
         }

@@ -207,7 +207,7 @@ pub fn parse_moment(
         Timestamp::within_years(moment.with_timezone(&Utc))
     };
     day.or_else(moment).map(Some).ok_or_else(|| {
-        let text = format!("{param} must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z, not `{text}`");
+        let text = format!("{param} must be a date such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z, not `{text}`");
         invalid(text, param)
     })
 }

@@ -71,8 +71,8 @@ pub fn merge_brief(asked: &DraftRequest<'_>, partials: &[Outline], tokens_max: u
     }));
     pieces.push(Piece::ours(
         "[Task]: The conversation was too long to be read at once. Above are the results of its \
-         parts, in order. Make one result of them by the same rules: what a later part settles, \
-         corrects or answers replaces what an earlier part says. Take the sources from them.",
+         parts, in order. Combine them into one result by the same rules: what a later part settles, \
+         corrects, or answers replaces what an earlier part says. Take the sources from them.",
     ));
     pieces.extend(closing(asked));
     Brief::of(pieces)
@@ -90,8 +90,8 @@ fn chunk_brief(
         pieces.push(line(material, 0, plan.first_chars_max));
     }
     pieces.push(Piece::ours(format!(
-        "[Part {nth} of {count}]: The conversation is too long to be read at once. Write down what \
-         this part came to; the parts are put together afterwards."
+        "[Part {nth} of {count}]: The conversation is too long to be read at once. Write down the \
+         result of this part; the parts are combined afterwards."
     )));
     pieces.extend(lines.map(|at| line(material, at, plan.line_chars_max)));
     pieces.extend(closing(asked));

@@ -45,7 +45,7 @@ fn by_name(name: &str) -> Option<Value> {
         "topic" => json!("What ships, and when"),
         "description" => json!("Helps with plans"),
         "instructions" => json!("You help the team with its plans."),
-        "message" => json!("the thread does not exist, or you may not see it"),
+        "message" => json!("the thread does not exist, or you are not in its channel"),
         "code" => json!("thread_not_found"),
         "model" => json!("claude-sonnet-4-5"),
         "address" => json!("192.0.2.7"),
@@ -202,7 +202,7 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "401" => (
             "unauthenticated",
             "not_authenticated",
-            "not signed in, or the session or key has ended: log in",
+            "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
         ),
         "403" => (
             "permission_denied",
@@ -212,7 +212,7 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "404" => (
             "not_found",
             "thread_not_found",
-            "the thread does not exist, or you may not see it",
+            "the thread does not exist, or you are not in its channel",
         ),
         "409" => (
             "conflict",
@@ -237,12 +237,12 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "428" => (
             "precondition_required",
             "if_match_required",
-            "send If-Match with the ETag that you read",
+            "changing a draft requires an If-Match header: send the ETag from when you read it",
         ),
         "429" => (
             "rate_limited",
             "rate_limited",
-            "too many requests: wait as Retry-After says",
+            "too many requests: try again in 3 s",
         ),
         "500" => (
             "internal",

@@ -13,7 +13,7 @@ test('a preview has no marks', () => {
 });
 test('initials and lists of names', () => {
   expect(initials('Ada Lindholm Berg')).toBe('AL');
-  expect(listed(['A', 'B', 'C'])).toBe('A, B and C');
+  expect(listed(['A', 'B', 'C'])).toBe('A, B, and C');
 });
 test('people and agents have twelve hues, at least 25 degrees apart', () => {
   const hues = [...new Set(Array.from({ length: 2000 }, (_, n) => hueOf(`agent_${n}`)))].sort(

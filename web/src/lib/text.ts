@@ -63,8 +63,8 @@ export function hueOf(id: string): number {
   return HUES[(h >>> 0) % HUES.length]!;
 }
 
-/** "Ada", "Ada and Bo", "Ada, Bo and Cy". */
+/** "Ada", "Ada and Bo", "Ada, Bo, and Cy". */
 export function listed(names: string[]): string {
-  if (names.length < 2) return names[0] ?? '';
-  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+  if (names.length < 3) return names.join(' and ');
+  return `${names.slice(0, -1).join(', ')}, and ${names.at(-1)}`;
 }

@@ -79,7 +79,7 @@ export const ACTIONS: Record<string, Action> = {
     name: 'Key revoked',
     describe: (e, n) =>
       text(e.data, 'user_id') && text(e.data, 'user_id') !== e.actor_id
-        ? `revoked a key of ${other(e, 'user_id', n)}`
+        ? `revoked a key that belongs to ${other(e, 'user_id', n)}`
         : 'revoked a key',
   },
   'workspace.updated': {
@@ -105,16 +105,16 @@ export const ACTIONS: Record<string, Action> = {
   'file.changed': { name: 'Shared file changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
   'file.deleted': { name: 'Shared file deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },
   'sandbox_policy.created': {
-    name: 'Sandbox created',
-    describe: (e) => `created the sandbox limits${quoted(e.data, 'name')}`,
+    name: 'Sandbox policy created',
+    describe: (e) => `created the sandbox policy${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.changed': {
-    name: 'Sandbox changed',
-    describe: (e) => `changed the sandbox limits${quoted(e.data, 'name')}`,
+    name: 'Sandbox policy changed',
+    describe: (e) => `changed the sandbox policy${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.deleted': {
-    name: 'Sandbox deleted',
-    describe: (e) => `deleted the sandbox limits${quoted(e.data, 'name')}`,
+    name: 'Sandbox policy deleted',
+    describe: (e) => `deleted the sandbox policy${quoted(e.data, 'name')}`,
   },
   'channel.archived': { name: 'Channel archived', describe: (e, n) => `archived ${channel(e, n)}` },
   'channel.unarchived': { name: 'Channel unarchived', describe: (e, n) => `unarchived ${channel(e, n)}` },
@@ -124,7 +124,7 @@ export const ACTIONS: Record<string, Action> = {
   },
   'message.deleted': {
     name: 'Someone else’s message deleted',
-    describe: (e, n) => `deleted a message of ${other(e, 'author_id', n)}`,
+    describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,
   },
 };
 export const actionName = (action: string): string => ACTIONS[action]?.name ?? action;

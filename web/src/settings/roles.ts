@@ -34,7 +34,7 @@ export const SCOPES: { scope: Scope; name: string; description: string; roles: R
   {
     scope: 'agents:use',
     name: 'Use agents',
-    description: 'Sends requests to agents on your behalf, by mention or directly. This causes model costs.',
+    description: 'Sends requests to agents on your behalf, by mention or directly. This incurs model costs.',
     roles: ['admin', 'member'],
   },
   {

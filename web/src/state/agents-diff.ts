@@ -93,14 +93,14 @@ const text = (v: unknown): string =>
       ? JSON.stringify(v)
       : String(v);
 
-/** "Everyone but Bo", "Only admins and Ada". */
+/** "Everyone except Bo", "Only admins, Ada". */
 export function accessText(value: unknown, names: Names): string {
   const lists = value as { allowed_subjects?: string[]; denied_subjects?: string[] } | null;
   const said = (list: string[]) => list.map((s) => subjectName(s, names)).join(', ');
   const allowed = lists?.allowed_subjects ?? [];
   const denied = lists?.denied_subjects ?? [];
   const who = allowed.length ? `Only ${said(allowed)}` : 'Everyone';
-  return denied.length ? `${who}, not ${said(denied)}` : who;
+  return denied.length ? `${who} except ${said(denied)}` : who;
 }
 const ROLES: Record<string, string> = {
   'role:admin': 'admins',

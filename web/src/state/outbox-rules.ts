@@ -15,7 +15,7 @@ export const cutOff = (i: OutItem): Partial<OutItem> => {
   return {
     attachments: i.attachments?.filter((a) => a.id) ?? [],
     status: 'failed',
-    error: `${listed(names)} ${were} not uploaded because ${their} window was closed. Try again sends the message without ${them}.`,
+    error: `${listed(names)} ${were} not uploaded because ${their} window was closed. Select Try again to send the message without ${them}.`,
   };
 };
 /** Messages of one conversation are sent one after the other. */

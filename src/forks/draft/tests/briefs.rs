@@ -198,10 +198,10 @@ fn a_repair_request_contains_the_response_and_its_faults() {
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
     assert_eq!(turns[1].content, answer);
     insta::assert_snapshot!(turns[2].content, @r#"
-    Your answer does not keep to the rules:
+    Your answer has these problems:
     - The headline is empty.
     - Key point 1 ("Quiet") cites sources that are not messages here: m9.
     - Key point 1 ("Quiet") cites no message: give the handles of its sources, or leave it out.
-    Write the whole JSON object again with this put right. Keep the rest as it is, add nothing that was not said, and leave out what you cannot put right.
+    Write the whole JSON object again with these problems fixed. Keep the rest as it is, do not add anything that was not said, and leave out what you cannot fix.
     "#);
 }
