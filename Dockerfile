@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# 1. The web client; 2. the program with the client inside; 3. what runs.
+# Stages: 1. the web client; 2. the program with the embedded client; 3. the runtime image.
 
 FROM node:22-bookworm-slim AS client
 WORKDIR /src/web
@@ -11,9 +11,9 @@ RUN npm run build && node ../scripts/precompress.mjs dist
 
 FROM rust:1.95-slim-bookworm AS server
 WORKDIR /src
-# Not rust-toolchain.toml: the image has the toolchain, without the parts that only checks need.
+# Without rust-toolchain.toml: the image has the toolchain, but not the components that only checks need.
 COPY Cargo.toml Cargo.lock build.rs ./
-# Only the manifest: this package is part of the workspace, but not of the server.
+# Only the manifest, because this package is part of the workspace, but not of the server.
 COPY tests/clients/Cargo.toml tests/clients/
 COPY migrations migrations
 COPY seeds seeds

@@ -77,11 +77,7 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
                 "a request failed"
             );
         } else {
-            tracing::debug!(
-                status = status.as_u16(),
-                duration_ms,
-                "request completed"
-            );
+            tracing::debug!(status = status.as_u16(), duration_ms, "request completed");
         }
     });
     response.headers_mut().insert(REQUEST_ID, id.0);

@@ -221,7 +221,8 @@ test('a message whose page was closed lists its missing files and keeps its text
   expect(second.outbox.items[0]).toMatchObject({
     content: 'Here',
     status: 'failed',
-    error: 'b was not uploaded because its window was closed. Select Try again to send the message without it.',
+    error:
+      'b was not uploaded because its window was closed. Select Try again to send the message without it.',
   });
   second.outbox.retry(second.outbox.items[0]!.client_id);
   await vi.advanceTimersByTimeAsync(0);

@@ -37,7 +37,9 @@ test('values as text', () => {
   expect(accessText({ allowed_subjects: ['role:admin', 'user_bo'], denied_subjects: [] }, names)).toBe(
     'Only admins, Bo',
   );
-  expect(accessText({ allowed_subjects: [], denied_subjects: ['user_bo'] }, names)).toBe('Everyone except Bo');
+  expect(accessText({ allowed_subjects: [], denied_subjects: ['user_bo'] }, names)).toBe(
+    'Everyone except Bo',
+  );
   expect(valueText('agency', { role_description: 'Edits', constraints: ['No'] }, names)).toBe(
     'Role description: Edits\nConstraints: \n  No',
   );

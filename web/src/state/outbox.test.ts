@@ -240,7 +240,8 @@ test('without locks, a window that opens leaves another window’s upload alone 
   await vi.advanceTimersByTimeAsync(80_000);
   expect(b.box.items[0]).toMatchObject({
     status: 'failed',
-    error: 'plan.pdf was not uploaded because its window was closed. Select Try again to send the message without it.',
+    error:
+      'plan.pdf was not uploaded because its window was closed. Select Try again to send the message without it.',
   });
 });
 test('the outbox of earlier versions is migrated once, in order', () => {
