@@ -796,7 +796,7 @@ async fn users_who_cannot_see_an_agent_receive_no_events_about_it() {
         .collect();
     assert!(
         seqs.windows(2).all(|w| w[1] == w[0] + 1),
-        "no gap for who sees all: {seqs:?}"
+        "no gaps for a reader who sees everything: {seqs:?}"
     );
 }
 
@@ -875,12 +875,12 @@ async fn a_bound_agent_replies_only_to_users_who_can_use_it() {
     assert_ne!(
         fork["agent_id"],
         agent.as_str(),
-        "a dive does not get round the lists"
+        "a fork does not bypass the access lists"
     );
     assert_eq!(
         t.bo.messages(&thread).await.len(),
         5,
-        "who sees the place sees the answers"
+        "readers of the conversation see the replies"
     );
 }
 
@@ -1132,7 +1132,7 @@ async fn main_is_the_default_agent_of_the_requested_workspace() {
     assert_ne!(ours["id"], theirs["id"]);
     assert_eq!(theirs["workspace_id"], second.as_str());
     let named = here.get(&path(&id(&theirs))).await.ok();
-    assert_eq!(named["id"], theirs["id"], "an id acts in its own workspace");
+    assert_eq!(named["id"], theirs["id"], "an ID determines the workspace");
     here.post("/v1/rpc/agents.get", json!({"agent_id": theirs["id"]}))
         .await
         .refused(404);

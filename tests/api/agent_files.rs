@@ -152,7 +152,7 @@ async fn soul_md_and_the_instructions_stay_in_sync() {
     assert_eq!(
         t.ada.get(&sage).await.ok()["version"],
         3,
-        "the same text is no change"
+        "the same text is not a change"
     );
 }
 
@@ -279,13 +279,13 @@ async fn memory_and_log_files_have_their_own_versions() {
     assert_eq!(
         t.ada.get(&sage).await.ok()["version"],
         1,
-        "the profile is as it was"
+        "the profile is unchanged"
     );
     write(&t.ada, &sage, "MEMORY.md", "Kept").await;
     assert_eq!(
         read(&t.ada, &sage, "MEMORY.md").await["version"],
         1,
-        "the same text is no change"
+        "the same text is not a change"
     );
     let files = paths(&t.ada.get(&format!("{sage}/files")).await.ok());
     let named: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();

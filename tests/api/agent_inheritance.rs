@@ -120,7 +120,7 @@ async fn three_levels_are_merged_base_first() {
     assert_eq!(agent["memory"]["conversation_retention_days"], 7);
     assert!(
         agent["memory"]["summary_enabled"].is_null(),
-        "memory counts whole"
+        "memory is inherited as a whole"
     );
     assert_eq!(agent["description"], "Top of all");
     assert_eq!(
@@ -381,7 +381,7 @@ async fn the_instruction_limit_includes_inherited_instructions() {
     assert_eq!(
         t.ada.get(&path(&base)).await.ok()["version"],
         1,
-        "nothing was half changed"
+        "nothing was changed partially"
     );
     assert_eq!(t.ada.get(&path(&child)).await.ok()["version"], 1);
 }
@@ -424,7 +424,7 @@ async fn a_base_change_creates_a_version_of_each_derived_agent() {
     let old = t.ada.get(&format!("{}/versions/1", path(&leaf))).await.ok();
     assert!(
         text(&old, "/resolved/instructions").starts_with(&instructions_of("top")),
-        "history stays"
+        "the history is kept"
     );
 }
 
@@ -541,7 +541,7 @@ async fn a_bound_thread_keeps_its_version_until_it_is_rebound() {
         .iter()
         .filter(|m| m["kind"] == "notice")
         .count();
-    assert_eq!(notices, 0, "the same agent is no hand-over");
+    assert_eq!(notices, 0, "the same agent is not a handoff");
 }
 
 #[tokio::test]
@@ -768,7 +768,7 @@ async fn tools_that_the_workspace_forbids_are_unavailable() {
     assert_eq!(
         t.bo.get(&path(&child)).await.ok()["version"],
         1,
-        "a policy is no change of an agent"
+        "a policy change is not a change of the agent"
     );
 }
 
@@ -852,7 +852,7 @@ async fn a_workspace_can_prevent_members_from_writing_agents() {
     assert_eq!(
         list(&t.bo.start(&t.general, "@mine hi").await, "/tasks").len(),
         1,
-        "they use it all the same"
+        "they still use it"
     );
     change(&t.ada, &mine, json!({"description": "Admin's"})).await;
     policy(&t, json!({"members_write_agents": true})).await;

@@ -546,7 +546,7 @@ async fn tools_memory_and_agency_are_replaced_completely() {
     assert_eq!(changed["agency"]["responsibilities"], json!([]));
     assert_eq!(
         changed["metadata"], made["metadata"],
-        "what is left out stays"
+        "omitted fields are unchanged"
     );
     assert_eq!(changed["version"], 2);
 }
@@ -1185,7 +1185,7 @@ async fn deleting_archives_the_agent_and_reports_it() {
     assert_eq!(
         t.bo.get(&path).await.ok()["version"],
         2,
-        "it was archived already"
+        "it was already archived"
     );
 }
 
@@ -1443,7 +1443,7 @@ async fn tool_kinds_without_a_runtime_are_stored_and_marked() {
         .patch(&path, json!({"tools": made["tools"]}))
         .await
         .is(200);
-    assert_eq!(again["version"], 1, "`available` is the server's");
+    assert_eq!(again["version"], 1, "`available` is set by the server");
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@sage hi").await;
     t.ada.completed(&task).await;

@@ -408,7 +408,7 @@ async fn the_default_agent_replaces_a_missing_bound_agent_with_a_notice() {
         .iter()
         .filter(|m| m["kind"] == "notice")
         .count();
-    assert_eq!(notices, 1, "it is said once");
+    assert_eq!(notices, 1, "it is announced once");
 }
 
 #[tokio::test]

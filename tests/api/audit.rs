@@ -77,7 +77,7 @@ async fn admin_actions_on_other_users_are_audited() {
         assert!(found.contains(&action.to_owned()), "{action}: {found:?}");
     }
     let whole = json!(log(&t.ada, "").await).to_string();
-    assert!(!whole.contains("To be deleted"), "no text of anyone");
+    assert!(!whole.contains("To be deleted"), "no message text");
 }
 
 #[tokio::test]

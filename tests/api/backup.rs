@@ -312,10 +312,7 @@ async fn a_backup_under_load_is_a_consistent_snapshot() {
         };
         let there = (0..*posted).take_while(|n| mine(*n)).count();
         let rest = (0..*posted).skip(there).filter(|n| mine(*n)).count();
-        assert_eq!(
-            rest, 0,
-            "what was said later is there and something before is not"
-        );
+        assert_eq!(rest, 0, "later messages exist and earlier ones are missing");
     }
 }
 

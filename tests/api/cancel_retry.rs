@@ -35,7 +35,7 @@ async fn a_queued_task_can_be_canceled_before_it_runs() {
     let third = t.ada.ask(&thread, "@vibe three").await;
     t.ada.completed(&third).await;
     let asked = t.model().asked("vibe", 2).await;
-    assert_eq!(asked.len(), 2, "the cancelled one was never asked");
+    assert_eq!(asked.len(), 2, "the canceled task never called the model");
     assert_eq!(t.ada.contents(&thread).await.len(), 6);
 }
 
@@ -200,7 +200,7 @@ async fn a_failed_task_is_retried_as_a_new_task() {
     assert_eq!(
         t.bo.task(&task).await["status"],
         "failed",
-        "the old one stays as it ended"
+        "the old task is unchanged"
     );
     let reply = t.bo.message(&text(&done, "/output/message_id")).await;
     assert_eq!(reply["content"], "Now it works.");
@@ -288,7 +288,7 @@ async fn a_failed_retry_keeps_the_old_partial_reply() {
     assert_eq!(
         t.bo.contents(&thread).await,
         ["Root", "@vibe hi", "", "", "Third time."],
-        "the whole chain is cleared away"
+        "the whole chain is removed"
     );
 }
 

@@ -177,7 +177,7 @@ async fn a_private_channel_is_not_found_for_nonmembers() {
     let seen = t.bo.events().await;
     assert!(
         seen.iter().all(|e| e["channel_id"] != channel.as_str()),
-        "no event of it"
+        "no event"
     );
 }
 
@@ -584,6 +584,6 @@ async fn the_channel_list_includes_member_counts() {
     assert_eq!(
         count(&t.ada, "launch").await,
         2,
-        "a channel in between is not counted as another"
+        "a channel in between does not affect the counts"
     );
 }

@@ -191,7 +191,7 @@ async fn a_message_deleted_before_its_prompt_is_stored_is_not_in_the_record() {
     gate.open();
     assert_eq!(t.ada.completed(&task).await["attempt"], 2);
     let sent = &t.model().asked("vibe", 2).await[1];
-    assert!(sent.all().contains(SECRET), "it was sent again");
+    assert!(sent.all().contains(SECRET), "the text was sent again");
     let seen = t.ada.task_context(&task).await;
     assert!(!seen.to_string().contains(SECRET), "{seen}");
     assert_eq!(shown(&seen, &deleted)["excerpt"], "(deleted)");

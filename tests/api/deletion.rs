@@ -36,7 +36,7 @@ async fn a_deleted_message_is_a_tombstone() {
         .delete(&format!("/v1/messages/{message}"))
         .await
         .is(200);
-    assert_eq!(again, tombstone, "deleting twice is deleting once");
+    assert_eq!(again, tombstone, "deleting twice has no further effect");
     assert!(
         socket
             .settle()
@@ -84,7 +84,7 @@ async fn the_text_of_a_deleted_message_is_removed_everywhere() {
     );
     assert!(
         !t.app.place.places_of(SECRET).await.is_empty(),
-        "the search finds what is there"
+        "the search finds existing text"
     );
 
     t.ada
@@ -354,7 +354,7 @@ async fn a_title_derived_from_a_deleted_message_is_removed_everywhere() {
     let seen = socket.settle().await;
     assert!(
         seen.iter().any(|f| f["type"] == "fork.updated"),
-        "everyone is told of the other title"
+        "everyone is notified of the new title"
     );
     assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
 }

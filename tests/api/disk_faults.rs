@@ -267,7 +267,7 @@ async fn ended() -> (crate::faults::Prepared, std::path::PathBuf, Vec<u8>) {
     assert!(server.exited().await.success());
     let file = p.place.dir.join("data/openvibe.db");
     let log = file.with_extension("db-wal");
-    assert!(!log.exists(), "an orderly end leaves one file");
+    assert!(!log.exists(), "a graceful shutdown leaves one file");
     let bytes = std::fs::read(&file).unwrap();
     (p, file, bytes)
 }

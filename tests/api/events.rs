@@ -190,7 +190,7 @@ async fn a_snapshot_is_the_state_at_exactly_its_sequence_number() {
     }
     assert!(
         distinct.len() > 1,
-        "the snapshots were taken while something happened"
+        "the snapshots were taken during changes"
     );
 }
 

@@ -55,11 +55,7 @@ async fn an_unavailable_server_is_retried_three_times() {
         let refusal = Answer::status(status, "<html><title>Oops</title></html>");
         let (code, after) = fails_with(&t, times(4, &refusal), 4).await;
         assert_eq!(code, "model_unavailable", "{status}");
-        assert_eq!(
-            after.len(),
-            1,
-            "an answer that never had text leaves no message"
-        );
+        assert_eq!(after.len(), 1, "a reply without text leaves no message");
         assert!(text(&after[0], "/content").contains("unavailable"));
     }
 }

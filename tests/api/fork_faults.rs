@@ -98,7 +98,11 @@ impl Prepared {
         assert_eq!(versions.len(), cards.len());
         let is_resolved = fork["status"] == "resolved";
         assert_eq!(is_resolved, !cards.is_empty());
-        assert_ne!(is_resolved, draft.is_some(), "either a draft or a card");
+        assert_ne!(
+            is_resolved,
+            draft.is_some(),
+            "either a draft or a resolution message"
+        );
         let events = ada.events().await;
         let told = |kind: &str| events.iter().filter(|e| e["type"] == kind).count();
         assert_eq!(told("resolution.published"), cards.len());
@@ -181,7 +185,11 @@ async fn a_crash_while_publishing_leaves_the_draft_or_the_resolution_message() {
     let (_server, ada) = p.start(&[]).await;
     let again = ada.publish(&p.fork).await;
     let (_, cards) = p.check(&ada).await;
-    assert_eq!(cards, [again["message"].clone()], "the same card again");
+    assert_eq!(
+        cards,
+        [again["message"].clone()],
+        "the same resolution message"
+    );
     let items = ada.get("/v1/decisions").await.ok();
     assert_eq!(list(&items, "/data").len(), 1);
 }
@@ -209,7 +217,7 @@ async fn a_crash_while_publishing_a_second_version_leaves_one_of_the_versions() 
     assert_eq!(
         decisions,
         [first["resolution"].clone()],
-        "nothing of the second"
+        "nothing from the second publication"
     );
     let second = ada.publish(&p.fork).await;
     assert_eq!(second["resolution"]["version"], 2);
@@ -246,7 +254,7 @@ async fn a_resolve_that_loses_its_worker_three_times_ends_with_an_extracted_draf
     assert_eq!(
         p.model.asked("resolver", 3).await.len(),
         3,
-        "no fourth call of a model"
+        "no fourth model call"
     );
     assert_eq!(ada.messages_in(&p.fork).await.len(), 2, "no notice");
 }

@@ -73,7 +73,7 @@ async fn a_mention_invokes_another_agent() {
     assert_eq!(
         tasks.len(),
         1,
-        "the partner is silent where another is asked"
+        "the fork's agent does not reply if another one is mentioned"
     );
     assert_eq!(tasks[0]["agent_id"], t.ada.agent("coder").await["id"]);
     t.ada.completed(&id(&tasks[0])).await;
@@ -156,7 +156,7 @@ async fn the_thread_does_not_show_messages_of_its_dives() {
     gate.reached().await;
     let mut amid = t.bo.get(&path).await.ok();
     amid["active_tasks"] = json!([]);
-    assert_eq!(amid, before, "only that somebody is at work there");
+    assert_eq!(amid, before, "only the activity is visible");
     gate.open();
     t.ada.completed(&text(&posted, "/tasks/0/id")).await;
     assert_eq!(t.bo.get(&path).await.ok(), before);
@@ -391,7 +391,7 @@ async fn everyone_in_the_channel_receives_the_events_of_a_dive() {
         ["message.created", "task.status_changed"],
         "the message comes first"
     );
-    assert!(kinds.contains(&"fork.updated".to_owned()), "it got a title");
+    assert!(kinds.contains(&"fork.updated".to_owned()), "it has a title");
     assert_eq!(kinds.iter().filter(|k| *k == "message.created").count(), 2);
 }
 

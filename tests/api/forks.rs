@@ -421,10 +421,7 @@ async fn a_resend_returns_the_first_dive() {
     let again = ada.try_fork(&thread, &root, fields.clone()).await.is(200);
     assert_eq!(again, json!({"fork": first}));
     let by_bo = bo.start_fork(&thread, &root, fields).await;
-    assert_ne!(
-        by_bo["id"], first["id"],
-        "another person's ids are their own"
-    );
+    assert_ne!(by_bo["id"], first["id"], "client IDs are per person");
     let all = ada.get(&format!("/v1/threads/{thread}/forks")).await.ok();
     assert_eq!(list(&all, "/data").len(), 2);
 }
@@ -521,7 +518,7 @@ async fn dives_of_a_thread_are_listed_oldest_first() {
     assert_eq!(all["data"][1]["status"], "abandoned");
     let open = t.bo.get("/v1/snapshot").await.ok()["open_forks"].clone();
     let open: Vec<String> = list(&open, "").iter().map(id).collect();
-    assert_eq!(open, [id(&forks[0]), id(&forks[2])], "only active ones");
+    assert_eq!(open, [id(&forks[0]), id(&forks[2])], "only active forks");
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn handoffs_in_quick_succession_leave_one_notice_per_user() {
         .iter()
         .filter(|e| e["data"]["message"]["kind"] == "notice")
         .all(|e| e["data"]["message"]["content"] == left);
-    assert!(told, "the log tells of the last handoff only");
+    assert!(told, "the log contains only the last handoff");
     let patch = json!({"agent_id": id(&moss)});
     t.ada
         .patch(&format!("/v1/threads/{thread}"), patch)
@@ -107,7 +107,7 @@ async fn a_bound_thread_keeps_its_version_until_it_is_rebound() {
         (&moved["agent_version"], &moved["agent_id"]),
         (&json!(2), &sage["id"])
     );
-    assert!(notices(&t, &thread).await.is_empty(), "nobody took over");
+    assert!(notices(&t, &thread).await.is_empty(), "no agent took over");
     let task = t.bo.ask(&thread, "And now").await;
     assert_eq!(t.bo.completed(&task).await["agent_version"], 2);
 }
@@ -132,7 +132,7 @@ async fn a_thread_opened_from_another_starts_with_its_agent_at_the_newest_versio
     assert_eq!(
         next["tasks"].as_array().unwrap().len(),
         1,
-        "it answers the first message"
+        "it replies to the first message"
     );
     let form = json!({"content": "Third", "from_thread_id": first, "agent_id": moss["id"]});
     assert_eq!(open(form).await.is(201)["thread"]["agent_id"], moss["id"]);
@@ -300,7 +300,11 @@ async fn an_agent_that_is_turned_off_keeps_its_conversations_and_their_version()
     set_status(&t, &sage, "inactive").await;
     let task = t.bo.ask(&thread, "Off again?").await;
     t.bo.completed(&task).await;
-    assert_eq!(notices(&t, &thread).await.len(), 2, "a notice each time");
+    assert_eq!(
+        notices(&t, &thread).await.len(),
+        2,
+        "one notice per handoff"
+    );
 }
 
 #[tokio::test]

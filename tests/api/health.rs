@@ -120,7 +120,7 @@ async fn settings_come_from_a_file_and_flags_override_it() {
     assert_eq!(
         text(&setup, "/signup"),
         "invite",
-        "the environment wins over the file"
+        "the environment overrides the file"
     );
     server.kill().await;
     std::fs::write(&file, "workers = 2\nworker = 3\n").unwrap();

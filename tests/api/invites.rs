@@ -65,7 +65,7 @@ async fn an_invite_adds_an_existing_user() {
     assert_eq!(
         list(&ada.get("/v1/members").await.ok(), "/data").len(),
         2,
-        "accepting twice is once"
+        "accepting twice counts once"
     );
 }
 
@@ -185,6 +185,6 @@ async fn an_invite_that_breaks_a_rule_is_rejected() {
     assert_eq!(
         list(&listed, "/data").len(),
         1,
-        "only the one that brought Bo"
+        "only the invite that Bo used"
     );
 }

@@ -326,7 +326,7 @@ async fn a_socket_receives_only_its_own_workspace() {
     let seen = socket.settle().await;
     assert!(
         seen.iter().all(|frame| frame["data"].is_null()),
-        "nothing of the other workspace: {seen:?}"
+        "data of the other workspace: {seen:?}"
     );
     let mut greeted = crate::support::Socket::silent(&w.ada).await;
     greeted
@@ -346,7 +346,7 @@ async fn events_of_a_users_two_workspaces_are_separate_on_sockets() {
         .await;
     assert_eq!(
         subscribe["error"]["type"], "not_found",
-        "a place of another workspace than the socket's"
+        "a conversation outside of the socket's workspace"
     );
     let mut theirs = w.ada.in_workspace(&w.bo.workspace).socket().await;
     w.bo.say(&w.thread, "For Ada too").await;

@@ -368,7 +368,7 @@ async fn a_user_in_several_workspaces_has_keys_in_each() {
     assert_eq!(
         cy.get("/v1/api-keys").await.ok()["data"],
         json!([]),
-        "only one's own"
+        "only the caller's own"
     );
 }
 

@@ -166,7 +166,7 @@ fn imports_point_down() {
             }
         }
     }
-    assert!(seen > 100, "the imports were not found");
+    assert!(seen > 100, "no imports found");
     assert_eq!(wrong, Vec::<String>::new());
 }
 

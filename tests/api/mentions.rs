@@ -151,7 +151,7 @@ async fn only_the_first_of_very_many_mentions_in_a_message_are_recognized() {
     let posted = t.ada.say(&thread, &far).await;
     let found = list(&posted, "/message/mentions");
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0]["handle"], "everyone", "which takes no looking up");
+    assert_eq!(found[0]["handle"], "everyone", "no lookup needed");
     let posted = t.ada.say(&thread, &"@bo ".repeat(5000)).await;
     assert_eq!(list(&posted, "/message/mentions").len(), 200);
 }

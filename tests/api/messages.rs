@@ -370,7 +370,7 @@ async fn reactions_are_counted_once_per_user() {
     assert_eq!(
         kinds.iter().filter(|k| *k == "reaction.added").count(),
         2,
-        "nothing changed, so no event"
+        "no change, so no event"
     );
     assert_eq!(kinds.iter().filter(|k| *k == "reaction.removed").count(), 2);
 }

@@ -53,7 +53,7 @@ async fn decisions_are_published_results_listed_newest_first() {
     assert_eq!(
         headlines(&t.bo, "").await,
         ["Two", "One"],
-        "a result stays while its dive is open again"
+        "a resolution stays while its fork is reopened"
     );
     t.bo.publish_as(&fork, json!({"headline": "One, again"}))
         .await;
@@ -333,7 +333,7 @@ async fn an_item_can_be_completed_by_anyone_with_write_access() {
         )
     );
     let again = t.ada.patch(&path, json!({"done": true})).await.is(200);
-    assert_eq!(again, done, "ticking twice is ticking once");
+    assert_eq!(again, done, "checking twice has no further effect");
     let seen = socket.settle().await;
     assert!(seen.iter().all(|f| f["data"].is_null()), "{seen:?}");
     let fork = text(&published, "/fork_id");
@@ -468,7 +468,7 @@ async fn an_item_keeps_the_name_of_an_owner_who_left() {
         .await
         .is(204);
     let found = t.bo.get("/v1/action-items").await.ok();
-    assert_eq!(found["data"][0]["owner_name"], "Mia", "it says who it was");
+    assert_eq!(found["data"][0]["owner_name"], "Mia", "it names the person");
     mia.in_workspace(&t.ada.workspace)
         .get("/v1/action-items?owner=me")
         .await

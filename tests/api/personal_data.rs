@@ -110,7 +110,7 @@ async fn an_erased_user_is_removed_everywhere() {
     let w = traced().await;
     let place = &w.t.app.place;
     for trace in TRACES {
-        assert!(!place.places_of(trace).await.is_empty(), "{trace} is there");
+        assert!(!place.places_of(trace).await.is_empty(), "{trace} exists");
     }
     let done = erase(&w.t.ada, &w.quill, "quillon").await.is(200);
     let expected = json!({"messages": w.messages, "files": 2, "account_deleted": true});
@@ -185,7 +185,7 @@ async fn an_erased_user_appears_as_a_deleted_account() {
             .await
             .status,
         404,
-        "a list of one is none of all"
+        "a list of one subject is not an empty list"
     );
     let members = ada.get("/v1/members").await.ok().to_string();
     assert!(!members.contains(&w.quill.id));
@@ -258,7 +258,7 @@ async fn an_account_in_another_workspace_is_kept_there() {
     assert_eq!(
         t.ada.messages(&thread).await[0]["author"]["name"],
         "Deleted account",
-        "also when they come back"
+        "even after they return"
     );
 }
 
@@ -338,7 +338,10 @@ async fn an_erasure_interrupted_by_a_crash_is_completed_at_startup() {
     let ada = ada.at(&server.base);
     let path = format!("/v1/members/{}/erase", quill.id);
     let form = json!({"handle": quill.handle});
-    assert!(ada.try_post(&path, form).await.is_none(), "it died");
+    assert!(
+        ada.try_post(&path, form).await.is_none(),
+        "the server crashed"
+    );
     server.exited().await;
     assert!(!place.places_of("FLAMINGO").await.is_empty());
     let server = TestProcess::start(&place, &model, &settings).await;
@@ -456,7 +459,7 @@ async fn users_can_export_their_own_data_and_admins_are_audited() {
     export(&t.ada, &t.bo).await;
     let log = t.ada.get("/v1/audit-log?action=member.exported").await.ok();
     let entries = list(&log, "/data");
-    assert_eq!(entries.len(), 1, "one's own is nobody's business");
+    assert_eq!(entries.len(), 1, "exporting one's own data is not audited");
     assert_eq!(entries[0]["target"], t.bo.id.as_str());
     let nobody = format!("/v1/members/{}/export", unknown_id("user"));
     t.ada.get(&nobody).await.refused(404);

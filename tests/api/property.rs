@@ -153,7 +153,7 @@ impl Client {
             return;
         }
         let seq = number(frame, "/seq");
-        assert!(seq > self.cursor, "an event came twice, or out of order");
+        assert!(seq > self.cursor, "an event arrived twice or out of order");
         self.cursor = seq;
         match text(frame, "/type").as_str() {
             "message.created" | "message.updated" | "message.deleted" => {

@@ -155,13 +155,17 @@ async fn a_resolution_message_counts_as_a_reply_and_notifies_participants_and_ow
         .iter()
         .map(|user| user.as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(told.len(), 2, "without who publishes: {told:?}");
+    assert_eq!(told.len(), 2, "without the publisher: {told:?}");
     assert!(told.contains(&t.ada.id), "she started it");
     assert!(told.contains(&mia.id), "she owns an item");
     assert_eq!(counts(&t.ada, &t.general).await, (1, 1));
     assert_eq!(counts(&t.bo, &t.general).await, (0, 0));
     assert_eq!(counts(&mia, &t.general).await, (1, 1));
-    assert_eq!(counts(&cy, &t.general).await, (1, 0), "others see one card");
+    assert_eq!(
+        counts(&cy, &t.general).await,
+        (1, 0),
+        "others see one resolution message"
+    );
     let thread = t
         .ada
         .get(&format!("/v1/threads/{}", dive.thread))
@@ -314,7 +318,7 @@ async fn a_result_requires_a_headline() {
     assert_eq!(
         (&draft["headline"], &draft["revision"]),
         (&json!(""), &json!(1)),
-        "nothing of what was refused is kept"
+        "nothing of the rejected request is stored"
     );
 }
 
@@ -425,7 +429,7 @@ async fn a_reopened_dive_becomes_stale_and_gets_a_second_version() {
     );
     assert_ne!(
         second["message"]["id"], first["message"]["id"],
-        "a new card"
+        "a new resolution message"
     );
     let path = format!("/v1/forks/{}/resolutions", dive.fork);
     let versions = list(&t.bo.get(&path).await.ok(), "/data");
@@ -451,7 +455,7 @@ async fn a_reopened_dive_becomes_stale_and_gets_a_second_version() {
     assert_eq!(
         t.bo.contents(&dive.thread).await.len(),
         3,
-        "the first card stays readable"
+        "the first resolution message stays readable"
     );
     t.bo.patch(
         &format!("/v1/action-items/{}", ids[2]),
@@ -681,7 +685,7 @@ async fn former_members_are_not_notified() {
         .get("notify_user_ids")
         .cloned()
         .unwrap_or_else(|| json!([]));
-    assert_eq!(told, json!([]), "neither sees the card");
+    assert_eq!(told, json!([]), "neither sees the resolution message");
 }
 
 /// Concurrent actions on one fork: acknowledged changes are stored, and the state is consistent.

@@ -32,7 +32,7 @@ async fn with_200_queued_tasks_further_ones_fail_at_once() {
     let other = t.bo.start(&t.general, "@vibe elsewhere").await;
     assert_eq!(
         other["tasks"][0]["error"]["code"], "queue_full",
-        "it counts by workspace"
+        "the limit is per workspace"
     );
     t.ada
         .act(&format!("/v1/tasks/{}/cancel", id(&tasks[0])))
@@ -42,7 +42,7 @@ async fn with_200_queued_tasks_further_ones_fail_at_once() {
         t.bo.act(&format!("/v1/tasks/{}/retry", text(&other, "/tasks/0/id")))
             .await
             .is(201);
-    assert_eq!(retried["status"], "queued", "there is room again");
+    assert_eq!(retried["status"], "queued", "there is capacity again");
     let seqs: Vec<i64> = t
         .ada
         .events()

@@ -103,7 +103,11 @@ async fn a_resolve_is_a_task_and_ends_with_a_draft() {
         ),
         (&draft["id"], &json!("active"), &json!(false), &Value::Null)
     );
-    assert_eq!(t.ada.contents(&dive.thread).await.len(), 1, "no card yet");
+    assert_eq!(
+        t.ada.contents(&dive.thread).await.len(),
+        1,
+        "no resolution message yet"
+    );
     assert_eq!(t.ada.contents_in(&dive.fork).await.len(), 2, "no notice");
 }
 
@@ -261,7 +265,7 @@ async fn a_dive_without_messages_cannot_be_resolved() {
         .is(200);
     assert_eq!(t.ada.messages_in(&fork).await[0]["kind"], "notice");
     let refused = t.ada.try_resolve(&fork, json!({})).await;
-    assert_eq!(refused.refused(422), "fork_empty", "a notice is nobody's");
+    assert_eq!(refused.refused(422), "fork_empty", "a notice has no author");
     t.ada
         .patch(&format!("/v1/forks/{fork}"), json!({"agent_id": null}))
         .await
@@ -312,7 +316,7 @@ async fn a_draft_edited_by_a_person_is_kept_unless_replacement_is_requested() {
     let (dive, _) = settled(&t).await;
     let first = t.ada.drafted(&dive.fork).await;
     let untouched = t.ada.drafted(&dive.fork).await;
-    assert_eq!(untouched["version"], 1, "what no person edited is replaced");
+    assert_eq!(untouched["version"], 1, "a draft without edits is replaced");
     let edited =
         t.bo.change_draft(&dive.fork, json!({"headline": "Ours"}))
             .await;
@@ -463,7 +467,7 @@ async fn messages_after_a_draft_make_it_stale() {
     assert!(
         seen.iter()
             .all(|f| f["type"] != "fork.updated" && f["type"] != "resolution.updated"),
-        "it is so already: {seen:?}"
+        "it is already so: {seen:?}"
     );
     t.ada.drafted(&dive.fork).await;
     assert_eq!(t.ada.fork(&dive.fork).await["stale"], false);
@@ -512,7 +516,7 @@ async fn messages_in_the_thread_or_a_sibling_do_not_make_a_draft_stale() {
     assert_eq!(
         t.ada.fork(&sibling).await["stale"],
         false,
-        "nothing came of it"
+        "it had no effect"
     );
 }
 
@@ -537,7 +541,7 @@ async fn messages_posted_while_a_resolve_runs_make_its_draft_stale() {
         .await;
     assert_eq!(
         event["data"]["fork"]["stale"], true,
-        "it is told so at once"
+        "it is rejected at once"
     );
 }
 
@@ -668,10 +672,10 @@ async fn publish_true_posts_the_resolution_message_as_the_agent() {
     let told = list(&card, "/metadata/notify_user_ids");
     assert!(
         told.contains(&json!(t.ada.id)) && told.contains(&json!(t.bo.id)),
-        "nobody of them published it: {told:?}"
+        "none of them published it: {told:?}"
     );
     let channel = t.ada.get(&format!("/v1/channels/{}", t.general)).await.ok();
-    assert_eq!(number(&channel, "/mention_count"), 1, "she is told of it");
+    assert_eq!(number(&channel, "/mention_count"), 1, "she is notified");
     let result = t.ada.resolution(&dive.fork).await;
     assert_eq!(
         (&result["status"], &result["version"], &result["message_id"]),
@@ -710,7 +714,11 @@ async fn a_publishing_resolve_leaves_a_draft_if_the_thread_is_archived_meanwhile
         .is(200);
     gate.open();
     t.ada.completed(&text(&answer, "/task/id")).await;
-    assert_eq!(t.ada.contents(&dive.thread).await.len(), 1, "no card");
+    assert_eq!(
+        t.ada.contents(&dive.thread).await.len(),
+        1,
+        "no resolution message"
+    );
     assert_eq!(t.ada.resolution(&dive.fork).await["status"], "draft");
 }
 

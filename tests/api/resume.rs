@@ -183,7 +183,7 @@ async fn replay_visibility_depends_on_current_membership() {
     assert_eq!(
         of_channel,
         ["channel.member_added", "channel.member_removed"],
-        "only what concerns Bo in person"
+        "only Bo's personal events"
     );
 }
 
@@ -263,7 +263,7 @@ async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     // server closes his only socket.
     let mut offline = false;
     while !offline {
-        assert!(sent < 4000, "the queue has no end");
+        assert!(sent < 4000, "the queue is unbounded");
         quick
             .ack(json!({"type": "message.send", "thread_id": thread, "content": big, "client_id": sent.to_string()}))
             .await;
@@ -296,7 +296,7 @@ async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     assert_eq!(
         seen.len(),
         sent + 3,
-        "thread, root, all that was sent, and the last"
+        "thread, root, all sent messages, and the last one"
     );
     quick.ack(json!({"type": "ping"})).await;
 }

@@ -88,7 +88,7 @@ async fn phrases_exclusions_and_prefixes_are_supported() {
     assert_eq!(
         found(&t.ada, "deploy bold").await,
         Vec::<String>::new(),
-        "only the last word may go on"
+        "only the last word can be a prefix"
     );
     assert_eq!(
         found(&t.ada, "bold deploy").await,

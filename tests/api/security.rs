@@ -23,7 +23,7 @@ async fn passwords_are_stored_as_argon2id_with_19_mib_and_individual_salts() {
             "{hash}"
         );
     }
-    assert_ne!(stored[0], stored[1], "the same password, another salt");
+    assert_ne!(stored[0], stored[1], "the same password with another salt");
     assert_eq!(t.app.place.places_of(PASSWORD).await, Vec::<String>::new());
 }
 
@@ -188,7 +188,7 @@ async fn no_secret_appears_in_logs_responses_or_events() {
     server.kill().await;
     let log = std::fs::read_to_string(place.dir.join("stderr.log")).unwrap();
     // At trace level, only the program's own lines are logged, and it does not log anything at that level.
-    assert!(log.contains("DEBUG"), "the log says all it can");
+    assert!(log.contains("DEBUG"), "the most verbose log");
     secrets.push(setup_token);
     for secret in &secrets {
         let line = log.lines().find(|line| line.contains(secret.as_str()));
@@ -262,7 +262,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
         ] {
             assert!(
                 may || !text.contains(way),
-                "{name} uses {way}: does it refuse private addresses?"
+                "{name} uses {way}: does it reject private addresses?"
             );
         }
     }

@@ -142,7 +142,7 @@ async fn a_heartbeat_reports_the_sockets_position() {
     assert_eq!(
         heartbeat,
         json!({"type": "heartbeat", "seq": head}),
-        "events that are not Bo's count"
+        "events hidden from Bo count"
     );
     let mut resumed = Socket::resume(&t.bo, socket.cursor, &socket.epoch()).await;
     assert!(
@@ -473,7 +473,7 @@ async fn presence_is_sent_when_the_first_socket_opens_and_the_last_one_closes() 
     drop(first);
     drop(second);
     let offline = ada.until("Bo offline", is_bo).await;
-    assert_eq!(offline["status"], "offline", "nothing is told in between");
+    assert_eq!(offline["status"], "offline", "nothing is sent in between");
     let presence = t.ada.get("/v1/snapshot").await.ok()["presence"].clone();
     assert_eq!(presence, json!([{"user_id": t.ada.id, "status": "online"}]));
 }
@@ -508,11 +508,11 @@ async fn typing_reaches_watchers_of_the_conversation() {
             .await
             .iter()
             .all(|f| f["type"] != "typing"),
-        "who does not watch"
+        "not watching"
     );
     assert!(
         bo.settle().await.iter().all(|f| f["type"] != "typing"),
-        "nor oneself"
+        "not for the author"
     );
     ada.ack(json!({"type": "unsubscribe", "thread_id": thread}))
         .await;
@@ -521,7 +521,7 @@ async fn typing_reaches_watchers_of_the_conversation() {
     bo.settle().await;
     assert!(
         ada.settle().await.iter().all(|f| f["type"] != "typing"),
-        "nor who stopped watching"
+        "not after unsubscribing"
     );
 }
 

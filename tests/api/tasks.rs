@@ -123,7 +123,7 @@ async fn a_completed_task_reports_its_usage_and_duration() {
     assert_eq!(
         list(&posted, "/tasks").len(),
         1,
-        "the same agent named twice is one task"
+        "mentioning an agent twice creates one task"
     );
     assert_eq!(queued["status"], "queued");
     assert_eq!(queued["kind"], "reply");
@@ -199,7 +199,7 @@ async fn posting_never_waits_for_the_model() {
     assert_eq!(
         t.ada.contents(&thread).await,
         ["Hello", "@vibe take your time", "Meanwhile"],
-        "an answer without text yet is no message"
+        "a reply without text is not a message"
     );
     gate.open();
     t.ada.completed(&task).await;

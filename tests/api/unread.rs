@@ -13,7 +13,7 @@ async fn counts(person: &Person, channel: &str) -> (i64, i64) {
         .unwrap();
     assert_eq!(
         same["unread_count"], channel["unread_count"],
-        "the snapshot says the same"
+        "the snapshot has the same counts"
     );
     assert_eq!(same["mention_count"], channel["mention_count"]);
     (
@@ -40,7 +40,7 @@ async fn messages_from_others_are_unread_until_they_are_read() {
     assert_eq!(
         counts(&t.ada, &t.general).await,
         (0, 0),
-        "one's own do not count"
+        "own messages do not count"
     );
     assert_eq!(counts(&t.bo, &t.general).await, (3, 2));
     assert_eq!(thread_counts(&t.bo, &thread).await, (3, 2));
@@ -63,7 +63,7 @@ async fn messages_from_others_are_unread_until_they_are_read() {
     assert_eq!(
         counts(&t.bo, &t.general).await,
         (2, 2),
-        "a mark may move back"
+        "a read marker can move back"
     );
     assert_eq!(thread_counts(&t.bo, &thread).await, (2, 2));
     t.bo.put(&format!("/v1/threads/{thread}/read"), json!({"seq": 0}))
@@ -158,7 +158,7 @@ async fn messages_from_before_joining_are_not_unread() {
     assert_eq!(
         counts(&t.bo, &channel).await,
         (1, 1),
-        "nor by moving the mark back"
+        "not even if the read marker moves back"
     );
 }
 
@@ -248,7 +248,7 @@ async fn read_marks_sync_to_the_users_other_sockets() {
             .await
             .iter()
             .all(|f| f["type"] != "read.updated"),
-        "nobody else hears it"
+        "no one else is notified"
     );
 }
 

@@ -70,7 +70,7 @@ async fn an_admin_sees_all_usage_by_user_agent_month_and_model() {
     assert_eq!(row(&people, &t.ada.id), [3, 1, 300, 30]);
     assert_eq!(row(&people, &t.bo.id), [1, 0, 400, 40]);
     assert_eq!(sums(&people["total"]), [4, 1, 700, 70]);
-    assert_eq!(people["data"][0]["name"], "Bo", "who used most comes first");
+    assert_eq!(people["data"][0]["name"], "Bo", "sorted by highest usage");
     assert!(people["total"].get("key").is_none());
 
     let agents = usage(&t.ada, "group_by=agent").await;

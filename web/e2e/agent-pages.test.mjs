@@ -46,13 +46,13 @@ async function namesModel(p, runs) {
   await main(p).getByText(runs, { exact: true }).first().waitFor();
 }
 
-test('pages name the model that replies, and what the profile asks for', async () => {
+test('pages name the model that replies, and the profile’s model', async () => {
   await namesModel(ada, 'scripted-1');
   await main(ada).getByText('Agents use this model unless their profile specifies another one.').waitFor();
   assert.equal(await main(ada).getByText('OPENVIBE_MODEL is set').count(), 0);
 });
 
-test('with OPENVIBE_MODEL, Settings says that every agent uses it, and every page names it', async () => {
+test('with OPENVIBE_MODEL, Settings shows that every agent uses it, and every page names it', async () => {
   const server = await new Server({
     OPENVIBE_MODEL_BASE_URL: model.base,
     OPENVIBE_MODEL: 'tiny-model',

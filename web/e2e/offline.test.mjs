@@ -25,7 +25,7 @@ before(async () => {
   thread = new URL(ada.page.url()).pathname;
 });
 
-test('the worker is asked for with every visit, and keeps the client alone', async () => {
+test('the worker is revalidated on every visit, and caches only the client', async () => {
   const answer = await fetch(`${server.base}/sw.js`);
   assert.equal(answer.headers.get('cache-control'), 'no-cache');
   assert.match(answer.headers.get('content-security-policy'), /connect-src 'self'/);
@@ -35,7 +35,7 @@ test('the worker is asked for with every visit, and keeps the client alone', asy
   for (const path of paths) assert.match(path, /^\/($|theme\.js$|favicon\.svg$|assets\/)/);
 });
 
-test('a reload without a network shows what waits to be sent, and says so', async () => {
+test('a reload without a network shows unsent messages and a notice', async () => {
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await reply(ada.page, 'First from the tunnel');
@@ -62,7 +62,7 @@ test('a reload without a network shows what waits to be sent, and says so', asyn
   await ada.page.setViewportSize({ width: 1440, height: 900 });
 });
 
-test('a message to the server, its reference, and unknown files are not answered from the cache', async () => {
+test('API requests, the API reference, and unknown files are never served from the cache', async () => {
   for (const path of ['/v1/auth/me', '/docs', '/healthz']) {
     const answered = await ada.page.evaluate(
       (p) =>
@@ -76,7 +76,7 @@ test('a message to the server, its reference, and unknown files are not answered
   }
 });
 
-test('back online, the same page goes on by itself: the messages are sent once, the draft is there', async () => {
+test('back online, the same page continues by itself: the messages are sent once, and the draft is kept', async () => {
   await ada.context.setOffline(false);
   await ada.page.locator('article[data-seq]').filter({ hasText: 'Second from the tunnel' }).waitFor();
   assert.equal(await box(ada.page, BOX).inputValue(), 'Half a thought');
@@ -88,7 +88,7 @@ test('back online, the same page goes on by itself: the messages are sent once, 
   assert.equal(await message(ada.page, 'First from the tunnel').count(), 1);
 });
 
-test('after signing out, nothing of the person is in the caches or on the page without a network', async () => {
+test('after signing out, the caches and the offline page contain no personal data', async () => {
   await ada.page.goto('/northwind/settings/profile');
   await button(ada.page, 'Sign out').last().click();
   await box(ada.page, 'Email').waitFor();

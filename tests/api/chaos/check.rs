@@ -65,7 +65,7 @@ async fn tasks_to_end(person: &Person) {
             return;
         }
         let moved = tokio::time::timeout(SOME_TASK_WITHIN, socket.of("task.status_changed")).await;
-        assert!(moved.is_ok(), "these do not end: {left:?}");
+        assert!(moved.is_ok(), "tasks that do not end: {left:?}");
     }
 }
 
@@ -78,7 +78,7 @@ async fn log(person: &Person) -> i64 {
         if event["type"] == "task.status_changed" {
             let task = &event["data"]["task"];
             let before = ended.get(&id(task));
-            assert_eq!(before, None, "it goes on after its end: {task}");
+            assert_eq!(before, None, "the task changed after its end: {task}");
             let status = text(task, "/status");
             if !matches!(status.as_str(), "queued" | "running") {
                 ended.insert(id(task), status);
@@ -182,9 +182,13 @@ async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64
     client.read_through(head).await;
     for (place, message) in stored {
         let shown = client.messages.get(place);
-        assert_eq!(shown, Some(message), "{name} shows another one");
+        assert_eq!(shown, Some(message), "{name} shows a different message");
     }
-    assert_eq!(client.messages.len(), stored.len(), "{name} shows more");
+    assert_eq!(
+        client.messages.len(),
+        stored.len(),
+        "{name} shows too many messages"
+    );
     client.compare(fresh);
 }
 
@@ -200,7 +204,10 @@ async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     }
     for (message, said) in &known.texts {
         let says = (!is_deleted(message)).then(|| text(by_id[message], "/content"));
-        assert!(said.contains(&says), "{message}: {said:?}, not {says:?}");
+        assert!(
+            said.contains(&says),
+            "{message}: expected {said:?}, got {says:?}"
+        );
     }
     let found = known
         .texts
@@ -252,6 +259,6 @@ async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     }
     for left in &known.left {
         let reply = left.at(&person.base).get("/v1/auth/me").await;
-        assert_eq!(reply.status, 401, "a session of {name} that was ended");
+        assert_eq!(reply.status, 401, "a revoked session of {name}");
     }
 }

@@ -27,7 +27,7 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
     let name = format!("OPENVIBE_TEST_CHAOS_{name}");
     let text = std::env::var(&name).ok().filter(|text| !text.is_empty())?;
     let value = text.parse().ok();
-    assert!(value.is_some(), "{name} is a number, not {text:?}");
+    assert!(value.is_some(), "{name} must be a number, not {text:?}");
     value
 }
 

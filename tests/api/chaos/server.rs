@@ -175,7 +175,10 @@ impl Server {
         let process = self.process.take().unwrap();
         process.terminate();
         let status = process.exited().await;
-        assert!(status.success(), "the server did not end well: {status}");
+        assert!(
+            status.success(),
+            "the server did not exit successfully: {status}"
+        );
     }
 
     async fn kill(&mut self) {
@@ -185,7 +188,7 @@ impl Server {
     /// Injects the fault and leaves the server running.
     pub async fn befall(&mut self, trouble: Trouble, stage: &Stage) {
         let ended = self.process.as_mut().unwrap().has_ended();
-        assert_eq!(ended, None, "the server ended by itself: {}", self.log());
+        assert_eq!(ended, None, "the server exited by itself: {}", self.log());
         match trouble {
             Trouble::Kill => self.kill().await,
             Trouble::KillTwice => {
@@ -275,7 +278,7 @@ impl Server {
             .fetch_all(&mut c)
             .await
             .unwrap();
-        assert_eq!(strays.len(), 0, "rows that refer to nothing");
+        assert_eq!(strays.len(), 0, "rows with broken references");
     }
 }
 

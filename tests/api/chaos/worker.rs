@@ -113,7 +113,7 @@ async fn answered(
         }
         assert!(
             began.elapsed() < ANSWERED_WITHIN,
-            "{method} {path} is not answered"
+            "{method} {path} gets no response"
         );
         stage.again.send_modify(|again| *again += 1);
         tokio::time::sleep(AGAIN_AFTER).await;

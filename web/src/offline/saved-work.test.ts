@@ -38,7 +38,7 @@ test('waiting messages of all workspaces in order, and drafts without their book
   ]);
   expect(shown.map((d) => d.text)).toEqual(['newer', 'older']);
 });
-test('nothing of anybody else, and nothing after signing out', () => {
+test('nothing from other users, and nothing after signing out', () => {
   const kept = store();
   new OutboxStore(kept, 'user_bo.ws_1').set(item('secret', 1));
   new Drafts(kept, 'user_bo.ws_1').set('c:chan_1', 'secret');

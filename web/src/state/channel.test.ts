@@ -89,7 +89,7 @@ test('a page that fails leaves the list as it is, and the next attempt continues
   await list.loadMore();
   expect(numbers()).toEqual(down(2000, 1941));
 });
-test('a first page that fails shows the problem until the list can be loaded', async () => {
+test('a first page that fails shows the error until the list can be loaded', async () => {
   unreachable = true;
   await list.load();
   expect([list.status, list.busy, list.problem]).toEqual(['error', false, 'The server cannot be reached.']);

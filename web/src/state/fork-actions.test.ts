@@ -166,7 +166,7 @@ test('a dive opens immediately; messages and choices wait for it', async () => {
   expect(ws.fork('fork_new').messages.map((m) => m.content)).toEqual(['First!']);
   expect(backend.calls).toContain('PATCH /v1/forks/fork_new');
 });
-test('a dive that the server has created is under its address at once, and under its former one', async () => {
+test('a dive is available under its new URL as soon as the server has created it, and still under its former one', async () => {
   const { ws } = scene;
   const seen: unknown[] = [];
   const id = ws.forkActions.start(origin, (real, from) => {

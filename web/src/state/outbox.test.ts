@@ -191,7 +191,7 @@ test('a visible window takes over messages that a suspended window tried once', 
   expect(post.mock.calls.map(([i]) => i.client_id)).toEqual([tried.client_id, tried.client_id]);
   expect(box.items).toEqual([]);
 });
-test('a window that goes on sending keeps its messages', async () => {
+test('a window that keeps sending keeps its messages', async () => {
   const browser = new Browser();
   const sender = open(browser);
   const theirs = vi.fn(() => Promise.resolve('thread_1'));

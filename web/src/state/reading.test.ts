@@ -111,7 +111,7 @@ test('messages read in another window are read here', () => {
   r.readElsewhere(2);
   expect([r.unseen, r.next?.seq]).toEqual([1, 3]);
 });
-test('marked unread in another window, the thread is read again here at its next opening', async () => {
+test('a thread marked unread in another window becomes unread here when it is opened next', async () => {
   open([1, 2, 3], 0, 1);
   await r.seen([1, 2, 3]);
   r.readElsewhere(1);
@@ -127,7 +127,7 @@ test('marked unread in another window, the thread is read again here at its next
   r.reopen();
   expect(r.divider?.seq).toBe(3);
 });
-test('an older mark that fails late does not move the marker back behind a newer one', async () => {
+test('an older marker that fails late does not move the read position back behind a newer one', async () => {
   open([1, 2, 3], 0, 1);
   let fail = (_: null) => {};
   readTo.mockImplementationOnce(() => new Promise((done) => (fail = done)));

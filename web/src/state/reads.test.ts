@@ -38,7 +38,7 @@ const hold = () => {
   };
 };
 
-test('one mark is under way per thread; of those that wait only the newest is sent', async () => {
+test('one marker per thread is in flight; of the waiting ones, only the newest is sent', async () => {
   const release = hold();
   const all = [10, 11, 12].map((seq) => ws.readTo('thread_1', seq));
   await settle();
@@ -49,7 +49,7 @@ test('one mark is under way per thread; of those that wait only the newest is se
   await ws.readTo('thread_1', 13);
   expect(marks()).toEqual([10, 12, 13]);
 });
-test('frames of own marks load nothing, though a newer mark is on its way', async () => {
+test('frames of own markers load nothing, even while a newer marker is in flight', async () => {
   const release = hold();
   const all = [10, 12].map((seq) => ws.readTo('thread_1', seq));
   release();
@@ -60,12 +60,12 @@ test('frames of own marks load nothing, though a newer mark is on its way', asyn
   await vi.advanceTimersByTimeAsync(1000);
   expect(backend.calls).toEqual([]);
 });
-test('marks of another window load one snapshot each half second at most', async () => {
+test('markers of another window load at most one snapshot per half second', async () => {
   for (let seq = 10; seq < 30; seq++) receive(seq);
   await vi.advanceTimersByTimeAsync(1000);
   expect([count('GET /v1/snapshot'), count('GET /v1/threads/thread_1')]).toEqual([1, 1]);
 });
-test('another window marks a message as unread at the position of an own older mark', async () => {
+test('another window marks a message as unread at the position of an older own marker', async () => {
   await ws.readTo('thread_1', 5);
   receive(5);
   await ws.readTo('thread_1', 6);
@@ -75,7 +75,7 @@ test('another window marks a message as unread at the position of an own older m
   await vi.advanceTimersByTimeAsync(1000);
   expect(count('GET /v1/threads/thread_1')).toBe(1);
 });
-test('a message that arrives while a mark is on its way is counted', async () => {
+test('a message that arrives while a marker is in flight is counted', async () => {
   const release = hold();
   const marking = ws.readTo('thread_1', 10);
   await settle();
@@ -91,7 +91,7 @@ test('a message that arrives while a mark is on its way is counted', async () =>
   await vi.advanceTimersByTimeAsync(1000);
   expect([ws.threads.map.get('thread_1')!.unread_count, general().unread_count]).toEqual([1, 1]);
 });
-test('a channel marked as read in another window is read here, and no thread marks less later', async () => {
+test('a channel marked as read in another window is read here, and no thread moves its marker back', async () => {
   const there = { ...backend.threads.get('thread_1')!, read_seq: 5 };
   backend.threads.set('thread_1', there);
   backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];

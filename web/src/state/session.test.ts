@@ -37,7 +37,7 @@ beforeEach(() => {
   gate = null;
 });
 
-test('signed in as another user in one window, the other windows follow', async () => {
+test('after a sign-in as another user in one window, the other windows follow', async () => {
   const [a, b] = [await open(), await open()];
   expect(a.isCurrent('ada')).toBe(true);
   await b.signOut();
@@ -46,7 +46,7 @@ test('signed in as another user in one window, the other windows follow', async 
   await vi.waitFor(() => expect(a.user?.id).toBe('bo'));
   expect([a.isCurrent('ada'), a.isCurrent('bo')]).toEqual([false, true]);
 });
-test('a suspended window knows that its user is signed out before the server does', async () => {
+test('a suspended window detects that its user is signed out before the server does', async () => {
   let release = () => {};
   gate = new Promise((done) => (release = done));
   const [a, b] = [await open(true), await open()];
@@ -56,13 +56,13 @@ test('a suspended window knows that its user is signed out before the server doe
   await out;
   expect(a.isCurrent('ada')).toBe(false);
 });
-test('unsent messages are counted over all workspaces, those of other users are not', async () => {
+test('unsent messages are counted across all workspaces, but not those of other users', async () => {
   const session = await open();
   const kept = browser.open().store;
   for (const key of ['ada.w1.x', 'ada.w2.y', 'bo.w1.z']) kept.set(`openvibe.out.${key}`, '{}');
   expect(session.unsent).toBe(2);
 });
-test('without storage, a window takes the user for the current one', () => {
+test('without storage, a window assumes that its user is current', () => {
   const session = new Session(new Api({ fetch, base: 'http://x' }), { ...store(), get: () => null });
   expect(session.isCurrent('ada')).toBe(true);
 });
