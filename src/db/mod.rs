@@ -318,7 +318,7 @@ impl Db {
     }
 
     /// Connection for a search, a list, or another read of several statements. All statements see the same state of the
-    /// database. No statement starts after the deadline; one that started before it gets as much time again on `PostgreSQL`.
+    /// database. No statement starts after the deadline; on `PostgreSQL`, one that started earlier can take as long again.
     ///
     /// # Errors
     /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with

@@ -5,7 +5,7 @@ use super::cues::Language;
 #[derive(Debug)]
 pub(crate) struct Phrases {
     pub(crate) no_conclusion: &'static str,
-    /// Between person and option: "Ada favours X".
+    /// Between person and option: "Ada favors X".
     pub(crate) favours: &'static str,
     pub(crate) tasks_only: &'static str,
     pub(crate) next_steps: &'static str,
@@ -30,8 +30,8 @@ pub(crate) fn phrases(language: Language) -> &'static Phrases {
 
 const ENGLISH: Phrases = Phrases {
     no_conclusion: "No clear conclusion",
-    favours: "favours",
-    tasks_only: "No decision was taken, but there are next steps",
+    favours: "favors",
+    tasks_only: "No decision was made, but there are next steps",
     next_steps: "next steps",
     nothing_settled: "No clear conclusion: nothing was settled.",
     take_care: "Take care of",
@@ -86,14 +86,14 @@ const FRENCH: Phrases = Phrases {
 
 const OTHER: Phrases = Phrases {
     no_conclusion: "No clear conclusion",
-    favours: "favours",
+    favours: "favors",
     tasks_only: "No clear conclusion",
     next_steps: "next steps",
     nothing_settled: "No clear conclusion: nothing was settled.",
     take_care: "Take care of",
-    unreadable: "No conclusion could be drawn: without a model, this language cannot be read for decisions.",
-    ends_with: "The last word was",
-    discussion: "No conclusion: the language could not be read",
+    unreadable: "No conclusion: without a model, decisions in this language cannot be detected.",
+    ends_with: "The last message was",
+    discussion: "No conclusion: the language is not supported",
     empty: "Nothing was said here yet.",
     quotes: ("“", "”"),
 };

@@ -52,7 +52,7 @@ export class ChannelResults {
           () => undefined,
         );
     };
-    // One that cannot be loaded is left out; the others are shown.
+    // A thread that cannot be loaded is left out; the others are shown.
     await Promise.all(Array.from({ length: THREADS_AT_ONCE }, next));
   }
 }
