@@ -1,4 +1,4 @@
-/** Grows a text field to the height of its text. Call it when the text changes by other means than typing. */
+/** Grows a text field to the height of its text. Call it when the text changes other than by typing. */
 export function fit(node: HTMLTextAreaElement, _text: string): { update(): void; destroy(): void } {
   const resize = () => {
     node.style.height = 'auto';
