@@ -55,7 +55,7 @@ export abstract class DraftSync extends DraftText {
   touched(): void {
     if (this.phase !== 'editing') return;
     this.#keep();
-    // An error stays until the next attempt, so that nothing moves under the pointer that leaves a field.
+    // An error stays until the next attempt, so that the layout does not shift when the user clicks outside the field.
     if (this.saving !== 'refused') this.saving = this.dirty ? 'unsaved' : 'saved';
     this.#schedule(SAVE_AFTER_MS);
   }
@@ -260,7 +260,7 @@ export abstract class DraftSync extends DraftText {
   protected claim(): void {
     this.#mirrored = {};
   }
-  /** The editor closes: saves pending edits, which stay on the device until they are saved. */
+  /** The editor closes: saves pending edits, which are kept on the device until they are saved. */
   dispose(): void {
     if (this.phase === 'editing' && this.dirty && !this.clash) void this.save();
     this.disposed = true;

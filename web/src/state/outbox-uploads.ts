@@ -2,7 +2,7 @@ import type { WindowLocks } from '../lib/window-locks';
 import type { OutItem } from './outbox.svelte';
 import { cutOff } from './outbox-rules';
 
-/** Without Web Locks: how often an uploading window writes to its message, and after how long it counts as closed. Hidden windows run timers once a minute. */
+/** Without Web Locks: interval at which an uploading window updates its message, and time after which it counts as closed. Hidden windows run timers once a minute. */
 const ALIVE_EVERY_MS = 5000;
 const CLOSED_AFTER_MS = 70_000;
 

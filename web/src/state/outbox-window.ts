@@ -1,7 +1,7 @@
 import type { WindowLocks } from '../lib/window-locks';
 import type { OutItem } from './outbox.svelte';
 
-/** A message that did not change for this long is taken over by a visible window: browsers may suspend the window that holds the lock. */
+/** Time without a change after which a visible window takes over a message: browsers may suspend the window that holds the lock. */
 const STEAL_AFTER_MS = 10_000;
 
 interface Candidate {

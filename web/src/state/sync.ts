@@ -94,7 +94,7 @@ export class Sync {
     if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
     return s;
   }
-  /** Fails if the session is another user's by now: nothing of theirs may mix with what is here. */
+  /** Fails if the session now belongs to another user, whose data must not be mixed with this state. */
   async #snapshot(): Promise<Snapshot> {
     const s = await this.#ws.api.snapshot();
     if (s.me.id === this.#user) return s;
