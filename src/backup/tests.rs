@@ -112,7 +112,7 @@ fn sealed(entries: &mut [(String, Vec<u8>)]) {
     if index.0 != "index.json" {
         return;
     }
-    // A changed index may be no object, or no JSON.
+    // A changed index may not be an object, or not even JSON.
     let Ok(mut told) = serde_json::from_slice::<serde_json::Map<_, _>>(&index.1) else {
         return;
     };

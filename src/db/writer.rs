@@ -215,7 +215,7 @@ impl Writers {
         drop(self.disconnected.clone().wait_for(|n| *n == 0).await);
     }
 
-    /// Stores and deletes a row with every writer.
+    /// Has every writer store and delete a row.
     pub(super) async fn probe(&self) -> Result<(), DbError> {
         let probes = (0..self.queues.len()).map(|n| {
             self.write_with(n, Uuid::nil(), async move |c: &mut Conn| {

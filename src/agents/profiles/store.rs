@@ -268,7 +268,7 @@ async fn index_metadata(
     Ok(())
 }
 
-/// Size of a version as it is stored: the profile as it was written, and as it is merged with its bases.
+/// Stored size of a version: the profile as written, plus the profile merged with its bases.
 fn size_of(profile: &Profile, merged: &Merged) -> i64 {
     quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile)
 }

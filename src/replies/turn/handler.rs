@@ -1,4 +1,4 @@
-//! What every reply needs.
+//! Dependencies and settings of all replies.
 
 use std::{sync::Arc, time::Duration};
 

@@ -9,7 +9,7 @@ interface Candidate {
   waiting(): OutItem[];
   /** Whether this window is on screen: only then does it take over from another one. */
   visible(): boolean;
-  /** This window sends from now on. */
+  /** Called when this window becomes the sending one. */
   onElected(): void;
 }
 
@@ -39,7 +39,7 @@ export class SendingWindow {
     if (!before.length) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
-      if (this.elected || !this.#candidate.visible()) return; // seen again, it flushes
+      if (this.elected || !this.#candidate.visible()) return; // when it is visible again, it flushes
       if (this.#candidate.waiting().some((i) => before.includes(i))) this.#compete(true);
       else this.takeOverLater();
     }, STEAL_AFTER_MS);

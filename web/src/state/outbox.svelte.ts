@@ -22,7 +22,7 @@ export interface Target {
   /** For a new thread: its agent, or the thread whose agent it takes over. */
   agent_id?: string | null;
   from_thread_id?: string;
-  /** How to create its dive, which did not exist on the server when the message was written. */
+  /** Data to create its dive, which did not exist on the server when the message was written. */
   fork_start?: ForkStart | undefined;
 }
 /** A message that is not confirmed yet. */

@@ -5,7 +5,7 @@ import type { OpenConversations } from './open-conversations';
 import type { OutItem, Target } from './outbox.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** What the user does to messages and tasks. */
+/** Actions of the user on messages and tasks. */
 export class Outgoing {
   #ws: WorkspaceState;
   #open: OpenConversations;

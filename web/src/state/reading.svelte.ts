@@ -20,7 +20,7 @@ interface Loaded {
 type Divider = Pick<Message, 'id' | 'seq' | 'created_at'>;
 
 /**
- * How far a person has read a thread. The marker moves to a message only when every unread message up to it has been
+ * Read position of a person in a thread. The marker moves to a message only when every unread message up to it has been
  * on screen for one second; jumping to the end skips messages, which stay unread.
  */
 export class Reading {
@@ -39,7 +39,7 @@ export class Reading {
   #done = $state(true);
   /** The thread is on screen. */
   #open = false;
-  /** How far the server's marker is known to be. */
+  /** Last known position of the server's marker. */
   #acknowledged = 0;
   /** Another window moved the marker back while the thread was open here: holds from the next opening. */
   #back: number | null = null;

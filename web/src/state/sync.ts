@@ -17,7 +17,7 @@ interface SyncDeps {
   onEnded(): void;
 }
 
-/** Connection of a workspace to the server: the snapshot, the socket, and what was missed in between. */
+/** Connection of a workspace to the server: the snapshot, the socket, and missed events. */
 export class Sync {
   #ws: WorkspaceState;
   #open: OpenConversations;
