@@ -28,11 +28,7 @@ use crate::{
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
     forks::{edit, resolver::Resolver},
-    http::{
-        State, router,
-        serve::{Bounds, serve},
-        state::Inner,
-    },
+    http::serve::{Bounds, serve},
     ids::WorkspaceId,
     lock::{self, Guard},
     model::{self, Provider},
@@ -41,6 +37,8 @@ use crate::{
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     replies::{manifest, retry::RetryPolicy, turn::ReplyHandler},
     responses::{self, CallSlots, ResponsesService},
+    router,
+    server::{Inner, State},
     tasks::{
         Queue, TaskKind,
         queue::{self, Stopped, Wake},

@@ -1,11 +1,11 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► http::router ─► socket ─► routes ─► forks, responses ─► replies ─► chat ─► agents, files, auth, tasks,
-//!                                                                                     realtime::{log, hub} ─► db ─► ids
+//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► chat ─► agents
+//!     ─► files, openapi ─► auth ─► http, tasks ─► realtime, backup, config ─► db ─► telemetry ─► model, ids, time
 //! ```
 //!
-//! `model` and `telemetry` are separate; `model` does not import any other module. For the parts and their reasons,
+//! A module uses only what stands to the right of it; `model` imports no other module. For the parts and their reasons,
 //! see `docs/architecture.md`.
 
 pub mod agents;
@@ -25,6 +25,7 @@ pub mod http;
 pub mod ids;
 pub mod lock;
 pub mod model;
+pub mod openapi;
 pub mod patch;
 pub mod permissions;
 pub mod personal;
@@ -32,7 +33,9 @@ pub mod rate;
 pub mod realtime;
 pub mod replies;
 pub mod responses;
+pub mod router;
 pub mod routes;
+pub mod server;
 pub mod share;
 pub mod socket;
 pub mod tasks;

@@ -3,7 +3,8 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{AuthError, hash_token, limits::net, new_token};
+use super::{AuthError, hash_token, new_token};
+use crate::http::address::net_of;
 use crate::{
     db::{Conn, now},
     ids::UserId,
@@ -26,7 +27,7 @@ pub(crate) struct Client {
 
 impl Client {
     fn address_hash(&self) -> String {
-        hash_token(&format!("address {}", net(self.address)))
+        hash_token(&format!("address {}", net_of(self.address)))
     }
 
     fn browser_hash(&self) -> Option<String> {

@@ -5,13 +5,14 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use super::{AuthError, Caller, hash_token};
 use crate::{
+    http::address::net_of,
     ids::{SessionId, UserId},
     rate::Buckets,
 };
@@ -106,14 +107,6 @@ impl Drop for SocketPermit {
     }
 }
 
-/// Network of one subscriber: the address for IPv4, its /64 for IPv6.
-pub fn net(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 fn buckets<K: std::hash::Hash + Eq>((every, burst): (Duration, u32)) -> Buckets<K> {
     Buckets::new(every, burst)
 }
@@ -158,7 +151,7 @@ impl Limits {
     /// # Errors
     /// `RateLimited`.
     pub fn request(&self, address: IpAddr) -> Result<(), AuthError> {
-        self.count(&self.requests, net(address), "requests")
+        self.count(&self.requests, net_of(address), "requests")
     }
 
     /// Counts an anonymous request.
@@ -166,7 +159,7 @@ impl Limits {
     /// # Errors
     /// `RateLimited`.
     pub fn anonymous(&self, address: IpAddr) -> Result<(), AuthError> {
-        self.count(&self.anonymous, net(address), "strangers")
+        self.count(&self.anonymous, net_of(address), "strangers")
     }
 
     /// Counts a request of a signed-in person, over all sessions and keys.
@@ -220,7 +213,7 @@ impl Limits {
         if !self.on {
             return Ok(Attempt::Open);
         }
-        let (account, address) = (hash_token(email), net(address));
+        let (account, address) = (hash_token(email), net_of(address));
         self.count_attempt(&self.account_logins, (account.clone(), address), "logins")?;
         self.count_attempt(&self.address_logins, address, "logins")
             .inspect_err(|_| self.account_logins.give_back(&(account.clone(), address)))?;
@@ -236,13 +229,13 @@ impl Limits {
     /// # Errors
     /// `TooManyAttempts`, with the seconds to wait.
     pub fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
-        let key = (hash_token(email), net(address));
+        let key = (hash_token(email), net_of(address));
         self.count_attempt(&self.unknown_logins, key, "unknown_logins")
     }
 
     /// Refunds a successful attempt.
     pub fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
-        let (account, address) = (hash_token(email), net(address));
+        let (account, address) = (hash_token(email), net_of(address));
         if attempt == Attempt::Open {
             self.account_logins_anywhere.give_back(&account);
         }
@@ -314,6 +307,8 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
     use crate::{
         auth::{Credential, Scopes},
@@ -396,7 +391,7 @@ mod tests {
         });
         assert!((200..220).contains(&n), "{n}");
         limits.anonymous(at("2001:db8:1:3::1")).unwrap();
-        assert_eq!(net(at("::ffff:203.0.113.7")), at("203.0.113.7"));
+        assert_eq!(net_of(at("::ffff:203.0.113.7")), at("203.0.113.7"));
     }
 
     #[test]

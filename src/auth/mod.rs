@@ -28,7 +28,7 @@ pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::{Attempt, Limits, RateClass, SocketPermit, net as net_of};
+pub use limits::{Attempt, Limits, RateClass, SocketPermit};
 pub use members::{
     Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,
 };

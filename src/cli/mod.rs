@@ -19,7 +19,7 @@ use crate::{
     auth::{self, Hasher, KeysAfterReset},
     config::{Config, LogFormat},
     db::Db,
-    http::openapi,
+    router,
     telemetry::logs::{self, Shape},
 };
 
@@ -119,7 +119,7 @@ fn start_logging(config: &Config) {
 fn run(arguments: Arguments) -> anyhow::Result<()> {
     match arguments.command.unwrap_or(Command::Serve) {
         Command::Openapi => {
-            say(&openapi::document().to_pretty_json()?);
+            say(&router::document().to_pretty_json()?);
             Ok(())
         }
         // Connects to a running server, whose settings may differ from this environment.

@@ -19,7 +19,6 @@ use super::{Blobs, FileError, blobs::CompleteUpload, clean_name};
 
 /// Minimum upload speed: this many bytes per interval. Time during which the server stores data does not count.
 const PACE_BYTES: u64 = 64 * 1024;
-pub const PACE_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum amount of an upload in memory between network and disk, including the headers of its parts.
 const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
 /// Longer than any valid `client_id`.
@@ -352,7 +351,7 @@ mod tests {
 
     #[test]
     fn each_part_of_the_upload_has_its_own_deadline() {
-        let mut body = paced((), PACE_WITHIN);
+        let mut body = paced((), crate::http::bodies::UPLOAD_PACE_WITHIN);
         body.waited = Duration::from_secs(29);
         body.note_arrival(64 * 1024 - 1);
         assert_eq!(body.waited, Duration::from_secs(29));

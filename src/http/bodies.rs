@@ -1,11 +1,6 @@
-//! Request bodies: the sender is identified before the body is read, and each person or address has a share of the
-//! memory for bodies.
-//!
-//! Without a valid session or key, only the public routes accept a body. Other requests are rejected with the body
-//! unread, and the connection closes after the response.
+//! Request bodies: read within limits of size, time, and memory.
 
 use std::{
-    net::IpAddr,
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
@@ -16,27 +11,17 @@ use std::{
 };
 
 use axum::{
-    body::{Body, BodyDataStream, Bytes, HttpBody},
-    extract::{FromRequestParts, Request, State as FromState},
-    http::{Method, header},
+    body::{Body, BodyDataStream, Bytes},
+    extract::Request,
+    http::header,
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use bytes::BytesMut;
 use futures::{Stream, StreamExt};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{
-    ApiError, State,
-    extract::{Unidentified, client_of, token_of},
-    unsent::{Holder, Unsent},
-};
-use crate::{
-    auth::{AuthError, Caller, net_of},
-    files,
-    ids::UserId,
-    share::{Exhausted, Permit, Pool, PoolBounds},
-};
+use super::ApiError;
+use crate::share::{Permit, Pool, PoolBounds};
 
 /// Maximum body size with a session or key.
 pub const MEMBER_BYTES_MAX: usize = 1024 * 1024;
@@ -44,6 +29,8 @@ pub const MEMBER_BYTES_MAX: usize = 1024 * 1024;
 pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
 /// Maximum part of an oversized body that is read and discarded, so that the client can read the response.
 const DRAINED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Longest time for each 64 KiB of an upload.
+pub const UPLOAD_PACE_WITHIN: Duration = Duration::from_secs(30);
 const UNLIMITED: u64 = u64::MAX;
 
 /// Longest time for each 64 KiB of an upload, for its handler.
@@ -85,7 +72,7 @@ impl Default for BodyBounds {
                 // The burst of the rate limit.
                 share: 64,
             },
-            upload_pace: UploadPace(files::PACE_WITHIN),
+            upload_pace: UploadPace(UPLOAD_PACE_WITHIN),
             anonymous_bytes: PoolBounds {
                 total: 4 * MIB,
                 share: UNLIMITED,
@@ -101,160 +88,7 @@ impl Default for BodyBounds {
     }
 }
 
-/// State that requests share while they are received and handled.
-pub struct Intake {
-    state: State,
-    unsent: Unsent,
-    bounds: BodyBounds,
-    turns: Semaphore,
-    member_bytes: Arc<Pool<UserId>>,
-    uploads: Arc<Pool<UserId>>,
-    anonymous_bytes: Arc<Pool<IpAddr>>,
-    anonymous_bodies: Arc<Pool<IpAddr>>,
-}
-
-impl Intake {
-    pub fn new(state: State, unsent: Unsent, bounds: BodyBounds) -> Arc<Self> {
-        Arc::new(Self {
-            state,
-            unsent,
-            turns: Semaphore::new(bounds.handled_max),
-            member_bytes: Pool::new(bounds.member_bytes),
-            uploads: Pool::new(bounds.uploads),
-            anonymous_bytes: Pool::new(bounds.anonymous_bytes),
-            anonymous_bodies: Pool::new(bounds.anonymous_bodies),
-            bounds,
-        })
-    }
-
-    /// Client address of a request.
-    pub fn client(&self, request: &Request) -> IpAddr {
-        let trusted = &self.state.config.trusted_proxies;
-        client_of(request.extensions(), request.headers(), trusted)
-    }
-
-    pub fn unsent(&self) -> &Unsent {
-        &self.unsent
-    }
-
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        let turn = tokio::time::timeout(self.bounds.handled_within, self.turns.acquire());
-        match turn.await {
-            Ok(Ok(turn)) => Ok(turn),
-            _ => Err(ApiError::overloaded()),
-        }
-    }
-}
-
-/// Public routes, which need no session and ignore any credentials.
-pub fn is_for_anonymous(path: &str) -> bool {
-    matches!(
-        path,
-        "/v1/auth/setup" | "/v1/auth/signup" | "/v1/auth/login"
-    ) || path.starts_with("/v1/invites/")
-}
-
-/// Uploads are too large for memory, so their handler streams them.
-fn is_upload(request: &Request) -> bool {
-    request.method() == Method::POST && request.uri().path() == "/v1/files"
-}
-
-/// Limits the number of requests that are handled concurrently; further ones wait for a limited time.
-pub async fn limit_concurrency(
-    FromState(intake): FromState<Arc<Intake>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    // An upload takes as long as its sender needs; uploads have their own limit per person.
-    if is_upload(&request) {
-        return next.run(request).await;
-    }
-    match intake.turn().await {
-        Ok(_turn) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
-}
-
-/// Identifies the sender of a request, then reads the body.
-pub async fn receive(
-    FromState(intake): FromState<Arc<Intake>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let address = intake.client(&request);
-    let mut holder = Holder::address(address);
-    let received = intake.receive(&mut holder, address, request, next).await;
-    let mut response = received.unwrap_or_else(IntoResponse::into_response);
-    response.extensions_mut().insert(holder);
-    response
-}
-
-impl Intake {
-    async fn receive(
-        &self,
-        holder: &mut Holder,
-        address: IpAddr,
-        request: Request,
-        next: Next,
-    ) -> Result<Response, ApiError> {
-        let path = request.uri().path();
-        if !path.starts_with("/v1/") {
-            // These routes accept no body.
-            return Ok(next.run(request).await);
-        }
-        let for_anonymous = is_for_anonymous(path);
-        let (mut parts, body) = request.into_parts();
-        let caller = if for_anonymous || token_of(&parts.headers).is_none() {
-            Err(AuthError::NotAuthenticated.into())
-        } else {
-            let _turn = self.turn().await?;
-            Caller::from_request_parts(&mut parts, &self.state).await
-        };
-        let caller = match caller {
-            Ok(caller) => Some(caller.user),
-            Err(error) if !error.is_unauthenticated() => return Err(error),
-            // Handlers that need a caller reject the request themselves; WebSockets use a close code.
-            Err(_) if body.is_end_stream() || for_anonymous => {
-                if !for_anonymous {
-                    parts.extensions.insert(Unidentified);
-                }
-                None
-            }
-            Err(error) => return Err(error),
-        };
-        *holder = caller.map_or(*holder, Holder::Person);
-        if self.unsent.has_used_up(holder) {
-            return Err(ApiError::exhausted(Exhausted::Share, "unsent"));
-        }
-        let request = Request::from_parts(parts, body);
-        if request.body().is_end_stream() {
-            return Ok(next.run(request).await);
-        }
-        match caller {
-            Some(user) if is_upload(&request) => {
-                let _upload = take(&self.uploads, user, 1)?;
-                Ok(pass_body(request, next, self.bounds.member_within).await)
-            }
-            Some(user) => {
-                let room = take(&self.member_bytes, user, 0)?;
-                let within = self.bounds.member_within;
-                let (request, _room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
-                Ok(next.run(request).await)
-            }
-            None => {
-                let address = net_of(address);
-                let reading = take(&self.anonymous_bodies, address, 1)?;
-                let room = take(&self.anonymous_bytes, address, 0)?;
-                let within = self.bounds.anonymous_within;
-                let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
-                drop(reading);
-                Ok(next.run(request).await)
-            }
-        }
-    }
-}
-
-fn take<K: std::hash::Hash + Eq + Clone>(
+pub fn take<K: std::hash::Hash + Eq + Clone>(
     pool: &Arc<Pool<K>>,
     holder: K,
     amount: u64,
@@ -264,7 +98,7 @@ fn take<K: std::hash::Hash + Eq + Clone>(
 }
 
 /// Reads the body into memory; returns the request and the permit for that memory.
-async fn read<K: std::hash::Hash + Eq + Clone>(
+pub async fn read<K: std::hash::Hash + Eq + Clone>(
     request: Request,
     mut room: Permit<K>,
     bytes_max: usize,
@@ -329,7 +163,7 @@ impl Stream for Shared {
 }
 
 /// Passes the body on unread, and drains the rest, within limits, when the response is ready.
-async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
+pub async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
     // The client waits for `100 Continue`, and reading the body would send it.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
@@ -356,6 +190,8 @@ async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use axum::{
 use tracing::{Instrument, field};
 use uuid::Uuid;
 
-use super::{ApiError, State};
+use super::ApiError;
 use crate::{
     db::Engine,
     telemetry::{
@@ -87,14 +87,14 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
 /// Repeats a request once that only reads and lost its database connection between two statements of one snapshot. Single
 /// statements are repeated by the connection.
 pub async fn repeat_lost_read(
-    axum::extract::State(state): axum::extract::State<State>,
+    axum::extract::State(engine): axum::extract::State<Engine>,
     request: Request,
     next: Next,
 ) -> Response {
     let is_read =
         request.method() == Method::GET && !request.headers().contains_key(header::UPGRADE);
     // `SQLite` has no connections that can be lost.
-    if !is_read || state.db.engine() == Engine::Sqlite {
+    if !is_read || engine == Engine::Sqlite {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();

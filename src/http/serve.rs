@@ -27,14 +27,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
 use super::{
+    address::net_of,
     bodies::BodyBounds,
     connection::{Exchange, Incomplete, Outgoing, ResponseKind, Stream},
     unsent::{self, Reservation},
 };
-use crate::{
-    auth::net_of,
-    share::{Pool, PoolBounds},
-};
+use crate::share::{Pool, PoolBounds};
 
 pub use super::connection::Deadlines;
 

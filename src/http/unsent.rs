@@ -2,23 +2,16 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use axum::{
-    body::HttpBody,
-    extract::Request,
-    http::{Method, header},
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
+use axum::{body::HttpBody, http::header, response::Response};
 
-use super::{ApiError, bodies::Intake};
+use super::address::net_of;
 use crate::{
-    auth::net_of,
     ids::UserId,
     share::{Permit, Pool, PoolBounds},
 };
 
 /// Responses up to this size are sent even if the share is used up, so that errors and writes always get a response.
-const SMALL_BYTES_MAX: u64 = 16 * 1024;
+pub const SMALL_BYTES_MAX: u64 = 16 * 1024;
 /// Memory reserved for a body of unknown size: hyper's buffer and one chunk of a file.
 const STREAM_BYTES: u64 = 1024 * 1024;
 /// Memory reserved for an event stream, whose events are small.
@@ -63,7 +56,7 @@ pub fn is_event_stream(response: &Response) -> bool {
 }
 
 /// Memory that the response needs until it is sent.
-fn bytes_of(response: &Response) -> u64 {
+pub fn bytes_of(response: &Response) -> u64 {
     if response.extensions().get::<InProgram>().is_some() {
         return 0;
     }
@@ -77,31 +70,4 @@ fn bytes_of(response: &Response) -> u64 {
     declared
         .and_then(|text| text.to_str().ok()?.parse().ok())
         .map_or(STREAM_BYTES, |bytes: u64| bytes.min(STREAM_BYTES))
-}
-
-/// Reserves memory for the response. If the holder's share is used up, reads get an error instead; the response to a
-/// write is always sent.
-pub async fn reserve(
-    axum::extract::State(intake): axum::extract::State<Arc<Intake>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let address = intake.client(&request);
-    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut response = next.run(request).await;
-    let reads = is_get || response.extensions().get::<ReadOnly>().is_some();
-    let holder = response.extensions().get::<Holder>().copied();
-    let holder = holder.unwrap_or(Holder::address(address));
-    let bytes = bytes_of(&response);
-    let permit = if reads && bytes > SMALL_BYTES_MAX {
-        match intake.unsent().take(holder, bytes) {
-            Ok(permit) => permit,
-            Err(exhausted) => return ApiError::exhausted(exhausted, "unsent").into_response(),
-        }
-    } else {
-        intake.unsent().force(holder, bytes)
-    };
-    let reservation: Reservation = Arc::new(permit);
-    response.extensions_mut().insert(reservation);
-    response
 }

@@ -18,11 +18,12 @@ use crate::{
     failpoint,
     files::{self, Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored},
     http::{
-        ApiError, State,
+        ApiError,
         bodies::UploadPace,
-        extract::{Path, Query, workspace_of},
+        extract::{Path, Query},
     },
     ids::{FileId, WorkspaceId},
+    server::{State, caller::workspace_of},
 };
 
 type St = axum::extract::State<State>;

@@ -5,5 +5,6 @@ pub mod auth;
 pub mod chat;
 pub mod files;
 pub mod forks;
+pub mod health;
 pub mod personal;
 pub mod responses;

@@ -13,7 +13,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     auth::{self, AuthError, Scope, WorkspaceCaller},
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path},
     },
     ids::UserId,
@@ -21,6 +21,7 @@ use crate::{
         Erased, Eraser, begin,
         export::{ExportReader, Subject, export},
     },
+    server::State,
 };
 
 type St = axum::extract::State<State>;

@@ -19,13 +19,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     auth::{Caller, WorkspaceCaller},
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
     },
     responses::{
         self, Call, CreateResponse, DeletedResponse, Delivery, Model, Progress, Response,
         ResponseError, store,
     },
+    server::State,
 };
 
 type St = axum::extract::State<State>;

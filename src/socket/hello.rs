@@ -12,11 +12,9 @@ use tokio::time::Instant;
 
 use crate::{
     auth::{ActorSnapshot, AuthError, Caller},
-    http::{
-        ApiError, State,
-        extract::{parse_json, workspace_of},
-    },
+    http::{ApiError, extract::parse_json},
     ids::WorkspaceId,
+    server::{State, caller::workspace_of},
 };
 
 use super::{

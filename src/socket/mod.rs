@@ -32,7 +32,8 @@ use tracing::Instrument;
 use crate::realtime::hub::{Close, Outgoing, Socket};
 use crate::{
     auth::{ActorSnapshot, Caller, Credential, SocketPermit},
-    http::{ApiError, State, extract::token_of, meter::BytesTaken, requests::RequestId},
+    http::{ApiError, meter::BytesTaken, requests::RequestId},
+    server::{State, caller::token_of},
 };
 
 mod frame;

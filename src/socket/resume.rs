@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use crate::{
     auth::{AuthError, Scope},
     db::{Conn, DbError},
-    http::extract::caller_of,
     ids::ChannelId,
     realtime::log,
+    server::caller::caller_of,
 };
 
 use super::{

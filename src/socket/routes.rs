@@ -13,8 +13,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{Opening, refuse, upgrade};
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
-    http::{ApiError, State, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId},
+    http::{ApiError, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId},
     realtime::log,
+    server::State,
 };
 
 pub fn router() -> OpenApiRouter<State> {

@@ -1,64 +1,54 @@
-//! Imports point down (docs/architecture.md): no file imports from a higher layer.
+//! Imports point down (docs/architecture.md): no folder imports from a higher layer.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
-/// Folders and files from the bottom to the top; the longest match determines a file's layer. Entries of one row can
-/// be imported by each other only within their own folder.
+/// Folders and files of `src` from the bottom to the top. Entries of one row do not import from each other.
 const LAYERS: &[&[&str]] = &[
     &[
+        "cursor",
+        "disk",
+        "failpoint",
         "ids",
-        "time",
+        "model",
         "patch",
-        "text_enum",
         "rate",
         "share",
-        "disk",
-        "cursor",
-        "failpoint",
-        "model",
-        "telemetry",
+        "text_enum",
+        "time",
     ],
-    &["telemetry/calls"],
+    &["telemetry"],
     &["db"],
-    &["http/error"],
-    &[
-        "config",
-        "lock",
-        "permissions",
-        "realtime/catch_up",
-        "realtime/log",
-        "realtime/hub",
-    ],
-    &["auth", "tasks"],
-    &["files"],
+    &["backup", "config", "lock", "permissions", "realtime"],
+    &["http", "tasks"],
+    &["auth"],
+    &["files", "openapi"],
     &["agents"],
     &["chat"],
     &["replies"],
     &["forks", "responses"],
     &["personal"],
-    &["http"],
+    &["server"],
     &["routes"],
     &["socket"],
-    &["http/router", "http/health", "http/openapi"],
-    &["app", "backup"],
+    &["router"],
+    &["app"],
     &["cli"],
 ];
 
-/// Layer of a module. A `mod.rs` that only collects its folder is in the highest layer of its parts, and its own
-/// imports are within its folder.
-fn layer_of(module: &str) -> usize {
-    LAYERS
-        .iter()
-        .enumerate()
-        .flat_map(|(n, row)| row.iter().map(move |name| (n, *name)))
-        .filter(|(_, name)| module == *name || module.starts_with(&format!("{name}/")))
-        .max_by_key(|(_, name)| name.len())
-        .unwrap_or_else(|| panic!("`{module}` has no place in LAYERS"))
-        .0
+/// The modules of the crate, by path (`chat/post/insert`; a folder's `mod.rs` has the path of the folder), with their
+/// code without comments and tests.
+struct Crate {
+    code: BTreeMap<String, String>,
+    /// For each module, the paths of the names that it exports for others.
+    exports: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
 fn rust_files(dir: &Path, into: &mut Vec<PathBuf>) {
@@ -72,15 +62,28 @@ fn rust_files(dir: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Expands a use tree: `a::{b, c::d}` becomes `a/b` and `a/c/d`.
-fn expand(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn without_comments_and_tests(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    code.lines()
+        .map(|line| line.split("//").next().unwrap())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Expands a use tree: `a::{b, c::d}` becomes `a::b` and `a::c::d`.
+fn expand(prefix: &str, tree: &str, into: &mut Vec<Vec<String>>) {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
-        let path = tree.split(" as ").next().unwrap().trim().replace("::", "/");
-        into.insert(format!("{prefix}{path}"));
+        let path = tree.split(" as ").next().unwrap().trim();
+        let path = format!("{prefix}{path}");
+        into.push(path.split("::").map(str::to_owned).collect());
         return;
     };
-    let prefix = format!("{prefix}{}", tree[..open].trim().replace("::", "/"));
+    let prefix = format!("{prefix}{}", tree[..open].trim());
     let inner = &tree[open + 1..tree.rfind('}').unwrap()];
     let (mut depth, mut from) = (0, 0);
     for (at, c) in inner.char_indices().chain([(inner.len(), ',')]) {
@@ -99,111 +102,213 @@ fn expand(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Modules and items of this crate that a file imports.
-fn uses(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let code: String = text
-        .split("#[cfg(test)]")
-        .next()
-        .unwrap()
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
-        let is_use = code[..at].trim_end().ends_with("use");
-        let end = if is_use {
-            rest.find(';').unwrap()
-        } else {
-            rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
-                .unwrap_or(rest.len())
-        };
-        expand("", rest[..end].trim_end_matches(':'), &mut found);
+/// The paths of a `use` statement, and whether it exports them.
+type Use = (bool, Vec<Vec<String>>);
+
+/// The `use` statements of a module, and its code without them.
+fn statements(code: &str) -> (Vec<Use>, String) {
+    let (mut found, mut rest) = (Vec::new(), String::new());
+    let mut from = 0;
+    for (at, _) in code.match_indices("use ") {
+        let line = code[..at].rfind('\n').map_or(0, |line| line + 1);
+        let before = code[line..at].trim();
+        let exports = before.starts_with("pub");
+        if line < from || !(before.is_empty() || exports) {
+            continue;
+        }
+        let end = at + code[at..].find(';').unwrap();
+        let mut paths = Vec::new();
+        expand("", &code[at + "use ".len()..end], &mut paths);
+        found.push((exports, paths));
+        rest.push_str(&code[from..line]);
+        from = end + 1;
     }
-    found
+    rest.push_str(&code[from..]);
+    (found, rest)
 }
 
-/// Module of an imported path: the longest prefix that is a file.
-fn module_of(root: &Path, used: &str) -> Option<String> {
-    let parts: Vec<&str> = used.split('/').collect();
-    (1..=parts.len())
-        .rev()
-        .map(|n| parts[..n].join("/"))
-        .find(|module| {
-            root.join(format!("{module}.rs")).is_file()
-                || root.join(module).join("mod.rs").is_file()
-        })
+/// Paths with this first segment in code without `use` statements.
+fn paths_from<'a>(code: &'a str, first: &'a str) -> impl Iterator<Item = Vec<String>> + 'a {
+    code.match_indices(first).filter_map(move |(at, _)| {
+        let rest = &code[at + first.len()..];
+        if code[..at].ends_with(|c| is_name(c) || c == ':') || !rest.starts_with("::") {
+            return None;
+        }
+        let end = rest
+            .find(|c| !(is_name(c) || c == ':'))
+            .unwrap_or(rest.len());
+        let path = format!("{first}{}", rest[..end].trim_end_matches(':'));
+        Some(path.split("::").map(str::to_owned).collect())
+    })
+}
+
+impl Crate {
+    fn read() -> Self {
+        let root = source();
+        let mut files = Vec::new();
+        rust_files(&root, &mut files);
+        let code = files
+            .iter()
+            .map(|file| {
+                let module = file.strip_prefix(&root).unwrap().with_extension("");
+                let module = module.to_str().unwrap();
+                let module = module.strip_suffix("/mod").unwrap_or(module).to_owned();
+                let text = fs::read_to_string(file).unwrap();
+                (module, without_comments_and_tests(&text))
+            })
+            .collect();
+        let mut this = Self {
+            code,
+            exports: BTreeMap::new(),
+        };
+        for (module, code) in &this.code {
+            let exported = statements(code).0.into_iter().filter(|(is, _)| *is);
+            let names = exported
+                .flat_map(|(_, paths)| paths)
+                .filter_map(|path| this.absolute(module, &path))
+                .filter_map(|path| Some((path.last()?.clone(), path)))
+                .collect();
+            this.exports.insert(module.clone(), names);
+        }
+        this
+    }
+
+    /// A path as seen from the crate's root; `None` for other crates and local names.
+    fn absolute(&self, module: &str, path: &[String]) -> Option<Vec<String>> {
+        let mut at: Vec<String> = module.split('/').map(str::to_owned).collect();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => {
+                at.clear();
+                rest = &rest[1..];
+            }
+            "self" => rest = &rest[1..],
+            "super" => {
+                while rest.first().is_some_and(|name| name == "super") {
+                    at.pop();
+                    rest = &rest[1..];
+                }
+            }
+            child if self.code.contains_key(&format!("{module}/{child}")) => {}
+            _ => return None,
+        }
+        at.extend(rest.iter().filter(|name| *name != "self").cloned());
+        Some(at)
+    }
+
+    /// The module that a path leads to, through all exports, and the name in it; no name for the module itself.
+    fn resolve(&self, path: &[String]) -> Option<(String, Option<String>)> {
+        let (module, rest) = (1..=path.len()).rev().find_map(|n| {
+            let module = path[..n].join("/");
+            self.code
+                .contains_key(&module)
+                .then(|| (module, &path[n..]))
+        })?;
+        let Some(name) = rest.first() else {
+            return Some((module, None));
+        };
+        match self.exports[&module].get(name) {
+            Some(target) if target.as_slice() != path => {
+                self.resolve(&[target.as_slice(), &rest[1..]].concat())
+            }
+            _ => Some((module, Some(name.clone()))),
+        }
+    }
+
+    /// Modules whose names this one uses. Exporting a name is not a use of it, unless the code names it, too.
+    fn uses(&self, module: &str) -> BTreeSet<String> {
+        let (statements, rest) = statements(&self.code[module]);
+        let mut used: Vec<Vec<String>> = ["crate", "super", "self"]
+            .into_iter()
+            .flat_map(|first| paths_from(&rest, first))
+            .filter_map(|path| self.absolute(module, &path))
+            .collect();
+        for (exports, paths) in statements {
+            for path in paths {
+                let Some(path) = self.absolute(module, &path) else {
+                    continue;
+                };
+                let Some(name) = path.last().cloned() else {
+                    continue;
+                };
+                if self.resolve(&path).is_some_and(|(_, name)| name.is_none()) {
+                    let below = paths_from(&rest, &name);
+                    used.extend(below.map(|below| [path.as_slice(), &below[1..]].concat()));
+                } else if !exports
+                    || rest
+                        .split(|c| !is_name(c))
+                        .any(|word| word == name.as_str())
+                {
+                    used.push(path);
+                }
+            }
+        }
+        used.iter()
+            .filter_map(|path| self.resolve(path))
+            .filter_map(|(target, name)| name.map(|_| target))
+            .filter(|target| target != module)
+            .collect()
+    }
+
+    /// For each module, the modules that it uses.
+    fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
+        self.code
+            .keys()
+            .filter(|module| !matches!(module.as_str(), "lib" | "main"))
+            .map(|module| (module.clone(), self.uses(module)))
+            .collect()
+    }
+}
+
+fn folder(module: &str) -> &str {
+    module.split('/').next().unwrap()
+}
+
+fn layer_of(module: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|row| row.contains(&folder(module)))
+        .unwrap_or_else(|| panic!("`{module}` has no place in LAYERS"))
 }
 
 #[test]
-fn imports_point_down() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    rust_files(&root, &mut files);
-    let mut wrong = Vec::new();
-    let mut seen = 0;
-    for file in files {
-        let module = file.strip_prefix(&root).unwrap().with_extension("");
-        let module = module.to_str().unwrap().trim_end_matches("/mod").to_owned();
-        if matches!(module.as_str(), "lib" | "main") {
-            continue;
-        }
-        for used in uses(&fs::read_to_string(&file).unwrap()) {
-            let Some(target) = module_of(&root, &used) else {
-                continue;
-            };
-            seen += 1;
-            // The root of a folder (`chat`, `realtime`, …) reexports items from lower layers; their files are not
-            // visible here.
-            let is_face = root.join(&target).join("mod.rs").is_file() && !target.contains('/');
-            let folder = |module: &str| module.split('/').next().unwrap().to_owned();
-            if is_face || folder(&target) == folder(&module) {
-                continue;
-            }
-            if layer_of(&target) >= layer_of(&module) {
-                wrong.push(format!("{module} uses {target}"));
-            }
-        }
-    }
-    assert!(seen > 100, "no imports found");
+fn folders_use_only_folders_below_them() {
+    let graph = Crate::read().graph();
+    let edges = graph
+        .iter()
+        .flat_map(|(module, used)| used.iter().map(move |target| (module, target)));
+    let across: Vec<_> = edges
+        .filter(|(module, target)| folder(module) != folder(target))
+        .collect();
+    assert!(across.len() > 500, "no imports found: {}", across.len());
+    let wrong: Vec<String> = across
+        .into_iter()
+        .filter(|(module, target)| layer_of(target) >= layer_of(module))
+        .map(|(module, target)| format!("{module} uses {target}"))
+        .collect();
     assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
 fn the_model_module_imports_no_other_module() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    rust_files(&root.join("model"), &mut files);
-    for file in files {
-        for used in uses(&fs::read_to_string(&file).unwrap()) {
-            let is_own = used.starts_with("model") || used == "corpus";
-            assert!(is_own, "{} uses {used}", file.display());
-        }
+    for (module, used) in Crate::read().graph() {
+        let foreign: Vec<_> = used.iter().filter(|used| folder(used) != "model").collect();
+        assert!(
+            folder(&module) != "model" || foreign.is_empty(),
+            "{module} uses {foreign:?}"
+        );
     }
 }
 
 #[test]
 fn only_the_edges_import_the_web_framework() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    rust_files(&root, &mut files);
-    for file in files {
-        let module = file
-            .strip_prefix(&root)
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned();
-        let is_edge = module.starts_with("http/")
-            || module.contains("routes")
-            || module.starts_with("realtime/")
-            || module.starts_with("socket/")
-            || module == "app.rs";
-        let code = fs::read_to_string(&file).unwrap();
-        let code = code.split("#[cfg(test)]").next().unwrap();
+    // The hub passes encoded frames of the framework to the sockets.
+    let edges = [
+        "app", "http", "realtime", "router", "routes", "server", "socket",
+    ];
+    for (module, code) in Crate::read().code {
         assert!(
-            is_edge || !code.contains("axum::"),
+            edges.contains(&folder(&module)) || !code.contains("axum::"),
             "{module} mentions axum"
         );
     }

@@ -125,7 +125,7 @@ async fn every_operation_is_fully_documented() {
             .as_array()
             .is_none_or(|own| own.len() != 1 || !tags.contains(&&own[0]))
         {
-            lacks("one tag that TAGS in src/http/openapi/mod.rs describes");
+            lacks("one tag that TAGS in src/openapi/mod.rs describes");
         }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             if !said(&parameter["description"]) || !parameter["schema"].is_object() {
@@ -134,7 +134,7 @@ async fn every_operation_is_fully_documented() {
         }
         let body = &operation["requestBody"]["content"]["application/json"];
         if body.is_object() && body.get("example").is_none() && body.get("examples").is_none() {
-            lacks("an example of its body: src/http/openapi/requests.json");
+            lacks("an example of its body: src/openapi/requests.json");
         }
         // Roles and scopes are checked when the document is built.
         let is_public = operation["security"] == serde_json::json!([{}]);

@@ -9,11 +9,12 @@ use crate::{
     agents::files::{self, File, FilePath, FileSummary},
     auth::{Caller, Scope, WorkspaceCaller},
     http::{
-        ApiError, State,
-        extract::{Body, FreeDiskSpace, IfMatch, Path, Query},
+        ApiError,
+        extract::{Body, IfMatch, Path, Query},
         page::List,
     },
     ids::WorkspaceId,
+    server::{State, caller::FreeDiskSpace},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

@@ -13,8 +13,9 @@ use crate::{
     agents::{AgentError, profiles::Agent},
     auth::{Actor, AuthError, Caller, WorkspaceCaller},
     db::{Conn, Db},
-    http::{ApiError, State, extract::workspace_of},
+    http::ApiError,
     ids::{AgentId, WorkspaceId},
+    server::{State, caller::workspace_of},
 };
 
 mod files;

@@ -9,9 +9,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::{Scope, WorkspaceCaller},
-    http::{ApiError, State, extract::Body},
+    http::{ApiError, extract::Body},
     model::{ChatMessage, ChatRequest, CollectError, Limits, Role, collect},
     replies::retry::Failure,
+    server::State,
 };
 
 /// Time limit for the entire call.

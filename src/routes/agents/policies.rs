@@ -13,11 +13,12 @@ use crate::{
     auth::{AuthError, Caller, Scope, WorkspaceCaller},
     db::Conn,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path},
         page::List,
     },
     ids::{SandboxPolicyId, WorkspaceId},
+    server::State,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

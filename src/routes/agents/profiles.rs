@@ -26,13 +26,14 @@ use crate::{
     chat::{bindings, remove},
     db::{Conn, DbError},
     http::{
-        ApiError, State,
-        extract::{Body, FreeDiskSpace, IfMatch, Query},
+        ApiError,
+        extract::{Body, IfMatch, Query},
         page::{Limit, List, PageQuery},
         unsent::ReadOnly,
     },
     ids::{AgentId, TaskId},
     realtime::Hub,
+    server::{State, caller::FreeDiskSpace},
     tasks::queue,
 };
 

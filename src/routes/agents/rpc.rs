@@ -19,12 +19,13 @@ use crate::{
     chat::{access, bindings},
     db::Conn,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path},
         unsent::ReadOnly,
     },
     ids::{AgentId, ThreadId},
     realtime::hub::Conversation,
+    server::State,
 };
 
 /// Methods that change nothing.

@@ -9,7 +9,7 @@ use crate::{
     agents::profiles,
     auth::{Caller, Scope},
     chat::threads::ParticipantKind,
-    http::{ApiError, State, extract::Path},
+    http::{ApiError, extract::Path},
     ids::{MessageId, TaskId},
     model,
     replies::{
@@ -17,6 +17,7 @@ use crate::{
         prompt::{self, Author},
     },
     routes::chat::visible_task,
+    server::State,
     tasks::attempts::AttemptRecord,
 };
 

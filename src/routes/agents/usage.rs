@@ -11,8 +11,9 @@ use crate::{
         self, Scope, WorkspaceCaller,
         quota::{self, Storage},
     },
-    http::{ApiError, State, extract::Query},
+    http::{ApiError, extract::Query},
     ids::UserId,
+    server::State,
     tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
 };
 

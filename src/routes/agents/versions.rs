@@ -9,10 +9,11 @@ use crate::{
     agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
     auth::Scope,
     http::{
-        ApiError, State,
-        extract::{Body, FreeDiskSpace, IfMatch, Path, Query},
+        ApiError,
+        extract::{Body, IfMatch, Path, Query},
         page::{Limit, List},
     },
+    server::{State, caller::FreeDiskSpace},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

@@ -26,13 +26,17 @@ use crate::{
     config::Signup,
     db::Conn,
     http::{
-        ApiError, State,
-        extract::{Address, Body, Path, Query, token_of},
+        ApiError,
+        extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::{AuthEventId, SessionId, UserId},
     patch::present,
     realtime::Close,
+    server::{
+        State,
+        caller::{Address, token_of},
+    },
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

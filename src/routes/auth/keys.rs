@@ -11,12 +11,13 @@ use super::{St, caller_at, device_of};
 use crate::{
     auth::{ApiKey, AuthError, Caller, Scope, Scopes, WorkspaceCaller, keys},
     http::{
-        ApiError, State,
-        extract::{Address, Body, Path, Query},
+        ApiError,
+        extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::ApiKeyId,
     realtime::Close,
+    server::{State, caller::Address},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

@@ -10,11 +10,12 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{Caller, WorkspaceCaller, events::Device},
-    http::{
-        ApiError, State,
-        extract::{Address, workspace_of},
-    },
+    http::ApiError,
     ids::WorkspaceId,
+    server::{
+        State,
+        caller::{Address, workspace_of},
+    },
 };
 
 type St = axum::extract::State<State>;

@@ -16,13 +16,14 @@ use crate::{
     chat::{ChatError, channels},
     db::Conn,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
     realtime::Close,
+    server::State,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

@@ -11,12 +11,13 @@ use crate::{
     },
     chat::found::found_workspace,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
     ids::WorkspaceId,
     patch::present,
+    server::State,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

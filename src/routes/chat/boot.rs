@@ -7,7 +7,8 @@ use super::St;
 use crate::{
     auth::WorkspaceCaller,
     chat::snapshot::{self, Limits, Snapshot},
-    http::{ApiError, State},
+    http::ApiError,
+    server::State,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

@@ -13,12 +13,13 @@ use crate::{
     },
     db::Conn,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, ChannelId, UserId},
     patch::{nullable, present},
+    server::State,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {

@@ -16,12 +16,13 @@ use crate::{
     },
     db::Conn,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
     ids::{FileId, ForkId, MessageId, ThreadId},
     realtime::hub::Conversation,
+    server::State,
 };
 
 const MESSAGES_PAGE: i64 = 50;

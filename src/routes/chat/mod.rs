@@ -17,9 +17,10 @@ pub use threads::{mark_read, start};
 use crate::{
     chat::post::Posted,
     db::{Conn, DbError, Engine},
-    http::{ApiError, State},
+    http::ApiError,
     ids::{ActionItemId, ChannelId, ForkId, MessageId, TaskId, ThreadId},
     realtime::hub::Conversation,
+    server::State,
 };
 
 type St = axum::extract::State<State>;

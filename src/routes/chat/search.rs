@@ -11,8 +11,9 @@ use crate::{
         ChatError,
         search::find::{self, Search, SearchPage, Start},
     },
-    http::{ApiError, State, extract::Query, page::Limit},
+    http::{ApiError, extract::Query, page::Limit},
     ids::{ChannelId, ThreadId},
+    server::State,
 };
 
 const HITS_PAGE: i64 = 20;

@@ -11,11 +11,12 @@ use crate::{
     cursor,
     db::Conn,
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Path, Query},
         page::{Limit, List, Page, PageQuery},
     },
     ids::{AgentId, TaskId, ThreadId},
+    server::State,
     tasks::{Task, TaskStatus, queue},
     text_enum::text_enum,
 };

@@ -19,12 +19,13 @@ use crate::{
     },
     db::{Conn, Share},
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
     ids::{AgentId, ChannelId, FileId, ThreadId},
     patch::{nullable, present},
+    server::State,
 };
 
 const THREADS_PAGE: i64 = 20;

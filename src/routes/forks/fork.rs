@@ -19,13 +19,14 @@ use crate::{
         start::{self, ForkPatch, NewFork, parse_description},
     },
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, ForkId, MessageId, ThreadId},
     patch::{nullable, present},
     routes::chat::{WhichObject, write_for},
+    server::State,
 };
 
 const FORKS_PAGE: i64 = 20;

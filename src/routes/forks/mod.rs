@@ -6,7 +6,7 @@ mod results;
 
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::http::State;
+use crate::server::State;
 
 type St = axum::extract::State<State>;
 

@@ -16,13 +16,14 @@ use crate::{
         resolution::{self, Resolution},
     },
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::{ActionItemId, ChannelId, UserId},
     patch::{nullable, present},
     routes::chat::{WhichObject, write_for},
+    server::State,
 };
 
 const PAGE: i64 = 20;

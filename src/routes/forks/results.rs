@@ -21,13 +21,14 @@ use crate::{
         resolve::{self, ResolveOptions, parse_guidance},
     },
     http::{
-        ApiError, State,
+        ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::{List, PageQuery},
     },
     ids::{ForkId, ResolutionId},
     patch::present,
     routes::chat::{WhichObject, write_for},
+    server::State,
     tasks::Task,
 };
 

@@ -15,8 +15,7 @@ use axum::{
 use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{ApiError, State};
-use crate::{db::DbError, tasks::queue, telemetry};
+use crate::{db::DbError, http::ApiError, server::State, tasks::queue, telemetry};
 
 /// Time that `/metrics` waits for the database.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);

@@ -21,16 +21,10 @@ use utoipa::{
 };
 
 use self::examples::Examples;
-use super::error::{ErrorBody, OpenAiErrorBody, is_openai};
 use crate::auth::Scope;
+use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
 
-/// Builds the complete document.
-pub fn document() -> OpenApi {
-    let (_, api) = super::router::all().split_for_parts();
-    finish(api)
-}
-
-pub(super) fn empty() -> OpenApi {
+pub fn empty() -> OpenApi {
     let description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
                        `{\"object\":\"list\",data,has_more,first_id,last_id}`. Collection routes act in the workspace of the key, of the \
                        header `X-Workspace-Id`, or in the only workspace of the caller. Unsupported methods get status 405. In the \
@@ -48,7 +42,7 @@ pub(super) fn empty() -> OpenApi {
 }
 
 /// Adds the parts that all routes share: security schemes, errors, access, parameters, and examples.
-pub(super) fn finish(mut api: OpenApi) -> OpenApi {
+pub fn finish(mut api: OpenApi) -> OpenApi {
     let mut components = api.components.take().unwrap_or_default();
     components.add_security_scheme(
         "session",
@@ -387,31 +381,4 @@ fn error_response(status: &str, what: &str, openai: bool) -> Response {
         .schema(Some(seconds))
         .description(Some("Seconds to wait"));
     response.header("Retry-After", seconds.build()).build()
-}
-
-/// `GET /openapi.json`: the document, compressed if the client accepts it.
-pub async fn serve(headers: axum::http::HeaderMap) -> axum::response::Response {
-    use std::sync::LazyLock;
-
-    use axum::{http::header, response::IntoResponse};
-
-    use super::{encoding, unsent::InProgram};
-
-    static TEXT: LazyLock<String> =
-        LazyLock::new(|| document().to_json().unwrap_or_else(|_| "{}".to_owned()));
-    static GZIP: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| encoding::gzip(TEXT.as_bytes()).ok());
-    let described = [
-        (header::CONTENT_TYPE, "application/json"),
-        (header::VARY, "accept-encoding"),
-    ];
-    let accepted = encoding::accepts(&headers, "gzip");
-    let mut response = match GZIP.as_deref().filter(|_| accepted) {
-        Some(gzip) => {
-            let encoded = [(header::CONTENT_ENCODING, "gzip")];
-            (described, encoded, gzip).into_response()
-        }
-        None => (described, TEXT.as_str()).into_response(),
-    };
-    response.extensions_mut().insert(InProgram);
-    response
 }

@@ -10,7 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{ApiError, State};
+use super::State;
+use crate::http::ApiError;
 
 /// Parses host and port; loopback addresses are normalized to `localhost`.
 fn authority(text: &str, default_port: u16) -> Option<(String, u16)> {

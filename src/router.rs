@@ -14,23 +14,25 @@ use tower::util::option_layer;
 use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{
-    ApiError, State, assets,
-    bodies::{self, Intake, is_for_anonymous},
-    encoding, error,
-    extract::{Address, token_of},
-    health, openapi, origin, requests,
-    serve::Bounds,
-    unsent,
+use crate::{
+    http::{ApiError, assets, encoding, error, requests, serve::Bounds},
+    openapi, routes,
+    server::{
+        State,
+        caller::{Address, token_of},
+        intake::{self, Intake, is_for_anonymous},
+        origin,
+    },
+    share::Pool,
+    socket,
 };
-use crate::{routes, share::Pool, socket};
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// Every route in the `OpenAPI` document.
-pub(super) fn all() -> OpenApiRouter<State> {
+fn all() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(openapi::empty())
-        .merge(health::router())
+        .merge(routes::health::router())
         .merge(routes::auth::router())
         .merge(routes::chat::router())
         .merge(routes::files::router())
@@ -39,6 +41,39 @@ pub(super) fn all() -> OpenApiRouter<State> {
         .merge(routes::responses::router())
         .merge(routes::personal::router())
         .merge(socket::router())
+}
+
+/// Builds the complete document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let (_, api) = all().split_for_parts();
+    openapi::finish(api)
+}
+
+/// `GET /openapi.json`: the document, compressed if the client accepts it.
+async fn serve_document(headers: axum::http::HeaderMap) -> axum::response::Response {
+    use std::sync::LazyLock;
+
+    use axum::{http::header, response::IntoResponse};
+
+    use crate::http::unsent::InProgram;
+
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| document().to_json().unwrap_or_else(|_| "{}".to_owned()));
+    static GZIP: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| encoding::gzip(TEXT.as_bytes()).ok());
+    let described = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::VARY, "accept-encoding"),
+    ];
+    let accepted = encoding::accepts(&headers, "gzip");
+    let mut response = match GZIP.as_deref().filter(|_| accepted) {
+        Some(gzip) => {
+            let encoded = [(header::CONTENT_ENCODING, "gzip")];
+            (described, encoded, gzip).into_response()
+        }
+        None => (described, TEXT.as_str()).into_response(),
+    };
+    response.extensions_mut().insert(InProgram);
+    response
 }
 
 pub fn build(state: State, bounds: &Bounds) -> Router {
@@ -55,11 +90,11 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .is_https()
         .then(|| set_header("cross-origin-opener-policy", "same-origin"));
     router
-        .route("/openapi.json", get(openapi::serve))
+        .route("/openapi.json", get(serve_document))
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(
-            state.clone(),
+            state.db.engine(),
             requests::repeat_lost_read,
         ))
         .layer(middleware::from_fn(refuse_nul))
@@ -68,15 +103,15 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&intake),
-            bodies::limit_concurrency,
+            intake::limit_concurrency,
         ))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&intake),
-            bodies::receive,
+            intake::receive,
         ))
         .layer(middleware::from_fn_with_state(state.clone(), origin::guard))
         .layer(middleware::from_fn_with_state(state.clone(), count_address))
-        .layer(middleware::from_fn_with_state(intake, unsent::reserve))
+        .layer(middleware::from_fn_with_state(intake, intake::reserve))
         .layer(CatchPanicLayer::custom(
             |_: Box<dyn std::any::Any + Send>| ApiError::panicked().into_response(),
         ))

@@ -1,0 +1,176 @@
+//! Extractors that need the state of the server: the caller of a request, its address, and its workspace.
+
+use std::net::IpAddr;
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, Method, header, request::Parts},
+};
+use axum_extra::extract::CookieJar;
+use tracing::Instrument;
+
+use super::State;
+use crate::{
+    auth::{self, AuthError, Caller, Credential, RateClass, WorkspaceCaller},
+    http::{ApiError, address::client_of},
+    ids::{IdError, WorkspaceId},
+};
+
+/// Bearer key or session cookie of a request.
+pub fn token_of(headers: &HeaderMap) -> Option<String> {
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let text = value.to_str().ok()?;
+        let (scheme, token) = text.split_once(' ')?;
+        return scheme
+            .eq_ignore_ascii_case("bearer")
+            .then(|| token.trim().to_owned())
+            .filter(|t| t.starts_with("ov_"));
+    }
+    let cookie = CookieJar::from_headers(headers)
+        .get(auth::SESSION_COOKIE)?
+        .value()
+        .to_owned();
+    (!cookie.is_empty() && !cookie.starts_with("ov_")).then_some(cookie)
+}
+
+/// Looks up the caller by token, and occasionally updates the time of its last use.
+///
+/// # Errors
+/// `NotAuthenticated`.
+pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, AuthError> {
+    let token = token.ok_or(AuthError::NotAuthenticated)?;
+    let mut c = state.db.read().await?;
+    let found = auth::find_caller(&mut c, &token).await?;
+    drop(c);
+    if found.stale {
+        let credential = found.caller.credential.clone();
+        let db = state.db.clone();
+        let note = async move {
+            let noted = db
+                .write(uuid::Uuid::nil(), async move |c: &mut crate::db::Conn| {
+                    auth::touch(c, &credential).await
+                })
+                .await;
+            if let Err(e) = noted {
+                tracing::warn!(error = %e, "could not update the last use of a session");
+            }
+        };
+        state.tracker.spawn(note.in_current_span());
+    }
+    Ok(found.caller)
+}
+
+/// Request extension: the session or key was found to be invalid before the body was read.
+#[derive(Clone, Copy)]
+pub struct Unidentified;
+
+impl FromRequestParts<State> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        // A handler may extract the caller twice (in `Actor` and on its own), which counts as one request.
+        if let Some(caller) = parts.extensions.get::<Self>() {
+            return Ok(caller.clone());
+        }
+        if parts.extensions.get::<Unidentified>().is_some() {
+            return Err(AuthError::NotAuthenticated.into());
+        }
+        let token = token_of(&parts.headers);
+        let shown = token.is_some();
+        let caller = match caller_of(state, token).await {
+            Err(AuthError::NotAuthenticated) if shown => {
+                // An invalid token counts as anonymous. Requests without a token were counted by `count_address`.
+                let Address(address) = Address::from_request_parts(parts, state).await?;
+                state.limits.anonymous(address)?;
+                return Err(AuthError::NotAuthenticated.into());
+            }
+            found => found?,
+        };
+        // Has no effect outside of a request span.
+        tracing::Span::current().record("user.id", tracing::field::display(caller.user));
+        state
+            .limits
+            .act(&caller, doing(&parts.method, parts.uri.path()))?;
+        parts.extensions.insert(caller.clone());
+        Ok(caller)
+    }
+}
+
+/// Rate limit class of a request.
+fn doing(method: &Method, path: &str) -> RateClass {
+    match *method {
+        Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
+        Method::POST if path == "/v1/files" => RateClass::Uploading,
+        _ => RateClass::Writing,
+    }
+}
+
+/// Workspace of a collection route: from the key, from the header, or the caller's only one.
+///
+/// # Errors
+/// `WorkspaceRequired`, `NoWorkspace`, `WorkspaceNotFound`; 400 if the header is not an ID.
+pub async fn workspace_of(
+    state: &State,
+    headers: &HeaderMap,
+    caller: &Caller,
+) -> Result<WorkspaceId, ApiError> {
+    let named = match headers.get("x-workspace-id") {
+        Some(value) => {
+            let text = value.to_str().unwrap_or_default();
+            let id = text.parse().map_err(|e: IdError| {
+                ApiError::invalid("invalid_id", e.to_string(), "X-Workspace-Id")
+            })?;
+            Some(id)
+        }
+        None => None,
+    };
+    if let Credential::Key { workspace, .. } = &caller.credential {
+        return match named {
+            Some(other) if other != *workspace => Err(AuthError::WorkspaceNotFound.into()),
+            _ => Ok(*workspace),
+        };
+    }
+    if let Some(id) = named {
+        return Ok(id);
+    }
+    let mut c = state.db.read().await?;
+    let mine = auth::workspaces_of(&mut c, caller.user).await?;
+    match mine.as_slice() {
+        [only] => Ok(*only),
+        [] => Err(AuthError::NoWorkspace.into()),
+        _ => Err(AuthError::WorkspaceRequired.into()),
+    }
+}
+
+impl FromRequestParts<State> for WorkspaceCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let workspace = workspace_of(state, &parts.headers, &caller).await?;
+        Ok(Self { caller, workspace })
+    }
+}
+
+/// Client address, as reported by trusted proxies.
+pub struct Address(pub IpAddr);
+
+impl FromRequestParts<State> for Address {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        let trusted = &state.config.trusted_proxies;
+        Ok(Self(client_of(&parts.extensions, &parts.headers, trusted)))
+    }
+}
+
+/// Rejects a request that stores an agent version or an agent's file while the disk has little free space.
+pub struct FreeDiskSpace;
+
+impl FromRequestParts<State> for FreeDiskSpace {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        Ok(state.disk.check().await.map(|()| Self)?)
+    }
+}

@@ -1,0 +1,212 @@
+//! Admission of requests: the sender is identified before the body is read, and the memory of the response is
+//! reserved before it is sent.
+//!
+//! Without a valid session or key, only the public routes accept a body. Other requests are rejected with the body
+//! unread, and the connection closes after the response.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    body::HttpBody,
+    extract::{FromRequestParts, Request, State as FromState},
+    http::Method,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{
+    State,
+    caller::{Unidentified, token_of},
+};
+use crate::{
+    auth::{AuthError, Caller},
+    http::{
+        ApiError,
+        address::{client_of, net_of},
+        bodies::{ANONYMOUS_BYTES_MAX, BodyBounds, MEMBER_BYTES_MAX, pass_body, read, take},
+        unsent::{Holder, ReadOnly, Reservation, SMALL_BYTES_MAX, Unsent, bytes_of},
+    },
+    ids::UserId,
+    share::{Exhausted, Pool},
+};
+
+/// State that requests share while they are received and handled.
+pub struct Intake {
+    state: State,
+    unsent: Unsent,
+    bounds: BodyBounds,
+    turns: Semaphore,
+    member_bytes: Arc<Pool<UserId>>,
+    uploads: Arc<Pool<UserId>>,
+    anonymous_bytes: Arc<Pool<IpAddr>>,
+    anonymous_bodies: Arc<Pool<IpAddr>>,
+}
+
+impl Intake {
+    pub fn new(state: State, unsent: Unsent, bounds: BodyBounds) -> Arc<Self> {
+        Arc::new(Self {
+            state,
+            unsent,
+            turns: Semaphore::new(bounds.handled_max),
+            member_bytes: Pool::new(bounds.member_bytes),
+            uploads: Pool::new(bounds.uploads),
+            anonymous_bytes: Pool::new(bounds.anonymous_bytes),
+            anonymous_bodies: Pool::new(bounds.anonymous_bodies),
+            bounds,
+        })
+    }
+
+    /// Client address of a request.
+    pub fn client(&self, request: &Request) -> IpAddr {
+        let trusted = &self.state.config.trusted_proxies;
+        client_of(request.extensions(), request.headers(), trusted)
+    }
+
+    pub fn unsent(&self) -> &Unsent {
+        &self.unsent
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        let turn = tokio::time::timeout(self.bounds.handled_within, self.turns.acquire());
+        match turn.await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(ApiError::overloaded()),
+        }
+    }
+}
+
+/// Public routes, which need no session and ignore any credentials.
+pub fn is_for_anonymous(path: &str) -> bool {
+    matches!(
+        path,
+        "/v1/auth/setup" | "/v1/auth/signup" | "/v1/auth/login"
+    ) || path.starts_with("/v1/invites/")
+}
+
+/// Uploads are too large for memory, so their handler streams them.
+fn is_upload(request: &Request) -> bool {
+    request.method() == Method::POST && request.uri().path() == "/v1/files"
+}
+
+/// Limits the number of requests that are handled concurrently; further ones wait for a limited time.
+pub async fn limit_concurrency(
+    FromState(intake): FromState<Arc<Intake>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    // An upload takes as long as its sender needs; uploads have their own limit per person.
+    if is_upload(&request) {
+        return next.run(request).await;
+    }
+    match intake.turn().await {
+        Ok(_turn) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Identifies the sender of a request, then reads the body.
+pub async fn receive(
+    FromState(intake): FromState<Arc<Intake>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let address = intake.client(&request);
+    let mut holder = Holder::address(address);
+    let received = intake.receive(&mut holder, address, request, next).await;
+    let mut response = received.unwrap_or_else(IntoResponse::into_response);
+    response.extensions_mut().insert(holder);
+    response
+}
+
+impl Intake {
+    async fn receive(
+        &self,
+        holder: &mut Holder,
+        address: IpAddr,
+        request: Request,
+        next: Next,
+    ) -> Result<Response, ApiError> {
+        let path = request.uri().path();
+        if !path.starts_with("/v1/") {
+            // These routes accept no body.
+            return Ok(next.run(request).await);
+        }
+        let for_anonymous = is_for_anonymous(path);
+        let (mut parts, body) = request.into_parts();
+        let caller = if for_anonymous || token_of(&parts.headers).is_none() {
+            Err(AuthError::NotAuthenticated.into())
+        } else {
+            let _turn = self.turn().await?;
+            Caller::from_request_parts(&mut parts, &self.state).await
+        };
+        let caller = match caller {
+            Ok(caller) => Some(caller.user),
+            Err(error) if !error.is_unauthenticated() => return Err(error),
+            // Handlers that need a caller reject the request themselves; WebSockets use a close code.
+            Err(_) if body.is_end_stream() || for_anonymous => {
+                if !for_anonymous {
+                    parts.extensions.insert(Unidentified);
+                }
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        *holder = caller.map_or(*holder, Holder::Person);
+        if self.unsent.has_used_up(holder) {
+            return Err(ApiError::exhausted(Exhausted::Share, "unsent"));
+        }
+        let request = Request::from_parts(parts, body);
+        if request.body().is_end_stream() {
+            return Ok(next.run(request).await);
+        }
+        match caller {
+            Some(user) if is_upload(&request) => {
+                let _upload = take(&self.uploads, user, 1)?;
+                Ok(pass_body(request, next, self.bounds.member_within).await)
+            }
+            Some(user) => {
+                let room = take(&self.member_bytes, user, 0)?;
+                let within = self.bounds.member_within;
+                let (request, _room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
+                Ok(next.run(request).await)
+            }
+            None => {
+                let address = net_of(address);
+                let reading = take(&self.anonymous_bodies, address, 1)?;
+                let room = take(&self.anonymous_bytes, address, 0)?;
+                let within = self.bounds.anonymous_within;
+                let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
+                drop(reading);
+                Ok(next.run(request).await)
+            }
+        }
+    }
+}
+
+/// Reserves memory for the response. If the holder's share is used up, reads get an error instead; the response to a
+/// write is always sent.
+pub async fn reserve(
+    axum::extract::State(intake): axum::extract::State<Arc<Intake>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let address = intake.client(&request);
+    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut response = next.run(request).await;
+    let reads = is_get || response.extensions().get::<ReadOnly>().is_some();
+    let holder = response.extensions().get::<Holder>().copied();
+    let holder = holder.unwrap_or(Holder::address(address));
+    let bytes = bytes_of(&response);
+    let permit = if reads && bytes > SMALL_BYTES_MAX {
+        match intake.unsent().take(holder, bytes) {
+            Ok(permit) => permit,
+            Err(exhausted) => return ApiError::exhausted(exhausted, "unsent").into_response(),
+        }
+    } else {
+        intake.unsent().force(holder, bytes)
+    };
+    let reservation: Reservation = Arc::new(permit);
+    response.extensions_mut().insert(reservation);
+    response
+}

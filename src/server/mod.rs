@@ -1,0 +1,8 @@
+//! What the handlers share: the state of the server, the callers of requests, and the admission of requests.
+
+pub mod caller;
+pub mod intake;
+pub mod origin;
+mod state;
+
+pub use state::{Inner, State};
