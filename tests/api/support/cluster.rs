@@ -1,4 +1,4 @@
-//! A dedicated `PostgreSQL` server that a test can restart while OpenVibe uses it.
+//! A dedicated `PostgreSQL` server that a test can restart while `OpenVibe` uses it.
 
 use std::{
     path::{Path, PathBuf},
