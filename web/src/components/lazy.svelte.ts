@@ -1,6 +1,6 @@
 import type { Component } from 'svelte';
 
-/** A row component, loaded when the first row that needs it is on screen; null until then. */
+/** A component that is loaded when it is first needed; null until then. Once loaded, it is rendered at once. */
 export function lazyComponent<P extends Record<string, unknown>>(
   load: () => Promise<{ default: Component<P> }>,
 ): () => Component<P> | null {
@@ -11,7 +11,7 @@ export function lazyComponent<P extends Record<string, unknown>>(
       asked = true;
       load().then(
         (module) => (component = module.default),
-        () => (asked = false), // the next row tries again; until then, its text is shown
+        () => (asked = false), // the next one tries again
       );
     }
     return component;
@@ -22,3 +22,7 @@ export function lazyComponent<P extends Record<string, unknown>>(
 export const resultCard = lazyComponent(() => import('./ResultCard.svelte'));
 /** Attachments of a message. */
 export const messageFiles = lazyComponent(() => import('../files/MessageFiles.svelte'));
+/** Editor of a message. */
+export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
+/** Loaded by the shell before anyone opens it. */
+export const quickSwitcher = lazyComponent(() => import('./QuickSwitcher.svelte'));
