@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{Actor, AuthError, Member, Role, hash_token, members, new_token, users::parse_email};
+use super::{Actor, AuthError, Member, Role, hash_token, members, names::parse_email, new_token};
 use crate::{
     db::{Conn, now},
     ids::{InviteId, UserId, WorkspaceId},

@@ -16,13 +16,14 @@ pub mod members;
 mod names;
 pub mod password;
 pub mod quota;
+mod role;
 pub mod sessions;
 mod tokens;
 pub mod users;
 pub mod workspaces;
 
 pub(crate) use actor::credential_is_valid;
-pub use actor::{Actor, ActorSnapshot, Caller, Credential, Role, Scope, Scopes, WorkspaceCaller};
+pub use actor::{Actor, ActorSnapshot, Caller, Credential, WorkspaceCaller};
 pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
 pub use events::AuthEvent;
@@ -34,6 +35,7 @@ pub use members::{
 };
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
+pub use role::{Role, Scope, Scopes};
 pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
 pub use tokens::{hash_token, new_token};
 pub use users::{

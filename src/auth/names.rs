@@ -59,6 +59,29 @@ fn is_mark(c: char) -> bool {
     matches!(c, '\u{0300}'..='\u{036f}' | '\'' | '’')
 }
 
+/// # Errors
+/// `Invalid` if it is not an email address.
+pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
+    let email = text.trim().to_lowercase();
+    let well_formed = email.len() <= 254
+        && !email.chars().any(|c| c.is_whitespace() || c.is_control())
+        && email.split_once('@').is_some_and(|(local, domain)| {
+            !local.is_empty()
+                && !domain.contains('@')
+                && domain.len() >= 2
+                && !domain.starts_with('.')
+                && !domain.ends_with('.')
+        });
+    if well_formed {
+        Ok(email)
+    } else {
+        Err(AuthError::Invalid(
+            "this is not an email address: use the form name@host".to_owned(),
+            "email",
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

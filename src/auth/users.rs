@@ -1,6 +1,5 @@
 //! User accounts.
 
-use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
@@ -11,10 +10,11 @@ use super::{
     workspaces,
 };
 use crate::{
-    auth::tokens::hash_token,
+    auth::{names::parse_email, tokens::hash_token},
     config::Signup,
     db::{Conn, Db, now},
     ids::{UserId, WorkspaceId},
+    time::Timestamp,
 };
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -31,29 +31,6 @@ pub struct NewAccount {
     pub user: User,
     /// Workspace of the invite.
     pub workspace: Option<WorkspaceId>,
-}
-
-/// # Errors
-/// `Invalid` if it is not an email address.
-pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
-    let email = text.trim().to_lowercase();
-    let well_formed = email.len() <= 254
-        && !email.chars().any(|c| c.is_whitespace() || c.is_control())
-        && email.split_once('@').is_some_and(|(local, domain)| {
-            !local.is_empty()
-                && !domain.contains('@')
-                && domain.len() >= 2
-                && !domain.starts_with('.')
-                && !domain.ends_with('.')
-        });
-    if well_formed {
-        Ok(email)
-    } else {
-        Err(AuthError::Invalid(
-            "this is not an email address: use the form name@host".to_owned(),
-            "email",
-        ))
-    }
 }
 
 pub(crate) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {

@@ -1,0 +1,62 @@
+//! Roles and the scopes that they grant.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text_enum::text_enum;
+
+text_enum! {
+    /// Role of a member in a workspace.
+    pub enum Role {
+        Admin = "admin",
+        Member = "member",
+        /// Can only read, mark as read, and search.
+        Viewer = "viewer",
+    }
+}
+
+impl Role {
+    /// Scopes that the role grants.
+    pub fn scopes(self) -> Scopes {
+        match self {
+            Self::Admin => Scopes(Scope::ALL.iter().copied().collect()),
+            Self::Member => Scopes(
+                [
+                    Scope::ChatRead,
+                    Scope::ChatWrite,
+                    Scope::AgentsRead,
+                    Scope::AgentsUse,
+                    Scope::AgentsWrite,
+                ]
+                .into_iter()
+                .collect(),
+            ),
+            Self::Viewer => Scopes([Scope::ChatRead, Scope::AgentsRead].into_iter().collect()),
+        }
+    }
+}
+
+text_enum! {
+    /// Right that a role grants and an API key can have.
+    pub enum Scope {
+        ChatRead = "chat:read",
+        ChatWrite = "chat:write",
+        WorkspaceAdmin = "workspace:admin",
+        AgentsRead = "agents:read",
+        AgentsWrite = "agents:write",
+        AgentsDelete = "agents:delete",
+        AgentsAdmin = "agents:admin",
+        AgentsUse = "agents:use",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct Scopes(pub BTreeSet<Scope>);
+
+impl Scopes {
+    pub fn has(&self, scope: Scope) -> bool {
+        self.0.contains(&scope)
+    }
+}
