@@ -14,7 +14,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::say;
+use super::output::say;
 
 /// The other fields of a profile.
 const PROFILE: &str = "agent.json";

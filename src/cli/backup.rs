@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 
-use super::{say, say_error};
+use super::output::{say, say_error};
 use crate::{backup, config::Config, db::DatabaseUrl, lock};
 
 #[derive(Args)]

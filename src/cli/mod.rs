@@ -3,8 +3,9 @@
 mod agents;
 mod backup;
 mod demo;
+mod output;
 
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -17,6 +18,7 @@ use self::{
 use crate::{
     app::{App, describe},
     auth::{self, Hasher, KeysAfterReset},
+    cli::output::{say, say_error},
     config::{Config, LogFormat},
     db::Db,
     router,
@@ -97,15 +99,6 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn say(line: &str) {
-    // Errors are ignored: standard output may be closed, and the server works without it.
-    drop(writeln!(std::io::stdout(), "{line}"));
-}
-
-fn say_error(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
 }
 
 fn start_logging(config: &Config) {
