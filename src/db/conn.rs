@@ -16,9 +16,10 @@ use uuid::Uuid;
 
 use super::{
     DbError, Engine,
-    lanes::{LanePermit, ReaderPermit, SCAN_DEADLINE},
+    error::SCAN_DEADLINE,
+    fault::is_lost,
+    lanes::{LanePermit, ReaderPermit},
     sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},
-    writer::CommitSignal,
 };
 
 /// In one message, so that the ID of the process costs no round trip.
@@ -205,6 +206,9 @@ impl Drop for Scan {
         }
     }
 }
+
+/// Signal to the rest of the process, sent after a transaction is committed.
+pub type CommitSignal = Box<dyn std::any::Any + Send>;
 
 /// Row of the event log whose presence proves that a transaction was committed.
 #[derive(Clone, Debug, PartialEq)]
@@ -509,30 +513,6 @@ fn is_interrupted(error: &sqlx::Error) -> bool {
         return false;
     };
     matches!(e.code().as_deref(), Some("9" | "57014"))
-}
-
-/// Checks whether the session ended or must not be reused: broken connections, a server that became a standby, limits
-/// on idle sessions and transactions, too many connections, and a server that is starting or shutting down.
-pub(super) fn is_lost(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
-            code.starts_with("08")
-                || matches!(
-                    &*code,
-                    "25006"
-                        | "25P03"
-                        | "25P04"
-                        | "53300"
-                        | "57P01"
-                        | "57P02"
-                        | "57P03"
-                        | "57P04"
-                        | "57P05"
-                )
-        }),
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
-        _ => false,
-    }
 }
 
 /// Checks for transient failures: serialization failures, deadlocks, lock and statement timeouts, and lost connections.

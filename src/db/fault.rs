@@ -2,7 +2,7 @@
 
 use sqlx::{migrate::MigrateError, sqlite::SqliteError};
 
-use super::{DbError, conn::is_lost};
+use super::DbError;
 
 /// Class of a database failure. Nothing was stored, except possibly for `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +117,30 @@ impl DbError {
             Self::Damaged(_) => Some(DatabaseFault::Damaged),
             Self::Busy | Self::TooSlow | Self::Closed | Self::Panicked | Self::Start(_) => None,
         }
+    }
+}
+
+/// Checks whether the session ended or must not be reused: broken connections, a server that became a standby, limits
+/// on idle sessions and transactions, too many connections, and a server that is starting or shutting down.
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
+            code.starts_with("08")
+                || matches!(
+                    &*code,
+                    "25006"
+                        | "25P03"
+                        | "25P04"
+                        | "53300"
+                        | "57P01"
+                        | "57P02"
+                        | "57P03"
+                        | "57P04"
+                        | "57P05"
+                )
+        }),
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        _ => false,
     }
 }
 

@@ -20,10 +20,8 @@ use sqlx::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-use super::DbError;
+use super::{DbError, error::SCAN_DEADLINE};
 
-/// Maximum duration of a read in the slow lane.
-pub(super) const SCAN_DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of waiting reads per person or workspace; further ones are rejected immediately.

@@ -9,6 +9,8 @@
 mod conn;
 pub mod dialect;
 pub mod dump;
+mod engine;
+mod error;
 mod fault;
 mod lanes;
 mod migrate;
@@ -16,7 +18,6 @@ mod sessions;
 mod writer;
 
 use std::{
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -29,13 +30,15 @@ use sqlx::{
 use uuid::Uuid;
 
 use crate::time::Timestamp;
-pub use conn::{Bind, CommitMarker, Conn, FromAnyRow, Query};
+pub use conn::{Bind, CommitMarker, CommitSignal, Conn, FromAnyRow, Query};
+pub use engine::{DatabaseUrl, Engine};
+pub use error::DbError;
 pub use fault::DatabaseFault;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool};
 use writer::Writers;
-pub use writer::{CommitSignal, LostSignals};
+pub use writer::{Listener, LostSignals};
 
 /// Maximum number of fast lane connections to the `SQLite` file, in addition to the writer: number of cores + 3.
 const SQLITE_READERS_MAX: usize = 16;
@@ -56,39 +59,6 @@ const PROBED_FOR: Duration = Duration::from_secs(2);
 
 pub use sqlx::types::Json;
 
-#[derive(Debug, thiserror::Error)]
-pub enum DbError {
-    #[error(transparent)]
-    Sql(#[from] sqlx::Error),
-    #[error("could not migrate the database: {0}")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
-    #[error("the server is shutting down")]
-    Closed,
-    #[error("the write queue is full: try again in a moment")]
-    Busy,
-    /// A read in the slow lane exceeded its deadline.
-    #[error("the read took longer than {} s", lanes::SCAN_DEADLINE.as_secs())]
-    TooSlow,
-    #[error("a write command panicked")]
-    Panicked,
-    /// The commit's outcome is unknown.
-    #[error("could not commit the write: {0}")]
-    Commit(String),
-    /// Nothing was stored.
-    #[error("the database does not respond: {0}")]
-    Away(String),
-    #[error("the database is damaged: {0}")]
-    Damaged(String),
-    #[error("{0}")]
-    Start(String),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    Sqlite,
-    Postgres,
-}
-
 /// Read connections, in two lanes.
 enum Readers {
     Lite {
@@ -104,51 +74,12 @@ enum Readers {
     },
 }
 
-/// Callback for the notices of committed batches, in commit order.
-pub type Listener = Arc<dyn Fn(Vec<CommitSignal>) + Send + Sync>;
-
 #[derive(Clone)]
 pub struct Db {
     readers: Arc<Readers>,
     writers: Arc<Writers>,
     /// Time of the last successful probe of all writers.
     probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
-}
-
-/// Address of the database.
-#[derive(Clone)]
-pub enum DatabaseUrl {
-    Sqlite(PathBuf),
-    Postgres(String),
-}
-
-impl std::fmt::Debug for DatabaseUrl {
-    /// Omits the URL of a server, which may contain a password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
-            Self::Postgres(_) => f.write_str("Postgres([hidden])"),
-        }
-    }
-}
-
-impl DatabaseUrl {
-    /// Parses `sqlite://PATH` or `postgres://…`.
-    ///
-    /// # Errors
-    /// A message with the supported forms.
-    pub fn parse(url: &str) -> Result<Self, String> {
-        if let Some(path) = url
-            .strip_prefix("sqlite://")
-            .or_else(|| url.strip_prefix("sqlite:"))
-        {
-            Ok(Self::Sqlite(PathBuf::from(path)))
-        } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            Ok(Self::Postgres(url.to_owned()))
-        } else {
-            Err("OPENVIBE_DATABASE_URL must start with sqlite:// or postgres://".to_owned())
-        }
-    }
 }
 
 fn sqlite_options(path: &std::path::Path) -> SqliteConnectOptions {
@@ -256,7 +187,7 @@ impl Db {
                     Ok::<_, DbError>(ReaderPool {
                         pool,
                         faults: Arc::clone(&faults),
-                        writers: Arc::clone(&writers),
+                        writers: writers.connections(),
                     })
                 };
                 let readers = Readers::Pg {

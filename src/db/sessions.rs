@@ -16,7 +16,7 @@ use sqlx::{
 
 use tokio::sync::watch;
 
-use super::{DbError, conn::is_lost, lanes::LanePermit, writer::Writers};
+use super::{DbError, fault::is_lost, lanes::LanePermit};
 
 /// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
@@ -82,12 +82,24 @@ impl Faults {
     }
 }
 
+/// The connections of the writers: the number of those that are missing.
+#[derive(Clone)]
+pub(super) struct Connections(pub(super) watch::Receiver<usize>);
+
+impl Connections {
+    /// Waits until every writer has a connection.
+    async fn connected(&self) {
+        // An error means that the writers have ended.
+        drop(self.0.clone().wait_for(|n| *n == 0).await);
+    }
+}
+
 /// The connections of readers.
 #[derive(Clone)]
 pub(super) struct ReaderPool {
     pub(super) pool: PgPool,
     pub(super) faults: Arc<Faults>,
-    pub(super) writers: Arc<Writers>,
+    pub(super) writers: Connections,
 }
 
 impl ReaderPool {

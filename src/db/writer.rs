@@ -12,7 +12,6 @@
 //! workspace, so that batches never deadlock.
 
 use std::{
-    any::Any,
     cell::{Cell, RefCell},
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -29,9 +28,9 @@ use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use super::{
-    Conn, DbError, Engine, Listener,
+    CommitSignal, Conn, DbError, Engine,
     conn::CommitMarker,
-    sessions::{self, Faults, Purpose},
+    sessions::{self, Connections, Faults, Purpose},
 };
 use crate::{
     failpoint,
@@ -54,8 +53,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Slower commands and batches are logged.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Signal to the rest of the process, sent after a transaction is committed.
-pub type CommitSignal = Box<dyn Any + Send>;
+/// Callback for the notices of committed batches, in commit order.
+pub type Listener = Arc<dyn Fn(Vec<CommitSignal>) + Send + Sync>;
 
 /// A transaction of this workspace was committed, but its notices were lost with the connection.
 pub struct LostSignals(pub Uuid);
@@ -209,10 +208,9 @@ impl Writers {
         })
     }
 
-    /// Waits until every writer has a connection.
-    pub(super) async fn connected(&self) {
-        // An error means that the writers have ended.
-        drop(self.disconnected.clone().wait_for(|n| *n == 0).await);
+    /// The connections of the writers, to wait for.
+    pub(super) fn connections(&self) -> Connections {
+        Connections(self.disconnected.clone())
     }
 
     /// Has every writer store and delete a row.

@@ -1,0 +1,45 @@
+//! The two engines, and how they are named in settings.
+
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// Address of the database.
+#[derive(Clone)]
+pub enum DatabaseUrl {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl std::fmt::Debug for DatabaseUrl {
+    /// Omits the URL of a server, which may contain a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
+            Self::Postgres(_) => f.write_str("Postgres([hidden])"),
+        }
+    }
+}
+
+impl DatabaseUrl {
+    /// Parses `sqlite://PATH` or `postgres://…`.
+    ///
+    /// # Errors
+    /// A message with the supported forms.
+    pub fn parse(url: &str) -> Result<Self, String> {
+        if let Some(path) = url
+            .strip_prefix("sqlite://")
+            .or_else(|| url.strip_prefix("sqlite:"))
+        {
+            Ok(Self::Sqlite(PathBuf::from(path)))
+        } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            Ok(Self::Postgres(url.to_owned()))
+        } else {
+            Err("OPENVIBE_DATABASE_URL must start with sqlite:// or postgres://".to_owned())
+        }
+    }
+}
