@@ -1,9 +1,11 @@
-use super::ATTACHMENTS_MAX;
 use crate::{
     auth::AuthError,
     db::DbError,
     http::error::{ApiError, StatusCode},
 };
+
+/// Maximum number of files attached to a message.
+pub const ATTACHMENTS_MAX: usize = 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {

@@ -18,11 +18,11 @@ mod rows;
 
 pub use blobs::{Blobs, Bytestream, Published};
 pub use cleanup::{CleanupScope, cleanup};
-pub use error::FileError;
+pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
 pub use receive::{Bounds, Received, receive};
 pub use rows::{
-    ATTACHMENTS_MAX, Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose,
-    erase_unattached, find, insert, remove_of_message, share_avatar,
+    Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose, erase_unattached,
+    find, insert, remove_of_message, share_avatar,
 };

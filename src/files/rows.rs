@@ -11,9 +11,6 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of files attached to a message.
-pub const ATTACHMENTS_MAX: usize = 10;
-
 /// An uploaded file.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 #[schema(as = UploadedFile)]
@@ -170,7 +167,7 @@ pub async fn attach(
     message: MessageId,
     files: &[FileId],
 ) -> Result<Vec<Attachment>, FileError> {
-    if files.len() > ATTACHMENTS_MAX {
+    if files.len() > super::ATTACHMENTS_MAX {
         return Err(FileError::TooMany(files.len()));
     }
     let mut attached: Vec<Attachment> = Vec::with_capacity(files.len());
