@@ -1,0 +1,240 @@
+//! Requests to models, their responses, and the providers of models.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use futures::{Stream, future::BoxFuture};
+
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+impl Role {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// Turn of a conversation. Roles alternate, and the first and last one is `User` (some chat templates reject anything
+/// else).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ChatMessage {
+    pub role: Role,
+    /// Can be empty if there are calls or results.
+    pub content: String,
+    /// Tool calls of the assistant, after its text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// Results of tool calls, sent by the user before their text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ToolResult>,
+}
+
+impl ChatMessage {
+    /// Creates a turn with text only.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            calls: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+}
+
+/// Tool call by the assistant.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ToolCall {
+    /// ID of the call, assigned by the model; the result refers to it.
+    pub id: String,
+    pub name: String,
+    /// JSON as written by the model, possibly invalid.
+    pub arguments: String,
+}
+
+/// Result of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ToolResult {
+    pub call_id: String,
+    pub content: String,
+}
+
+/// Function that the model can call; the client runs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionTool {
+    /// Letters, digits, `_`, and `-`.
+    pub name: String,
+    pub description: Option<String>,
+    /// JSON schema of the arguments.
+    pub parameters: Option<serde_json::Value>,
+    /// The arguments must match the schema exactly; `None` for the default of the server.
+    pub strict: Option<bool>,
+}
+
+/// Controls whether the model can, must, or must not call a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    None,
+    /// The model must call at least one tool.
+    Required,
+    /// The model must call the tool with this name.
+    Function(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChatRequest {
+    pub model: String,
+    pub system: String,
+    pub turns: Vec<ChatMessage>,
+    /// `None` for the default of the server.
+    pub max_output_tokens: Option<u32>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    /// Schema of the response. It is not sent to models that do not support one, so the response must be parsed
+    /// leniently.
+    pub json_schema: Option<JsonSchema>,
+    /// Only if `Provider::takes_tools` is true for the model.
+    pub tools: Vec<FunctionTool>,
+    /// Ignored without tools.
+    pub tool_choice: ToolChoice,
+    /// False for at most one call per response. `None` for the default of the server.
+    pub parallel_tool_calls: Option<bool>,
+}
+
+/// JSON schema with a name, which servers require.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonSchema {
+    /// Letters, digits, `_`, and `-`.
+    pub name: &'static str,
+    pub schema: Arc<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    /// Input tokens read from the provider's cache; 0 if unknown.
+    pub cached_tokens: i64,
+    /// Input tokens written to the provider's cache; 0 if unknown.
+    pub cache_write_tokens: i64,
+    /// Output tokens used for reasoning; 0 if unknown.
+    pub reasoning_tokens: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The model finished its response.
+    Complete,
+    /// The response reached the output limit.
+    Length,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// Part of the text; never empty.
+    Text(String),
+    /// Part of a tool call; only for requests with tools, and for at most `openai::CALLS_MAX` calls.
+    ToolCall(ToolCallPiece),
+    /// Sign of life without content (reasoning, a comment).
+    Alive,
+    Usage(Usage),
+    /// Sent once; only `Usage` can follow. A stream that ends without it is incomplete.
+    Stop(StopReason),
+}
+
+/// Part of a tool call. The first part starts the call; further ones append to its arguments. Parts of several calls
+/// can be interleaved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCallPiece {
+    /// Index of the call in the response, from 0, without gaps.
+    pub index: usize,
+    /// In the first part: ID and function name, both non-empty.
+    pub begins: Option<CallHead>,
+    /// Next part of the arguments; can be empty.
+    pub arguments: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallHead {
+    pub id: String,
+    pub name: String,
+}
+
+/// Failure of a model call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    #[error("the provider's rate limit was exceeded")]
+    RateLimited { retry_after: Option<Duration> },
+    /// Status 500, 502, 503, 504, or 529, or no connection.
+    #[error("the provider is unavailable: {0}")]
+    Unavailable(String),
+    #[error("the prompt is too large for the model")]
+    ContextTooLarge,
+    /// Any other 4xx status.
+    #[error("the provider rejected the request: {0}")]
+    BadRequest(String),
+    /// Status 401 or 403.
+    #[error("the provider rejected the credentials: {0}")]
+    Auth(String),
+    /// The connection was lost, or the stream ended without a finish reason or contained an error.
+    #[error("the response stream failed: {0}")]
+    Broken(String),
+    /// A complete response without text or tool calls.
+    #[error("the model returned an empty reply")]
+    Empty,
+}
+
+pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
+
+/// Source of model responses. Dropping the future or the stream ends the call to the server.
+pub trait Provider: Send + Sync {
+    /// Name for people and logs: `builtin`, or the host of the base URL.
+    fn name(&self) -> &str;
+
+    /// True if this provider has no language model.
+    fn is_offline(&self) -> bool {
+        false
+    }
+
+    /// Model for an agent that requests `wanted`: `OPENVIBE_MODEL` if set; otherwise `wanted` if the provider has it;
+    /// otherwise the default of the provider.
+    fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
+
+    /// The model that replies for an agent that requests `wanted`; `None` without a language model. Uses the server's
+    /// cached model list, regardless of its age. Without a list, the server is asked at most every five minutes, and
+    /// concurrent callers wait for that request.
+    fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
+
+    /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`.
+    fn override_model(&self) -> Option<&str> {
+        None
+    }
+
+    /// The small model for summaries, or `main` (the agent's model) if there is none.
+    fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
+
+    /// Context window of `model` in tokens.
+    fn context_window(&self, model: &str) -> u64;
+
+    /// Checks whether `model` supports tools; true for unknown models.
+    fn takes_tools(&self, model: &str) -> bool;
+
+    /// Cost of a call in US dollars, if the model table has prices.
+    fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;
+
+    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>>;
+}
+
+/// Estimates 4 characters per token, rounded up.
+pub fn estimate_tokens(text: &str) -> u64 {
+    (text.chars().count() as u64).div_ceil(4)
+}
