@@ -17,7 +17,7 @@ use crate::{
     server::{State, caller::workspace_of},
 };
 
-use super::{
+use super::connection::{
     GOING_AWAY, MALFORMED_MAX, NO_HELLO, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, POLICY_VIOLATION,
     broken,
 };

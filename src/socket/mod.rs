@@ -9,10 +9,7 @@
 
 use std::{
     future::poll_fn,
-    pin::pin,
-    sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use axum::{
@@ -20,64 +17,34 @@ use axum::{
     http::HeaderMap,
     response::Response,
 };
-use futures::{SinkExt, StreamExt};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, Interval, timeout},
-};
+use futures::StreamExt;
+use tokio::time::{Instant, timeout};
 
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::realtime::hub::{Close, Outgoing, Socket};
 use crate::{
-    auth::{ActorSnapshot, Caller, Credential, SocketPermit},
+    auth::{Caller, Credential, SocketPermit},
     http::{ApiError, meter::BytesTaken, requests::RequestId},
+    realtime::hub::{Close, Outgoing},
     server::{State, caller::token_of},
 };
 
+mod connection;
 mod frame;
 mod hello;
 mod requests;
 mod resume;
 mod routes;
 
+use connection::{
+    BUFFER_BYTES, CLOSE_AT_SHUTDOWN_WITHIN, CLOSE_WITHIN, Connection, FRAME_BYTES_MAX,
+    FRAMES_AT_ONCE, GOING_AWAY, NO_HELLO, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, POLICY_VIOLATION,
+    SILENCE_MAX, TICK, TICKS_PER_HEARTBEAT, TOO_LARGE, TOO_SLOW, broken,
+};
 use hello::{Hello, read_hello};
 use resume::ResumeError;
 pub use routes::router;
-
-pub const HEARTBEAT: Duration = Duration::from_secs(20);
-/// Interval of checks for silent clients: half a heartbeat, because 2.5 heartbeats of silence are
-/// allowed.
-const TICK: Duration = Duration::from_secs(10);
-const TICKS_PER_HEARTBEAT: u32 = 2;
-/// Maximum silence of a client: 2.5 heartbeats.
-const SILENCE_MAX: Duration = Duration::from_secs(50);
-/// Maximum size of a client's frame in bytes.
-const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// Maximum wait for a close frame to be written. A slow reader can still read the reason for closing, unless it reads
-/// nothing for 15 s, which ends the connection. Only the connection itself is held meanwhile.
-const CLOSE_WITHIN: Duration = Duration::from_mins(1);
-/// Maximum wait for the close frame during shutdown.
-const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// A client that reads no byte for this long is closed with 4008. Checked in steps.
-const STALL_MAX: Duration = Duration::from_secs(10);
-const STALL_CHECKS: u32 = 10;
-/// Maximum wait for the other sockets of the same person to catch up.
-const CATCH_UP_TURN_WITHIN: Duration = Duration::from_secs(30);
-const MALFORMED_MAX: u32 = 5;
-const FRAMES_AT_ONCE: usize = 64;
-/// Size of the library's read and write buffers. All of the default 128 KiB would become resident
-/// memory of each socket.
-const BUFFER_BYTES: usize = 4 * 1024;
-
-const POLICY_VIOLATION: u16 = 1008;
-const GOING_AWAY: u16 = 1001;
-const NOT_AUTHENTICATED: u16 = 4001;
-const NOT_IN_WORKSPACE: u16 = 4003;
-const TOO_LARGE: u16 = 1009;
-const TOO_SLOW: u16 = 4008;
-const NO_HELLO: u16 = 4009;
 
 /// Data from the HTTP request that opens a socket.
 struct Opening {
@@ -206,16 +173,6 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
     }
 }
 
-/// Returns the close code for a frame that could not be read.
-fn broken(error: &axum::Error) -> u16 {
-    let text = error.to_string();
-    if text.contains("too long") || text.contains("too big") || text.contains("exceed") {
-        TOO_LARGE
-    } else {
-        0
-    }
-}
-
 /// An event that a connection handles.
 enum Event {
     /// The close code.
@@ -225,25 +182,6 @@ enum Event {
     /// `None` if the peer left.
     Received(Option<Result<Frame, axum::Error>>),
     Tick,
-}
-
-struct Connection {
-    ws: WebSocket,
-    state: State,
-    /// The request that opened this socket.
-    request: RequestId,
-    token: Option<String>,
-    taken: BytesTaken,
-    caller: Caller,
-    actor: ActorSnapshot,
-    socket: Arc<Socket>,
-    queue: mpsc::Receiver<Outgoing>,
-    tick: Interval,
-    /// Whether the network is polled before the queue.
-    network_first: bool,
-    /// Highest sequence number sent; queued events up to it are skipped.
-    cursor: i64,
-    malformed: u32,
 }
 
 impl Connection {
@@ -360,38 +298,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until closing is requested and returns the close code.
-    async fn closed(&mut self) -> u16 {
-        poll_fn(|cx| self.socket.poll_closed(cx)).await
-    }
-
-    async fn send(&mut self, text: Utf8Bytes) -> Result<(), WriteError> {
-        self.send_all([text].into_iter()).await
-    }
-
-    async fn send_all(
-        &mut self,
-        frames: impl Iterator<Item = Utf8Bytes>,
-    ) -> Result<(), WriteError> {
-        let socket = Arc::clone(&self.socket);
-        let taken = self.taken.clone();
-        let mut write = pin!(async {
-            for frame in frames {
-                self.ws.feed(Frame::Text(frame)).await?;
-            }
-            self.ws.flush().await
-        });
-        // Almost always completes immediately; only a slow reader needs a deadline.
-        if let Poll::Ready(written) = futures::poll!(write.as_mut()) {
-            return written.map_err(|_| WriteError(0));
-        }
-        tokio::select! {
-            written = write => written.map_err(|_| WriteError(0)),
-            () = stalled(&taken) => Err(WriteError(TOO_SLOW)),
-            code = poll_fn(|cx| socket.poll_closed(cx)) => Err(WriteError(code)),
-        }
-    }
-
     /// Writes queued frames with a single flush.
     async fn write(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), u16> {
         let from = self.cursor;
@@ -413,17 +319,3 @@ impl Connection {
         sent.map_err(|e| e.0)
     }
 }
-
-/// Completes after the peer has read no byte for `STALL_MAX`.
-async fn stalled(taken: &BytesTaken) {
-    let (mut seen, mut checks) = (taken.get(), 0);
-    while checks < STALL_CHECKS {
-        tokio::time::sleep(STALL_MAX / STALL_CHECKS).await;
-        let now = taken.get();
-        checks = if now == seen { checks + 1 } else { 0 };
-        seen = now;
-    }
-}
-
-/// The close code of a failed write; 0 if the peer left.
-struct WriteError(u16);

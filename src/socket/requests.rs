@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    Connection, MALFORMED_MAX, POLICY_VIOLATION,
+    connection::{Connection, MALFORMED_MAX, POLICY_VIOLATION},
     frame::{self, Frame, Request, conversation},
 };
 

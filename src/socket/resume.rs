@@ -15,7 +15,10 @@ use crate::{
 };
 
 use super::{
-    CATCH_UP_TURN_WITHIN, Connection, GOING_AWAY, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, WriteError,
+    connection::{
+        CATCH_UP_TURN_WITHIN, Connection, GOING_AWAY, NOT_AUTHENTICATED, NOT_IN_WORKSPACE,
+        WriteError,
+    },
     hello::Hello,
 };
 
@@ -78,7 +81,7 @@ impl Connection {
         });
         let mut ready = json!({
             "type": "ready", "protocol": 1, "session_id": format!("{workspace}:{}", self.socket.id), "epoch": self.state.epoch,
-            "seq": head, "heartbeat_ms": super::HEARTBEAT.as_millis(), "resumed": since.is_some(),
+            "seq": head, "heartbeat_ms": super::connection::HEARTBEAT.as_millis(), "resumed": since.is_some(),
         });
         if hello.since.is_some() && since.is_none() {
             ready["resync"] = true.into();
