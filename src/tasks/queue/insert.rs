@@ -1,0 +1,128 @@
+//! Adds tasks to the queue and announces them.
+
+use super::Wake;
+
+use crate::{
+    db::{Conn, DbError, Json, now},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+    tasks::{Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, usage},
+};
+
+/// Key of the limit of queued tasks per workspace. It is stored in the database so that every
+/// command uses the same value.
+const QUEUED_MAX: &str = "tasks_queued_max";
+const QUEUED_MAX_DEFAULT: i64 = 200;
+/// A task to queue.
+#[derive(Debug, Clone)]
+pub struct NewTask {
+    pub workspace: WorkspaceId,
+    pub kind: TaskKind,
+    pub agent: AgentId,
+    pub agent_version: i64,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+    pub trigger: Option<MessageId>,
+    pub requested_by: UserId,
+    pub retry_of: Option<TaskId>,
+    pub prompt: String,
+    pub options: Option<serde_json::Value>,
+}
+
+/// Sets the maximum number of queued tasks per workspace; further tasks fail immediately.
+pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
+    c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
+        .bind(QUEUED_MAX)
+        .bind(max.to_string())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Remaining queue capacity of the workspace; negative if it is exceeded.
+pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    c.q(
+        "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
+         - (select count(*) from tasks where workspace_id = $1 and status = 'queued')",
+    )
+    .bind(workspace)
+    .bind(QUEUED_MAX)
+    .bind(QUEUED_MAX_DEFAULT)
+    .value()
+    .await
+}
+
+/// Inserts a queued task, or a task that failed with `queue_full` if `full` is set. The caller
+/// appends its event.
+///
+/// Returns `None` if `retry_of` was already retried.
+pub async fn insert(
+    c: &mut Conn,
+    new: &NewTask,
+    full: Option<&TaskError>,
+) -> Result<Option<Task>, DbError> {
+    let id = TaskId::new();
+    let at = now();
+    let conversation = new.fork.map_or(new.thread.0, |fork| fork.0);
+    if full.is_none() {
+        c.notify(Box::new(Wake));
+    }
+    let task: Option<Task> = c.q(task_sql!(
+        "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
+         trigger_message_id, requested_by, retry_of, root_task_id, depth, attempt, counts, holds_place, input, error, queued_at, \
+         completed_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $1, 0, 1, $14, FALSE, $15, $16, $17, $18) \
+         on conflict do nothing returning",
+        ""
+    ))
+    .bind(id)
+    .bind(new.workspace)
+    .bind(new.kind)
+    .bind(if full.is_some() { TaskStatus::Failed } else { TaskStatus::Queued })
+    .bind(new.agent)
+    .bind(new.agent_version)
+    .bind(new.channel)
+    .bind(new.thread)
+    .bind(new.fork)
+    .bind(conversation)
+    .bind(new.trigger)
+    .bind(new.requested_by)
+    .bind(new.retry_of)
+    .bind(Json(serde_json::json!({})))
+    .bind(Json(TaskInput { prompt: new.prompt.clone(), options: new.options.clone() }))
+    .bind(full.map(|error| Json(error.clone())))
+    .bind(at)
+    .bind(full.map(|_| at))
+    .opt()
+    .await?;
+    if let Some(task) = &task {
+        // Links the log lines of the request with those of the task.
+        tracing::debug!(task.id = %task.id, task.kind = %task.kind, status = %task.status, "task requested");
+        if full.is_some() {
+            usage::count(c, task).await?;
+        }
+    }
+    Ok(task)
+}
+
+/// Appends the current state of the task under `seq`.
+pub async fn announce_as(
+    c: &mut Conn,
+    seq: i64,
+    task: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let mut event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
+        .about(task.trigger_message_id);
+    if let Some(thread) = task.thread_id {
+        event = event.in_conversation(thread, task.fork_id);
+    }
+    log::append(c, task.workspace_id, event).await
+}
+
+/// Appends the current state of the task.
+pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
+    let seq = log::reserve(c, task.workspace_id, 1).await?;
+    announce_as(c, seq, task, audience).await
+}

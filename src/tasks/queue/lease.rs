@@ -1,0 +1,104 @@
+//! Leases of tasks, and the runs of this process.
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{
+    db::DbError,
+    ids::{TaskId, WorkspaceId},
+    realtime::Audience,
+    tasks::TaskTarget,
+};
+
+/// Time without renewal after which a task is assigned to another worker.
+const LEASE: Duration = Duration::from_secs(15);
+/// Number of lost workers after which a task fails.
+pub const LOST_MAX: i64 = 3;
+
+/// Returns `LEASE`; tests shorten it with `OPENVIBE_LEASE_MS` in debug builds.
+#[cfg(debug_assertions)]
+pub fn lease_length() -> Duration {
+    static LENGTH: std::sync::LazyLock<Duration> = std::sync::LazyLock::new(|| {
+        let ms = std::env::var("OPENVIBE_LEASE_MS").ok();
+        ms.and_then(|ms| ms.parse().ok())
+            .map_or(LEASE, Duration::from_millis)
+    });
+    *LENGTH
+}
+
+#[cfg(not(debug_assertions))]
+pub fn lease_length() -> Duration {
+    LEASE
+}
+
+/// Wakes the worker of this process when a task may be due.
+#[derive(Default)]
+pub struct Queue {
+    pub wake: Notify,
+    /// Lease token and stop token of each task that runs in this process.
+    running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
+}
+
+impl Queue {
+    /// Registers a run of a task. A previous run that lost its lease to this one is stopped.
+    pub fn begin(&self, lease: &Lease, stop: CancellationToken) {
+        if let Some((_, lost)) = self.running.insert(lease.task, (lease.token, stop)) {
+            lost.cancel();
+        }
+    }
+
+    /// Unregisters a run, but not another run of the same task.
+    pub fn end(&self, lease: &Lease) {
+        self.running
+            .remove_if(&lease.task, |_, (token, _)| *token == lease.token);
+    }
+
+    /// Stops a task that runs in this process.
+    pub fn stop(&self, task: TaskId) {
+        if let Some(run) = self.running.get(&task) {
+            run.1.cancel();
+        }
+    }
+
+    /// Like `stop`, but only for the run with this lease.
+    pub fn stop_run(&self, lease: &Lease) {
+        if let Some(run) = self
+            .running
+            .get(&lease.task)
+            .filter(|run| run.0 == lease.token)
+        {
+            run.1.cancel();
+        }
+    }
+}
+
+/// A task was queued. Sent after the commit.
+pub struct Wake;
+
+/// A task was canceled. Sent after the commit, so that its model call ends in every case.
+pub struct Stopped {
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+}
+
+/// Proves that a worker owns a task; every write of a running task checks it.
+#[derive(Debug, Clone, Copy)]
+pub struct Lease {
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+    pub token: Uuid,
+    pub audience: Audience,
+    pub target: TaskTarget,
+}
+
+/// The task was canceled or assigned to another worker.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseLost {
+    #[error("the task no longer belongs to this worker")]
+    Gone,
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
