@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use super::{
-    File, FilePath, FileSummary, Row, SHARED, find_row, list_rows, shown,
+    FilePath,
+    rows::{File, FileSummary, Row, SHARED, find_row, list_rows, shown},
     write::{delete_row, write_row},
 };
 use crate::agents::AgentError;

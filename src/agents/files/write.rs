@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::{FILES_MAX, File, FilePath, IDENTITY, SOUL, empty, find_row, identity, shown, soul};
+use super::{
+    FilePath,
+    rows::{FILES_MAX, File, IDENTITY, SOUL, empty, find_row, identity, shown, soul},
+};
 use crate::agents::{
     AgentError,
     profiles::{self, Agent, AgentPatch},

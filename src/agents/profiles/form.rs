@@ -11,14 +11,13 @@ use utoipa::openapi::{
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Row, Sentiment, Tool,
-    Trust, tools::IgnoredField,
+    Trust, parts::AgentStatus, tools::IgnoredField,
 };
-use crate::agents::AgentError;
 use crate::{
+    agents::AgentError,
     auth::{DisplayName, handles},
     db::Conn,
     ids::{AgentId, SandboxPolicyId, UserId, WorkspaceId},
-    text_enum::text_enum,
 };
 
 /// In UTF-8 bytes.
@@ -189,15 +188,6 @@ impl utoipa::PartialSchema for ServerFields {
 }
 
 impl utoipa::ToSchema for ServerFields {}
-
-text_enum! {
-    /// Status of an agent.
-    pub enum AgentStatus {
-        Active = "active",
-        Inactive = "inactive",
-        Archived = "archived",
-    }
-}
 
 /// Fields of `PATCH`: omitted fields are unchanged, `null` clears a field. `tools`, `memory`, and `agency` are
 /// replaced as a whole; `metadata` is merged by key, and `null` removes a key.

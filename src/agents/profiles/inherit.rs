@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentStatus, Profile, refresh::CHILDREN_MAX};
+use super::{AgentStatus, Profile, form::INSTRUCTIONS_BYTES_MAX};
 use crate::agents::AgentError;
 use crate::{
     db::{Conn, DbError, Json},
@@ -11,6 +11,9 @@ use crate::{
 
 /// Base, child, and grandchild.
 const LEVELS_MAX: usize = 3;
+
+/// Maximum number of agents with the same base.
+pub(in crate::agents) const CHILDREN_MAX: i64 = 1000;
 
 /// A merged-in agent at the merged version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -163,7 +166,7 @@ pub(in crate::agents) async fn resolve_draft(
     profile: &Profile,
 ) -> Result<(Profile, Vec<Base>), AgentError> {
     let merged = resolve(c, workspace, own, profile.base_profile_id, profile).await?;
-    super::store::check_size("the draft", &merged)?;
+    check_size("the draft", &merged)?;
     Ok((merged.profile, merged.bases))
 }
 
@@ -197,6 +200,14 @@ async fn levels_below(c: &mut Conn, id: AgentId) -> Result<usize, DbError> {
         .opt()
         .await?;
     Ok(if grandchild.is_some() { 2 } else { 1 })
+}
+
+pub(super) fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> {
+    let bytes = merged.profile.instructions.len();
+    if !merged.bases.is_empty() && bytes > INSTRUCTIONS_BYTES_MAX {
+        return Err(AgentError::ResolvedTooLarge(name.to_owned(), bytes));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,17 +4,6 @@
 //! merged in, and tasks record the version that they use. A change to a base creates a new version of each agent that
 //! inherits from it, so the content of a version never changes.
 
-use std::collections::BTreeMap;
-
-use crate::time::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use crate::{
-    db::Json,
-    ids::{AgentId, UserId, WorkspaceId},
-    model::Provider,
-};
-
 /// Selects agents with agents as `a`, workspaces as `w`, and policies as `p`; the argument continues the query.
 macro_rules! agent_sql {
     ($tail:literal) => {
@@ -40,6 +29,7 @@ macro_rules! child_sql {
     };
 }
 
+mod agent;
 mod announce;
 mod change;
 mod find;
@@ -52,8 +42,11 @@ mod refresh;
 mod remove;
 mod store;
 pub mod tools;
+mod version_rows;
 mod versions;
 
+pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTool};
+pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub(in crate::agents) use change::see_base;
 pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
@@ -63,14 +56,14 @@ pub use find::{
     find_invocable, find_turned_off, find_usable, get_agent, get_by_reference, get_resolved,
     get_visible, is_active, is_hidden, is_visible, newest_version, shown_name,
 };
-pub use form::{AgentPatch, AgentStatus, NewAgent, Parts, ServerFields};
+pub use form::{AgentPatch, NewAgent, Parts, ServerFields};
 pub(in crate::agents) use form::{check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
 pub use parts::{
-    AccessControl, Agency, AgentRole, Avatar, Compaction, Memory, Prompting, Sentiment, Subject,
-    Trust, can_invoke, may_see,
+    AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, Prompting,
+    Sentiment, Subject, Trust, can_invoke, may_see,
 };
 pub use refresh::{refresh_first, refresh_named, refresh_some};
 pub use remove::{Archived, archive_agent, delete_agent};
@@ -80,310 +73,3 @@ pub use versions::{
     AgentDiff, AgentVersion, FieldChange, VersionSummary, diff, get_resolved_agent, get_version,
     list_versions,
 };
-
-/// Default in tokens if neither the agent nor a base sets a limit.
-pub const MAX_OUTPUT_TOKENS_DEFAULT: u32 = 4096;
-
-/// The versioned part of an agent, as written. Unset fields are inherited from the base.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Profile {
-    pub display_name: Option<String>,
-    pub description: Option<String>,
-    pub avatar: Option<Avatar>,
-    pub instructions: String,
-    /// The text of IDENTITY.md.
-    pub identity: Option<String>,
-    pub model: Option<String>,
-    pub max_output_tokens: Option<u32>,
-    pub temperature: Option<f64>,
-    pub top_p: Option<f64>,
-    pub capabilities: Vec<String>,
-    /// Never `primary`.
-    pub role: Option<AgentRole>,
-    pub agency: Option<Agency>,
-    pub tools: Vec<Tool>,
-    pub sandbox_policy_id: Option<String>,
-    pub memory: Option<Memory>,
-    pub prompting: Option<Prompting>,
-    pub sentiment: Option<Sentiment>,
-    pub trust: Option<Trust>,
-    pub persona_id: Option<String>,
-    pub base_profile_id: Option<AgentId>,
-    pub access_control: Option<AccessControl>,
-    pub store: Option<bool>,
-    pub store_required: Option<bool>,
-    pub metadata: BTreeMap<String, String>,
-}
-
-impl Profile {
-    /// Display name, or the handle if none is set.
-    pub fn shown_name<'a>(&'a self, name: &'a str) -> &'a str {
-        self.display_name.as_deref().unwrap_or(name)
-    }
-
-    /// Fields that are set but not yet in use.
-    pub(super) fn not_in_force(&self) -> Vec<&'static str> {
-        let memory = self.memory.as_ref();
-        let agency = self.agency.as_ref();
-        let fields = [
-            ("role", self.role.is_some()),
-            (
-                "agency.delegation_rules",
-                agency.is_some_and(|a| !a.delegation_rules.is_empty()),
-            ),
-            ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
-            (
-                "memory.summary_enabled",
-                memory.is_some_and(|m| m.summary_enabled.is_some()),
-            ),
-            (
-                "memory.summary_model",
-                memory.is_some_and(|m| m.summary_model.is_some()),
-            ),
-            ("memory.scopes", memory.is_some_and(|m| m.scopes.is_some())),
-            (
-                "memory.vector_store_ids",
-                memory.is_some_and(|m| !m.vector_store_ids.is_empty()),
-            ),
-            ("prompting", self.prompting.is_some()),
-            ("sentiment", self.sentiment.is_some()),
-            ("trust", self.trust.is_some()),
-            ("persona_id", self.persona_id.is_some()),
-        ];
-        let set = fields.into_iter().filter(|(_, is_set)| *is_set);
-        set.map(|(field, _)| field).collect()
-    }
-
-    /// Maximum length of the agent's replies in tokens.
-    pub fn output_tokens_max(&self) -> u32 {
-        self.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT)
-    }
-}
-
-/// The part of a profile that lists and search use. It is a separate column so that lists do not load long texts.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Brief {
-    display_name: Option<String>,
-    description: Option<String>,
-    avatar: Option<Avatar>,
-    capabilities: Vec<String>,
-    role: Option<AgentRole>,
-    model: Option<String>,
-    /// The base's model if the profile does not set one.
-    resolved_model: Option<String>,
-    base_profile_id: Option<AgentId>,
-    access_control: Option<AccessControl>,
-    metadata: BTreeMap<String, String>,
-}
-
-impl Brief {
-    fn new(profile: &Profile, resolved: &Profile) -> Self {
-        Self {
-            resolved_model: resolved.model.clone(),
-            display_name: profile.display_name.clone(),
-            description: profile.description.clone(),
-            avatar: profile.avatar.clone(),
-            capabilities: profile.capabilities.clone(),
-            role: profile.role,
-            model: profile.model.clone(),
-            base_profile_id: profile.base_profile_id,
-            access_control: profile.access_control.clone(),
-            metadata: profile.metadata.clone(),
-        }
-    }
-}
-
-/// An agent with the fields included in lists and events.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct AgentSummary {
-    pub id: AgentId,
-    /// Always `agent_profile`.
-    pub object: &'static str,
-    /// Its handle.
-    pub name: String,
-    pub display_name: Option<String>,
-    pub description: Option<String>,
-    pub avatar: Option<Avatar>,
-    pub capabilities: Vec<String>,
-    /// `primary` is the workspace's default agent.
-    pub role: AgentRole,
-    /// Null: the base's model, or else the server's default.
-    pub model: Option<String>,
-    /// The model that replies: `model` if the server has it, otherwise the server's default. Null without a language
-    /// model. Omitted in events, because it depends on the server's settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub effective_model: Option<Option<String>>,
-    /// The configured model, including the base's.
-    #[serde(skip)]
-    pub wanted_model: Option<String>,
-    /// False for an agent that only serves as a base.
-    pub mentionable: bool,
-    pub is_default: bool,
-    pub is_system: bool,
-    pub status: AgentStatus,
-    pub version: i64,
-    /// The agent whose profile is merged in before this one's.
-    pub base_profile_id: Option<AgentId>,
-    /// Access list; null allows everyone.
-    pub access_control: Option<AccessControl>,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-}
-
-impl AgentSummary {
-    /// Determines which model replies.
-    pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
-        let wanted = self.wanted_model.as_deref();
-        self.effective_model = Some(provider.effective_model(wanted).await);
-    }
-}
-
-/// A tool, and whether it is offered to models.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub struct ShownTool {
-    #[serde(flatten)]
-    pub tool: Tool,
-    /// False for tools that this server cannot run and for kinds that the workspace does not allow.
-    pub available: bool,
-}
-
-/// A complete agent.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct Agent {
-    #[serde(flatten)]
-    pub summary: AgentSummary,
-    pub workspace_id: WorkspaceId,
-    /// Markdown; the agent's personality as one text.
-    pub instructions: String,
-    /// Markdown; the text of IDENTITY.md.
-    pub identity: Option<String>,
-    /// 4096 if unset; null if inherited from a base.
-    pub max_output_tokens: Option<u32>,
-    pub temperature: Option<f64>,
-    pub top_p: Option<f64>,
-    pub agency: Option<Agency>,
-    pub tools: Vec<ShownTool>,
-    pub sandbox_policy_id: Option<String>,
-    pub memory: Option<Memory>,
-    pub prompting: Option<Prompting>,
-    pub sentiment: Option<Sentiment>,
-    pub trust: Option<Trust>,
-    pub persona_id: Option<String>,
-    pub store: Option<bool>,
-    pub store_required: Option<bool>,
-    pub metadata: BTreeMap<String, String>,
-    /// Fields that are stored but not yet in use.
-    pub not_in_force: Vec<&'static str>,
-    /// Null for a workspace's initial agents.
-    pub created_by: Option<UserId>,
-}
-
-#[derive(Debug, Clone, sqlx::FromRow)]
-struct Row {
-    id: AgentId,
-    workspace_id: WorkspaceId,
-    name: String,
-    status: AgentStatus,
-    is_system: bool,
-    mentionable: bool,
-    version: i64,
-    profile: Json<Profile>,
-    summary: Json<Brief>,
-    /// The base's access lists if the profile does not set any.
-    access: Option<Json<AccessControl>>,
-    created_by: Option<UserId>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    default_agent_id: Option<AgentId>,
-    allowed_tools: Option<Json<Vec<ToolKind>>>,
-}
-
-impl Row {
-    fn is_default(&self) -> bool {
-        self.default_agent_id == Some(self.id)
-    }
-
-    fn access(&self) -> Option<&AccessControl> {
-        self.access.as_ref().map(|access| &access.0)
-    }
-
-    /// Builds the agent with a different profile than its own.
-    fn with_profile(&self, profile: Profile) -> Agent {
-        let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
-        let has_base = profile.base_profile_id.is_some();
-        let not_in_force = profile.not_in_force();
-        Agent {
-            summary: AgentSummary {
-                id: self.id,
-                object: "agent_profile",
-                name: self.name.clone(),
-                display_name: profile.display_name,
-                description: profile.description,
-                avatar: profile.avatar,
-                capabilities: profile.capabilities,
-                role: shown_role(self.is_default(), profile.role),
-                effective_model: None,
-                wanted_model: profile
-                    .model
-                    .clone()
-                    .or(self.summary.0.resolved_model.clone()),
-                model: profile.model,
-                mentionable: self.mentionable,
-                is_default: self.is_default(),
-                is_system: self.is_system,
-                status: self.status,
-                version: self.version,
-                base_profile_id: profile.base_profile_id,
-                access_control: profile.access_control,
-                created_at: self.created_at,
-                updated_at: self.updated_at,
-            },
-            workspace_id: self.workspace_id,
-            instructions: profile.instructions,
-            identity: profile.identity,
-            max_output_tokens: profile
-                .max_output_tokens
-                .or((!has_base).then_some(MAX_OUTPUT_TOKENS_DEFAULT)),
-            temperature: profile.temperature,
-            top_p: profile.top_p,
-            agency: profile.agency,
-            tools: profile
-                .tools
-                .into_iter()
-                .map(|tool| ShownTool {
-                    available: tool.is_available(allowed),
-                    tool,
-                })
-                .collect(),
-            sandbox_policy_id: profile.sandbox_policy_id,
-            memory: profile.memory,
-            prompting: profile.prompting,
-            sentiment: profile.sentiment,
-            trust: profile.trust,
-            persona_id: profile.persona_id,
-            store: profile.store,
-            store_required: profile.store_required,
-            metadata: profile.metadata,
-            not_in_force,
-            created_by: self.created_by,
-        }
-    }
-}
-
-/// The default agent is always `primary`, whatever its profile contains.
-fn shown_role(is_default: bool, stored: Option<AgentRole>) -> AgentRole {
-    match stored {
-        _ if is_default => AgentRole::Primary,
-        None | Some(AgentRole::Primary) => AgentRole::Specialist,
-        Some(role) => role,
-    }
-}
-
-impl From<Row> for Agent {
-    fn from(row: Row) -> Self {
-        row.with_profile(row.profile.0.clone())
-    }
-}

@@ -5,7 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::{
     auth::{Actor, Role, Scope},
     ids::{FileId, UserId},
+    text_enum::text_enum,
 };
+
+text_enum! {
+    /// Status of an agent.
+    pub enum AgentStatus {
+        Active = "active",
+        Inactive = "inactive",
+        Archived = "archived",
+    }
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]

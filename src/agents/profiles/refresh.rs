@@ -13,10 +13,10 @@ use super::{
     find::find_row,
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
-    store::{Version, insert_version, stored_bytes},
+    version_rows::{Version, insert_version, stored_bytes},
 };
-use crate::agents::AgentError;
 use crate::{
+    agents::AgentError,
     auth::{Actor, AuthError, Scope, WorkspaceCaller, quota},
     db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
     ids::{AgentId, UserId, WorkspaceId},
@@ -24,8 +24,6 @@ use crate::{
 
 /// Maximum number of agents refreshed in one transaction.
 const CHILDREN_AT_ONCE: i64 = 20;
-/// Maximum number of agents with the same base.
-pub(in crate::agents) const CHILDREN_MAX: i64 = 1000;
 /// Position before the first child.
 const FIRST: AgentId = AgentId(uuid::Uuid::nil());
 /// Maximum number of workspaces per round of the job.

@@ -6,9 +6,9 @@ use super::{
     Agent, AgentStatus, Brief, Profile, Row,
     announce::{Before, announce},
     find::get_row,
-    form::INSTRUCTIONS_BYTES_MAX,
-    inherit::{self, Merged},
+    inherit::{self, check_size},
     refresh,
+    version_rows::{Version, insert_version, instructions_bytes, size_of, stored_bytes},
 };
 use crate::agents::AgentError;
 use crate::{
@@ -201,43 +201,6 @@ pub(super) async fn store(
     Ok(agent)
 }
 
-pub(super) struct Version<'a> {
-    pub(super) agent: AgentId,
-    pub(super) version: i64,
-    pub(super) name: &'a str,
-    pub(super) status: AgentStatus,
-    pub(super) mentionable: bool,
-    pub(super) profile: &'a Profile,
-    pub(super) merged: &'a Merged,
-}
-
-pub(super) async fn insert_version(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    stored: &Version<'_>,
-    changed_by: Option<UserId>,
-    summary: &str,
-) -> Result<(), DbError> {
-    c.q("insert into agent_versions (agent_id, version, name, status, mentionable, profile, resolved, bases, change_summary, \
-         changed_by, changed_at, bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
-        .bind(stored.agent)
-        .bind(stored.version)
-        .bind(stored.name.to_owned())
-        .bind(stored.status)
-        .bind(stored.mentionable)
-        .bind(Json(stored.profile.clone()))
-        .bind(Json(stored.merged.profile.clone()))
-        .bind(Json(stored.merged.bases.clone()))
-        .bind(summary.to_owned())
-        .bind(changed_by)
-        .bind(now())
-        .bind(size_of(stored.profile, stored.merged))
-        .run()
-        .await?;
-    let bytes = size_of(stored.profile, stored.merged);
-    quota::count_agent_bytes(c, workspace, bytes).await
-}
-
 /// Index key for agents with this metadata pair.
 pub(super) fn pair(key: &str, value: &str) -> String {
     let mut hash = Sha256::new();
@@ -264,29 +227,6 @@ async fn index_metadata(
             .bind(id)
             .run()
             .await?;
-    }
-    Ok(())
-}
-
-/// Stored size of a version: the profile as written, plus the profile merged with its bases.
-fn size_of(profile: &Profile, merged: &Merged) -> i64 {
-    quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile)
-}
-
-/// Length of a profile as JSON.
-pub(super) fn stored_bytes(profile: &Profile) -> i64 {
-    let bytes = serde_json::to_string(profile).map_or(0, |text| text.len());
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-fn instructions_bytes(profile: &Profile) -> i64 {
-    i64::try_from(profile.instructions.len()).unwrap_or(i64::MAX)
-}
-
-pub(super) fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> {
-    let bytes = merged.profile.instructions.len();
-    if !merged.bases.is_empty() && bytes > INSTRUCTIONS_BYTES_MAX {
-        return Err(AgentError::ResolvedTooLarge(name.to_owned(), bytes));
     }
     Ok(())
 }

@@ -1,0 +1,156 @@
+//! Reads files: views, rows, and their versions.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    agents::{
+        AgentError,
+        profiles::{self, Agent},
+    },
+    auth::{Actor, Scope},
+    db::Conn,
+    ids::UserId,
+    time::Timestamp,
+};
+
+use super::{
+    FilePath,
+    rows::{
+        FILES_MAX, File, FileSource, FileSummary, IDENTITY, MEMORY, SOUL, blank_memory, find_row,
+        identity, list_rows, shown, soul,
+    },
+    shared::read_shared,
+};
+
+/// Maximum size of all files in one export; JSON may need a multiple of it.
+const EXPORT_BYTES_MAX: i64 = 8 * 1024 * 1024;
+
+/// Lists all files of an agent by path: its views, its own files, and the workspace's files that it does not
+/// override.
+///
+/// # Errors
+/// `NotFound`, or an error from `Actor::require`.
+pub async fn list(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+) -> Result<Vec<FileSummary>, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    let own = list_rows(c, agent.summary.id.0, FileSource::Agent).await?;
+    let shared = list_rows(c, actor.workspace.0, FileSource::Workspace).await?;
+    let mut files: BTreeMap<String, FileSummary> = BTreeMap::new();
+    let blank = [blank_memory(), soul(&agent), identity(&agent)].map(|file| file.summary);
+    for file in shared.into_iter().chain(blank).chain(own) {
+        files.insert(file.path.clone(), file);
+    }
+    Ok(files.into_values().collect())
+}
+
+/// # Errors
+/// `NotFound`, `FileNotFound`, or an error from `Actor::require`.
+pub async fn read(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    path: &FilePath,
+) -> Result<File, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    match path.as_str() {
+        SOUL => return Ok(soul(&agent)),
+        IDENTITY => return Ok(identity(&agent)),
+        _ => {}
+    }
+    let own = find_row(c, agent.summary.id.0, path.as_str()).await?;
+    if let Some(file) = own.and_then(|row| shown(row, FileSource::Agent)) {
+        return Ok(file);
+    }
+    if path.as_str() == MEMORY {
+        return Ok(blank_memory());
+    }
+    if path.is_shared() {
+        return read_shared(c, actor.workspace, path).await;
+    }
+    Err(AgentError::FileNotFound(path.as_str().to_owned()))
+}
+
+/// Returns an earlier version of a file. For a view, the version is that of the agent.
+///
+/// # Errors
+/// `NotFound`, `VersionNotFound`, or an error from `Actor::require`.
+pub async fn read_version(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    path: &FilePath,
+    version: i64,
+) -> Result<File, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    let of_view = [SOUL, IDENTITY].contains(&path.as_str());
+    let (content, changed_at, changed_by) = if of_view {
+        let old = profiles::get_version(c, actor, reference, version).await?;
+        let form = old.snapshot;
+        let content = if path.as_str() == SOUL {
+            form.instructions
+        } else {
+            form.identity_text()
+        };
+        (content, old.summary.changed_at, old.summary.changed_by)
+    } else {
+        let row: Option<(Option<String>, Timestamp, UserId)> = c
+            .q("select content, changed_at, changed_by from agent_file_versions where owner_id = $1 and path = $2 and version = $3")
+            .bind(agent.summary.id)
+            .bind(path.as_str().to_owned())
+            .bind(version)
+            .opt()
+            .await?;
+        match row {
+            Some((Some(content), at, by)) => (content, at, Some(by)),
+            _ => return Err(AgentError::VersionNotFound(version)),
+        }
+    };
+    Ok(File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.as_str().to_owned(),
+            source: if of_view {
+                FileSource::Profile
+            } else {
+                FileSource::Agent
+            },
+            size_bytes: content.len(),
+            version,
+            updated_at: Some(changed_at),
+            updated_by: changed_by,
+        },
+        content,
+    })
+}
+
+/// Contents of an agent's own files by path, for an export.
+///
+/// # Errors
+/// `ExportTooLarge`, before any content is read.
+pub(in crate::agents) async fn own(
+    c: &mut Conn,
+    agent: &Agent,
+) -> Result<BTreeMap<String, String>, AgentError> {
+    let owner = agent.summary.id;
+    let size_bytes: i64 = c
+        .q("select cast(coalesce(sum(octet_length(content)), 0) as bigint) from agent_files where owner_id = $1")
+        .bind(owner)
+        .value()
+        .await?;
+    if size_bytes > EXPORT_BYTES_MAX {
+        return Err(AgentError::ExportTooLarge(size_bytes));
+    }
+    let files: Vec<(String, String)> = c
+        .q("select path, content from agent_files where owner_id = $1 and content is not null order by path limit $2")
+        .bind(owner)
+        .bind(FILES_MAX)
+        .all()
+        .await?;
+    Ok(files.into_iter().collect())
+}

@@ -1,0 +1,172 @@
+//! Rows and views of files.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    agents::profiles::Agent,
+    db::{Conn, DbError},
+    ids::UserId,
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+/// Maximum number of file rows per agent.
+pub(super) const FILES_MAX: i64 = 1000;
+pub const SOUL: &str = "SOUL.md";
+pub const IDENTITY: &str = "IDENTITY.md";
+pub const MEMORY: &str = "MEMORY.md";
+/// Files that a workspace can define for all of its agents.
+pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
+
+text_enum! {
+    /// Origin of a file.
+    pub enum FileSource {
+        /// View of the agent's profile.
+        Profile = "profile",
+        Agent = "agent",
+        /// Used if the agent does not have its own.
+        Workspace = "workspace",
+    }
+}
+
+/// A file as an entry in a list.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct FileSummary {
+    /// Always `agent_file`.
+    pub object: &'static str,
+    pub path: String,
+    pub source: FileSource,
+    pub size_bytes: usize,
+    /// For `profile`, the agent's version. 0 if the file was never written.
+    pub version: i64,
+    pub updated_at: Option<Timestamp>,
+    pub updated_by: Option<UserId>,
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct File {
+    #[serde(flatten)]
+    pub summary: FileSummary,
+    pub content: String,
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Row {
+    pub(super) owner_id: Uuid,
+    pub(super) path: String,
+    pub(super) content: Option<String>,
+    pub(super) version: i64,
+    pub(super) updated_by: UserId,
+    pub(super) updated_at: Timestamp,
+}
+
+pub(super) fn shown(row: Row, source: FileSource) -> Option<File> {
+    let content = row.content?;
+    Some(File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: row.path,
+            source,
+            size_bytes: content.len(),
+            version: row.version,
+            updated_at: Some(row.updated_at),
+            updated_by: Some(row.updated_by),
+        },
+        content,
+    })
+}
+
+/// Builds a file that is a view of the profile.
+pub(super) fn view(agent: &Agent, path: &str, content: String) -> File {
+    File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.to_owned(),
+            source: FileSource::Profile,
+            size_bytes: content.len(),
+            version: agent.summary.version,
+            updated_at: Some(agent.summary.updated_at),
+            updated_by: None,
+        },
+        content,
+    }
+}
+
+pub(super) fn soul(agent: &Agent) -> File {
+    view(agent, SOUL, agent.instructions.clone())
+}
+
+pub(super) fn identity(agent: &Agent) -> File {
+    view(agent, IDENTITY, agent.identity_text())
+}
+
+/// MEMORY.md of an agent that has not stored any memory yet.
+pub(super) fn blank_memory() -> File {
+    empty(MEMORY, FileSource::Agent, 0)
+}
+
+/// A file without content: never written, or deleted.
+pub(super) fn empty(path: &str, source: FileSource, version: i64) -> File {
+    File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.to_owned(),
+            source,
+            size_bytes: 0,
+            version,
+            updated_at: None,
+            updated_by: None,
+        },
+        content: String::new(),
+    }
+}
+
+pub(super) async fn find_row(
+    c: &mut Conn,
+    owner: Uuid,
+    path: &str,
+) -> Result<Option<Row>, DbError> {
+    c.q("select owner_id, path, content, version, updated_by, updated_at from agent_files where owner_id = $1 and path = $2")
+        .bind(owner)
+        .bind(path.to_owned())
+        .opt()
+        .await
+}
+
+/// A row without its content, which may be large.
+#[derive(sqlx::FromRow)]
+pub(super) struct SizeRow {
+    pub(super) path: String,
+    pub(super) size_bytes: i64,
+    pub(super) version: i64,
+    pub(super) updated_by: UserId,
+    pub(super) updated_at: Timestamp,
+}
+
+/// Files of an owner that have content, ordered by path; their contents are not read.
+pub(super) async fn list_rows(
+    c: &mut Conn,
+    owner: Uuid,
+    source: FileSource,
+) -> Result<Vec<FileSummary>, DbError> {
+    let rows: Vec<SizeRow> = c
+        .q(
+            "select path, cast(octet_length(content) as bigint) as size_bytes, version, updated_by, updated_at from agent_files \
+            where owner_id = $1 and content is not null order by path limit $2",
+        )
+        .bind(owner)
+        .bind(FILES_MAX)
+        .all()
+        .await?;
+    let summary = |row: SizeRow| FileSummary {
+        object: "agent_file",
+        path: row.path,
+        source,
+        size_bytes: usize::try_from(row.size_bytes).unwrap_or(0),
+        version: row.version,
+        updated_at: Some(row.updated_at),
+        updated_by: Some(row.updated_by),
+    };
+    Ok(rows.into_iter().map(summary).collect())
+}
