@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{items::ActionItem, resolution::Resolution};
+use super::resolution::Resolution;
 use crate::{
     db::{Conn, DbError},
     ids::{ForkId, MessageId, ThreadId, WorkspaceId},
@@ -12,11 +12,6 @@ use crate::{
 #[derive(Serialize)]
 struct ResolutionData<'a> {
     resolution: &'a Resolution,
-}
-
-#[derive(Serialize)]
-struct ActionItemData<'a> {
-    action_item: &'a ActionItem,
 }
 
 /// Appends `resolution.drafted`, `resolution.updated`, or `resolution.published`.
@@ -34,18 +29,8 @@ pub(super) async fn announce_resolution(
     append(c, kind, place, &ResolutionData { resolution }, audience).await
 }
 
-/// Appends `action_item.updated`.
-pub(super) async fn announce_item(
-    c: &mut Conn,
-    item: &ActionItem,
-    audience: Audience,
-) -> Result<(), DbError> {
-    let place = (item.workspace_id, item.thread_id, item.fork_id);
-    let data = ActionItemData { action_item: item };
-    append(c, "action_item.updated", place, &data, audience).await
-}
-
-async fn append(
+/// Appends an event about a result of a fork.
+pub(super) async fn append(
     c: &mut Conn,
     kind: &'static str,
     (workspace, thread, fork): (WorkspaceId, ThreadId, ForkId),

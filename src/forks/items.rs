@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{
     ForkError,
     card::markdown,
-    event::{announce_item, announce_resolution},
+    event::{announce_resolution, append},
     form::{Day, member_name},
     resolution::{self, item_columns},
 };
@@ -60,6 +60,18 @@ macro_rules! action_item_sql {
             $tail
         )
     };
+}
+
+#[derive(Serialize)]
+struct ActionItemData<'a> {
+    action_item: &'a ActionItem,
+}
+
+/// Appends `action_item.updated`.
+async fn announce_item(c: &mut Conn, item: &ActionItem, audience: Audience) -> Result<(), DbError> {
+    let place = (item.workspace_id, item.thread_id, item.fork_id);
+    let data = ActionItemData { action_item: item };
+    append(c, "action_item.updated", place, &data, audience).await
 }
 
 /// Finds the item in the published resolution.

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ForkError;
 use crate::{
     chat::threads::ParticipantKind,
     db::{Conn, DbError, Json},
@@ -266,16 +265,11 @@ pub async fn find_published(c: &mut Conn, fork: ForkId) -> Result<Option<Resolut
 }
 
 /// The draft of a fork, or its published resolution if there is no draft.
-///
-/// # Errors
-/// `NoResolution`.
-pub async fn get_newest(c: &mut Conn, fork: ForkId) -> Result<Resolution, ForkError> {
-    if let Some(draft) = find_draft(c, fork).await? {
-        return Ok(draft);
+pub async fn find_newest(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>, DbError> {
+    match find_draft(c, fork).await? {
+        Some(draft) => Ok(Some(draft)),
+        None => find_published(c, fork).await,
     }
-    find_published(c, fork)
-        .await?
-        .ok_or(ForkError::NoResolution)
 }
 
 /// Adds the items to several rows.

@@ -99,7 +99,8 @@ async fn get_resolution(
 ) -> Result<Response, ApiError> {
     let mut c = state.db.snapshot().await?;
     access::fork(&mut c, &caller, id).await?.reading()?;
-    Ok(tagged(resolution::get_newest(&mut c, id).await?))
+    let newest = resolution::find_newest(&mut c, id).await?;
+    Ok(tagged(newest.ok_or(ForkError::NoResolution)?))
 }
 
 /// Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
