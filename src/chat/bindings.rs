@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use super::{ChatError, access::ThreadAccess, forks, messages, post, threads};
+use super::{ChatError, access::ThreadAccess, forks, messages, post};
 use crate::{
     agents::profiles::{self, AccessControl, AgentStatus, InvocableAgent},
     auth::Actor,
+    chat::announce,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
@@ -180,7 +181,9 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
         .await?;
     for (thread, channel) in announced {
         let audience = queue::audience_of(c, channel).await?;
-        if let Err(ChatError::Db(e)) = threads::announce_as(c, workspace, audience, thread).await {
+        if let Err(ChatError::Db(e)) =
+            announce::thread_updated_as(c, workspace, audience, thread).await
+        {
             return Err(e);
         }
     }
@@ -218,7 +221,7 @@ pub(super) async fn rebind(
     .await?;
     match conversation {
         Conversation::Thread(thread) => {
-            threads::announce_update(c, &access.channel_access, thread).await?;
+            announce::thread_updated(c, &access.channel_access, thread).await?;
         }
         Conversation::Fork(fork) => {
             forks::announce_update(c, fork, access.channel_access.audience()).await?;

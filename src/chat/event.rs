@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 
-use super::{channels::Channel, forks::Fork, messages::Message, threads::Thread};
+use super::rows::{
+    channel::Channel,
+    message::{Message, Reaction},
+    thread::Thread,
+};
 use crate::ids::{MessageId, UserId};
 
 #[derive(Serialize)]
@@ -31,10 +35,5 @@ pub(super) struct ReactionData<'a> {
     pub message_id: MessageId,
     pub emoji: &'a str,
     pub user_id: UserId,
-    pub reactions: &'a [super::messages::Reaction],
-}
-
-#[derive(Serialize)]
-pub(super) struct ForkData<'a> {
-    pub fork: &'a Fork,
+    pub reactions: &'a [Reaction],
 }

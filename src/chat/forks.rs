@@ -5,7 +5,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ChatError, event::ForkData, messages::Message, plain};
+use super::{ChatError, messages::Message, plain};
 use crate::{
     chat::messages::AuthorKind,
     db::{Conn, DbError},
@@ -71,6 +71,11 @@ pub struct Fork {
     pub resolution_id: Option<ResolutionId>,
     /// The current draft.
     pub draft_id: Option<ResolutionId>,
+}
+
+#[derive(Serialize)]
+struct ForkData<'a> {
+    fork: &'a Fork,
 }
 
 macro_rules! fork_sql {

@@ -4,6 +4,7 @@
 //! Agents are looked up here but never run.
 
 pub mod access;
+mod announce;
 pub mod bindings;
 pub mod channels;
 mod emoji;
@@ -18,8 +19,10 @@ pub mod plain;
 pub mod post;
 pub mod reads;
 pub mod remove;
+mod rows;
 pub mod search;
 pub mod snapshot;
+mod text;
 pub mod thread_change;
 pub mod threads;
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope},
-    chat::threads::ThreadStatus,
+    chat::{announce, threads::ThreadStatus},
     db::Conn,
     ids::ThreadId,
 };
@@ -61,7 +61,7 @@ pub async fn update(
             .run()
             .await?;
     }
-    let thread = threads::announce_update(c, &access.channel_access, id).await?;
+    let thread = announce::thread_updated(c, &access.channel_access, id).await?;
     let mut found =
         threads::with_details(c, caller.user, access.channel_access.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)

@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     ChatError,
     access::{self, ChannelAccess},
     bindings,
-    event::ThreadData,
     follows::{self, Follow},
     messages::{self, Message, message_sql},
     reads,
@@ -17,65 +15,17 @@ use super::{
 use crate::{
     agents::profiles::InvocableAgent,
     auth::Caller,
-    chat::messages::{AuthorKind, MessageKind},
+    chat::event::ThreadData,
     cursor,
-    db::{Conn, DbError, Json, now},
-    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    db::{Conn, Json, now},
+    ids::{ChannelId, MessageId, ThreadId, UserId},
     realtime::{Audience, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
-    text_enum::text_enum,
 };
 
-/// Maximum number of participants stored for a thread.
-const PARTICIPANTS_MAX: usize = 12;
-
-text_enum! {
-    pub enum ParticipantKind {
-        Human = "human",
-        Agent = "agent",
-    }
-}
-
-text_enum! {
-    pub enum ThreadStatus {
-        Open = "open",
-        Archived = "archived",
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Participant {
-    #[serde(rename = "type")]
-    pub kind: ParticipantKind,
-    pub id: String,
-    /// Name at the time of the first message.
-    pub name: String,
-}
-
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct Thread {
-    pub id: ThreadId,
-    pub workspace_id: WorkspaceId,
-    pub channel_id: ChannelId,
-    /// Null unless someone set a title.
-    pub title: Option<String>,
-    pub status: ThreadStatus,
-    /// Agent that replies to messages that mention no agent.
-    pub agent_id: Option<AgentId>,
-    /// Pinned version of that agent.
-    pub agent_version: Option<i64>,
-    /// Whether `agent_id` replies without a mention.
-    pub auto_reply: bool,
-    pub root_message_id: MessageId,
-    /// Messages after the first, without notices.
-    pub reply_count: i64,
-    pub participants: Vec<Participant>,
-    pub last_activity_at: Timestamp,
-    /// Sequence number of the newest message; threads are listed in this order.
-    pub last_seq: i64,
-    pub created_by: UserId,
-    pub created_at: Timestamp,
-}
+pub(super) use super::rows::thread::get_thread;
+pub use super::rows::thread::{Participant, ParticipantKind, Thread, ThreadStatus};
+use super::rows::thread::{Row, thread_sql};
 
 /// A thread as one person sees it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -103,100 +53,6 @@ pub struct OpenedThread {
     pub thread: MyThread,
     /// The oldest unread message; null if there is none.
     pub first_unread_id: Option<MessageId>,
-}
-
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: ThreadId,
-    workspace_id: WorkspaceId,
-    channel_id: ChannelId,
-    title: Option<String>,
-    status: ThreadStatus,
-    agent_id: Option<AgentId>,
-    agent_version: Option<i64>,
-    auto_reply: Option<bool>,
-    root_message_id: MessageId,
-    reply_count: i64,
-    participants: Json<Vec<Participant>>,
-    last_activity_at: Timestamp,
-    last_seq: i64,
-    created_by: UserId,
-    created_at: Timestamp,
-}
-
-impl From<Row> for Thread {
-    fn from(row: Row) -> Self {
-        Self {
-            id: row.id,
-            workspace_id: row.workspace_id,
-            channel_id: row.channel_id,
-            title: row.title,
-            status: row.status,
-            agent_id: row.agent_id,
-            agent_version: row.agent_version,
-            auto_reply: row.auto_reply.unwrap_or(false),
-            root_message_id: row.root_message_id,
-            reply_count: row.reply_count,
-            participants: row.participants.0,
-            last_activity_at: row.last_activity_at,
-            last_seq: row.last_seq,
-            created_by: row.created_by,
-            created_at: row.created_at,
-        }
-    }
-}
-
-macro_rules! thread_sql {
-    ($tail:literal) => {
-        concat!(
-            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, t.agent_id, b.agent_version, b.auto_reply, \
-             t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
-             from threads t left join bindings b on b.place_id = t.id and b.agent_id = t.agent_id ",
-            $tail
-        )
-    };
-}
-
-/// # Errors
-/// `ThreadNotFound`.
-pub(super) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, ChatError> {
-    let row: Option<Row> = c.q(thread_sql!("where t.id = $1")).bind(id).opt().await?;
-    row.map(Thread::from).ok_or(ChatError::ThreadNotFound)
-}
-
-/// Appends `thread.updated` with the current thread.
-pub(super) async fn announce_update(
-    c: &mut Conn,
-    channel_access: &ChannelAccess<'_>,
-    id: ThreadId,
-) -> Result<Thread, ChatError> {
-    announce_as(
-        c,
-        channel_access.actor.workspace,
-        channel_access.audience(),
-        id,
-    )
-    .await
-}
-
-/// Like `announce_update`, for a change that was not made by someone in the channel.
-pub(super) async fn announce_as(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    audience: Audience,
-    id: ThreadId,
-) -> Result<Thread, ChatError> {
-    let thread = get_thread(c, id).await?;
-    let seq = log::reserve(c, workspace, 1).await?;
-    let event = NewEvent::new(
-        seq,
-        "thread.updated",
-        audience,
-        &ThreadData { thread: &thread },
-    )?
-    .in_conversation(id, None);
-    log::append(c, workspace, event).await?;
-    Ok(thread)
 }
 
 /// Inserts a thread before its root message. Appends no event.
@@ -236,43 +92,6 @@ pub(super) async fn insert(
         reply_count: 0,
         ..thread
     })
-}
-
-/// Updates a thread's counters for a message that was just inserted into its main line. Notices are
-/// not counted.
-pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(), DbError> {
-    if message.kind == MessageKind::Notice {
-        return Ok(());
-    }
-    let participants: Json<Vec<Participant>> = c
-        .q("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3 where id = $1 returning participants")
-        .bind(message.thread_id)
-        .bind(message.seq)
-        .bind(message.created_at)
-        .value()
-        .await?;
-    let mut participants = participants.0;
-    let kind = match message.author.kind {
-        AuthorKind::Human => Some(ParticipantKind::Human),
-        AuthorKind::Agent => Some(ParticipantKind::Agent),
-        AuthorKind::System => None,
-    };
-    if let (Some(kind), Some(id)) = (kind, message.author.id.clone())
-        && participants.len() < PARTICIPANTS_MAX
-        && participants.iter().all(|p| p.id != id)
-    {
-        participants.push(Participant {
-            kind,
-            id,
-            name: message.author.name.clone(),
-        });
-        c.q("update threads set participants = $2 where id = $1")
-            .bind(message.thread_id)
-            .bind(Json(participants))
-            .run()
-            .await?;
-    }
-    Ok(())
 }
 
 /// Cursor kind in this module.

@@ -6,14 +6,13 @@ use super::{
     direct_key, get_channel, get_mine,
     members::{insert_member, join},
 };
-use crate::chat::{ChatError, access, event::ChannelData};
 use crate::{
     agents::profiles,
     auth::{self, Actor, Caller, Scope},
-    chat::channels::ChannelKind,
+    chat::{ChatError, access, channels::ChannelKind, event::ChannelData, rows::channel::audience},
     db::{Conn, now},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
-    realtime::{Audience, MembershipChange, NewEvent, log},
+    realtime::{MembershipChange, NewEvent, log},
 };
 
 /// Input for a new channel.
@@ -62,14 +61,6 @@ pub(in crate::chat) async fn insert(
         }
     }
     Ok(Some(id))
-}
-
-pub(super) fn audience(channel: &Channel) -> Audience {
-    if channel.kind == ChannelKind::Public {
-        Audience::Public(channel.id)
-    } else {
-        Audience::Members(channel.id)
-    }
 }
 
 async fn announce(

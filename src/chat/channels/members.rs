@@ -1,16 +1,16 @@
 //! Channel membership.
 
-use crate::time::Timestamp;
 use uuid::Uuid;
 
-use super::{MyChannel, change::audience, get_channel, get_mine};
-use crate::chat::{ChatError, access, event::ChannelMemberData};
+use super::{MyChannel, get_channel, get_mine};
+use crate::chat::rows::channel::audience;
 use crate::{
     auth::{self, Caller, Member, Scope},
-    chat::channels::ChannelKind,
+    chat::{ChatError, access, channels::ChannelKind, event::ChannelMemberData},
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
     realtime::{MembershipChange, NewEvent, log},
+    time::Timestamp,
 };
 
 /// Returns false if the person is already a member.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use crate::time::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -10,14 +9,16 @@ use super::{ChatError, access, reads};
 use crate::{
     auth::{Caller, slugify},
     db::Conn,
-    ids::{AgentId, ChannelId, UserId, WorkspaceId},
-    text_enum::text_enum,
+    ids::{ChannelId, UserId, WorkspaceId},
 };
 
 mod change;
 mod direct;
 mod members;
 
+pub use super::rows::channel::{Channel, ChannelKind};
+use super::rows::channel::{Row, channel_sql};
+pub(in crate::chat) use super::rows::channel::{direct_key, get_channel};
 pub(in crate::chat) use change::insert;
 pub use change::{NewChannel, create, open_direct, set_archived, update};
 pub(in crate::chat) use direct::check_has_reader;
@@ -28,34 +29,6 @@ pub const NAME_CHARS_MAX: usize = 80;
 const TOPIC_UNITS_MAX: usize = 250;
 /// Maximum number of people in a direct channel, including its creator.
 const DIRECT_MEMBERS_MAX: usize = 9;
-
-text_enum! {
-    pub enum ChannelKind {
-        Public = "public",
-        Private = "private",
-        Direct = "direct",
-    }
-}
-
-/// A channel as all of its members see it.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct Channel {
-    pub id: ChannelId,
-    pub workspace_id: WorkspaceId,
-    /// Never changes.
-    pub kind: ChannelKind,
-    /// Null for direct channels.
-    pub name: Option<String>,
-    pub topic: Option<String>,
-    /// Agent of a direct channel: replies to every message there.
-    pub agent_id: Option<AgentId>,
-    /// Members of a direct channel; omitted for other kinds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub member_ids: Option<Vec<UserId>>,
-    pub created_by: Option<UserId>,
-    pub created_at: Timestamp,
-    pub archived_at: Option<Timestamp>,
-}
 
 /// A channel as one person sees it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -81,77 +54,10 @@ pub struct ListedChannel {
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
-    id: ChannelId,
-    workspace_id: WorkspaceId,
-    kind: ChannelKind,
-    name: Option<String>,
-    topic: Option<String>,
-    direct_key: Option<String>,
-    agent_id: Option<AgentId>,
-    created_by: Option<UserId>,
-    created_at: Timestamp,
-    archived_at: Option<Timestamp>,
-}
-
-#[derive(sqlx::FromRow)]
 struct MyRow {
     #[sqlx(flatten)]
     row: Row,
     read_seq: Option<i64>,
-}
-
-impl From<Row> for Channel {
-    fn from(row: Row) -> Self {
-        let member_ids = row.direct_key.as_deref().map(members_of_key);
-        Self {
-            id: row.id,
-            workspace_id: row.workspace_id,
-            kind: row.kind,
-            name: row.name,
-            topic: row.topic,
-            agent_id: row.agent_id,
-            member_ids,
-            created_by: row.created_by,
-            created_at: row.created_at,
-            archived_at: row.archived_at,
-        }
-    }
-}
-
-/// Key of a direct channel: its people in a fixed order and its agent, so the same participants
-/// have the same key.
-fn direct_key(members: &[UserId], agent: Option<AgentId>) -> String {
-    let mut ids: Vec<String> = members.iter().map(ToString::to_string).collect();
-    ids.sort();
-    ids.dedup();
-    ids.extend(agent.map(|id| id.to_string()));
-    ids.join(" ")
-}
-
-fn members_of_key(key: &str) -> Vec<UserId> {
-    key.split(' ').filter_map(|id| id.parse().ok()).collect()
-}
-
-macro_rules! channel_sql {
-    ($extra:literal, $tail:literal) => {
-        concat!(
-            "select ch.id, ch.workspace_id, ch.kind, ch.name, ch.topic, ch.direct_key, ch.agent_id, ch.created_by, ch.created_at, \
-             ch.archived_at",
-            $extra,
-            " from channels ch ",
-            $tail
-        )
-    };
-}
-
-pub(super) async fn get_channel(c: &mut Conn, id: ChannelId) -> Result<Channel, ChatError> {
-    let row: Option<Row> = c
-        .q(channel_sql!("", "where ch.id = $1"))
-        .bind(id)
-        .opt()
-        .await?;
-    row.map(Channel::from).ok_or(ChatError::ChannelNotFound)
 }
 
 /// A channel as the person sees it, with unread counts.
@@ -333,19 +239,5 @@ mod tests {
         assert!(parse_name("  ").is_err());
         assert!(parse_name("!!!").is_err());
         assert!(parse_name(&"x".repeat(81)).is_err());
-    }
-
-    #[test]
-    fn the_same_people_share_one_direct_channel_key() {
-        let (a, b) = (UserId::new(), UserId::new());
-        assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
-        assert_ne!(
-            direct_key(&[a], None),
-            direct_key(&[a], Some(AgentId::new()))
-        );
-        assert_eq!(
-            members_of_key(&direct_key(&[a, b], Some(AgentId::new()))).len(),
-            2
-        );
     }
 }

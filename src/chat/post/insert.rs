@@ -11,7 +11,7 @@ use crate::{
         messages::{
             self, AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState,
         },
-        threads,
+        rows,
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -136,7 +136,7 @@ async fn insert_counted(
         deleted_at: None,
     });
     match new.fork {
-        None => threads::count_message(c, &message).await?,
+        None => rows::thread::count_message(c, &message).await?,
         Some(fork) => forks::count_message(c, fork, &message).await?,
     }
     let event = NewEvent::new(

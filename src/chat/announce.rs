@@ -1,0 +1,48 @@
+//! Events about threads.
+
+use super::{
+    ChatError,
+    access::ChannelAccess,
+    event::ThreadData,
+    rows::thread::{Thread, get_thread},
+};
+use crate::{
+    db::Conn,
+    ids::{ThreadId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+};
+
+/// Appends `thread.updated` with the current thread.
+pub(super) async fn thread_updated(
+    c: &mut Conn,
+    channel_access: &ChannelAccess<'_>,
+    id: ThreadId,
+) -> Result<Thread, ChatError> {
+    thread_updated_as(
+        c,
+        channel_access.actor.workspace,
+        channel_access.audience(),
+        id,
+    )
+    .await
+}
+
+/// Like `thread_updated`, for a change that was not made by someone in the channel.
+pub(super) async fn thread_updated_as(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    audience: Audience,
+    id: ThreadId,
+) -> Result<Thread, ChatError> {
+    let thread = get_thread(c, id).await?;
+    let seq = log::reserve(c, workspace, 1).await?;
+    let event = NewEvent::new(
+        seq,
+        "thread.updated",
+        audience,
+        &ThreadData { thread: &thread },
+    )?
+    .in_conversation(id, None);
+    log::append(c, workspace, event).await?;
+    Ok(thread)
+}

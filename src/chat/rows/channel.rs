@@ -1,0 +1,139 @@
+//! Channels as they are stored and shown.
+
+use serde::Serialize;
+
+use crate::{
+    chat::ChatError,
+    db::Conn,
+    ids::{AgentId, ChannelId, UserId, WorkspaceId},
+    realtime::Audience,
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+text_enum! {
+    pub enum ChannelKind {
+        Public = "public",
+        Private = "private",
+        Direct = "direct",
+    }
+}
+
+/// A channel as all of its members see it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Channel {
+    pub id: ChannelId,
+    pub workspace_id: WorkspaceId,
+    /// Never changes.
+    pub kind: ChannelKind,
+    /// Null for direct channels.
+    pub name: Option<String>,
+    pub topic: Option<String>,
+    /// Agent of a direct channel: replies to every message there.
+    pub agent_id: Option<AgentId>,
+    /// Members of a direct channel; omitted for other kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member_ids: Option<Vec<UserId>>,
+    pub created_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub archived_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+pub(in crate::chat) struct Row {
+    pub(in crate::chat) id: ChannelId,
+    pub(in crate::chat) workspace_id: WorkspaceId,
+    pub(in crate::chat) kind: ChannelKind,
+    pub(in crate::chat) name: Option<String>,
+    pub(in crate::chat) topic: Option<String>,
+    pub(in crate::chat) direct_key: Option<String>,
+    pub(in crate::chat) agent_id: Option<AgentId>,
+    pub(in crate::chat) created_by: Option<UserId>,
+    pub(in crate::chat) created_at: Timestamp,
+    pub(in crate::chat) archived_at: Option<Timestamp>,
+}
+
+impl From<Row> for Channel {
+    fn from(row: Row) -> Self {
+        let member_ids = row.direct_key.as_deref().map(members_of_key);
+        Self {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            kind: row.kind,
+            name: row.name,
+            topic: row.topic,
+            agent_id: row.agent_id,
+            member_ids,
+            created_by: row.created_by,
+            created_at: row.created_at,
+            archived_at: row.archived_at,
+        }
+    }
+}
+
+/// Key of a direct channel: its people in a fixed order and its agent, so the same participants
+/// have the same key.
+pub(in crate::chat) fn direct_key(members: &[UserId], agent: Option<AgentId>) -> String {
+    let mut ids: Vec<String> = members.iter().map(ToString::to_string).collect();
+    ids.sort();
+    ids.dedup();
+    ids.extend(agent.map(|id| id.to_string()));
+    ids.join(" ")
+}
+
+fn members_of_key(key: &str) -> Vec<UserId> {
+    key.split(' ').filter_map(|id| id.parse().ok()).collect()
+}
+
+macro_rules! channel_sql {
+    ($extra:literal, $tail:literal) => {
+        concat!(
+            "select ch.id, ch.workspace_id, ch.kind, ch.name, ch.topic, ch.direct_key, ch.agent_id, ch.created_by, ch.created_at, \
+             ch.archived_at",
+            $extra,
+            " from channels ch ",
+            $tail
+        )
+    };
+}
+
+pub(in crate::chat) use channel_sql;
+
+pub(in crate::chat) async fn get_channel(
+    c: &mut Conn,
+    id: ChannelId,
+) -> Result<Channel, ChatError> {
+    let row: Option<Row> = c
+        .q(channel_sql!("", "where ch.id = $1"))
+        .bind(id)
+        .opt()
+        .await?;
+    row.map(Channel::from).ok_or(ChatError::ChannelNotFound)
+}
+
+pub(in crate::chat) fn audience(channel: &Channel) -> Audience {
+    if channel.kind == ChannelKind::Public {
+        Audience::Public(channel.id)
+    } else {
+        Audience::Members(channel.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_people_share_one_direct_channel_key() {
+        let (a, b) = (UserId::new(), UserId::new());
+        assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
+        assert_ne!(
+            direct_key(&[a], None),
+            direct_key(&[a], Some(AgentId::new()))
+        );
+        assert_eq!(
+            members_of_key(&direct_key(&[a, b], Some(AgentId::new()))).len(),
+            2
+        );
+    }
+}

@@ -1,0 +1,323 @@
+//! Messages as they are stored and shown.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    chat::ChatError,
+    db::{Conn, DbError, Json},
+    files::{Attachment, File},
+    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::hub::Conversation,
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+text_enum! {
+    pub enum AuthorKind {
+        Human = "human",
+        Agent = "agent",
+        System = "system",
+    }
+}
+
+text_enum! {
+    pub enum MentionKind {
+        Agent = "agent",
+        User = "user",
+        /// `everyone`, `here`, or `channel`.
+        Group = "group",
+    }
+}
+
+text_enum! {
+    pub enum MessageKind {
+        Text = "text",
+        /// System message.
+        Notice = "notice",
+        /// Publishes the resolution of a fork.
+        Resolution = "resolution",
+    }
+}
+
+text_enum! {
+    pub enum MessageState {
+        Complete = "complete",
+        Streaming = "streaming",
+        /// Ended early, with partial text.
+        Interrupted = "interrupted",
+    }
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct MessageAuthor {
+    #[serde(rename = "type")]
+    pub kind: AuthorKind,
+    /// `user_…` or `agent_…`; null for the system.
+    pub id: Option<String>,
+    pub name: String,
+    pub avatar_url: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Mention {
+    #[serde(rename = "type")]
+    pub kind: MentionKind,
+    /// Null for a group: `everyone`, `here`, or `channel`.
+    pub id: Option<String>,
+    pub handle: String,
+    /// Offset of the `@` in UTF-16 code units.
+    pub start: usize,
+    pub length: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Reaction {
+    pub emoji: String,
+    pub user_ids: Vec<UserId>,
+}
+
+/// Machine-readable data about a message.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageMetadata {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<crate::ids::AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<crate::ids::TaskId>,
+    /// The reply was cut off at the model's output limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// API key that posted the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_id: Option<crate::ids::ApiKeyId>,
+    /// The resolution that this message publishes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_id: Option<crate::ids::ResolutionId>,
+    /// The fork of the resolution that this message publishes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_id: Option<ForkId>,
+    /// Users notified of a resolution message as if mentioned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notify_user_ids: Vec<UserId>,
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Message {
+    pub id: MessageId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    /// For an agent's reply, the trigger message; for a resolution message, the forked message.
+    pub parent_id: Option<MessageId>,
+    /// Sequence number of its `message.created` event; conversations are sorted by it.
+    pub seq: i64,
+    pub author: MessageAuthor,
+    /// `resolution` is the message that publishes the resolution of a fork.
+    pub kind: MessageKind,
+    pub state: MessageState,
+    /// Markdown.
+    pub content: String,
+    pub content_plain: String,
+    pub mentions: Vec<Mention>,
+    pub reactions: Vec<Reaction>,
+    /// Files in the order of the request.
+    pub attachments: Vec<File>,
+    pub metadata: MessageMetadata,
+    pub client_id: Option<String>,
+    pub created_at: Timestamp,
+    pub edited_at: Option<Timestamp>,
+    pub deleted_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+pub(in crate::chat) struct Row {
+    pub(in crate::chat) id: MessageId,
+    pub(in crate::chat) workspace_id: WorkspaceId,
+    pub(in crate::chat) channel_id: ChannelId,
+    pub(in crate::chat) thread_id: ThreadId,
+    pub(in crate::chat) fork_id: Option<ForkId>,
+    pub(in crate::chat) parent_id: Option<MessageId>,
+    pub(in crate::chat) seq: i64,
+    pub(in crate::chat) author_type: AuthorKind,
+    pub(in crate::chat) author_id: Option<uuid::Uuid>,
+    pub(in crate::chat) author_name: Option<String>,
+    pub(in crate::chat) avatar_url: Option<String>,
+    pub(in crate::chat) kind: MessageKind,
+    pub(in crate::chat) state: MessageState,
+    pub(in crate::chat) content: String,
+    pub(in crate::chat) content_plain: String,
+    pub(in crate::chat) mentions: Json<Vec<Mention>>,
+    pub(in crate::chat) reactions: Json<Vec<Reaction>>,
+    pub(in crate::chat) attachments: Json<Vec<Attachment>>,
+    pub(in crate::chat) metadata: Json<MessageMetadata>,
+    pub(in crate::chat) client_id: Option<String>,
+    pub(in crate::chat) created_at: Timestamp,
+    pub(in crate::chat) edited_at: Option<Timestamp>,
+    pub(in crate::chat) deleted_at: Option<Timestamp>,
+}
+
+impl From<Row> for Message {
+    fn from(row: Row) -> Self {
+        let id = row.author_id.map(|id| match row.author_type {
+            AuthorKind::Agent => crate::ids::AgentId(id).to_string(),
+            _ => UserId(id).to_string(),
+        });
+        let nobody = match row.author_type {
+            AuthorKind::System => "OpenVibe",
+            AuthorKind::Agent => "Deleted agent",
+            AuthorKind::Human => "Deleted account",
+        };
+        Self {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            channel_id: row.channel_id,
+            thread_id: row.thread_id,
+            fork_id: row.fork_id,
+            parent_id: row.parent_id,
+            seq: row.seq,
+            author: MessageAuthor {
+                kind: row.author_type,
+                id,
+                name: row.author_name.unwrap_or_else(|| nobody.to_owned()),
+                avatar_url: row.avatar_url,
+            },
+            kind: row.kind,
+            state: row.state,
+            content: row.content,
+            content_plain: row.content_plain,
+            mentions: row.mentions.0,
+            reactions: row.reactions.0,
+            attachments: row
+                .attachments
+                .0
+                .into_iter()
+                .map(|file| file.into_file(row.workspace_id, Some(row.id)))
+                .collect(),
+            metadata: row.metadata.0,
+            client_id: row.client_id,
+            created_at: row.created_at,
+            edited_at: row.edited_at,
+            deleted_at: row.deleted_at,
+        }
+    }
+}
+
+/// Selects messages as `m` with their authors; the given text is appended to the statement.
+macro_rules! message_sql {
+    ($tail:literal) => {
+        concat!(
+            "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
+             coalesce(u.name, a.summary ->> 'display_name', a.name, \
+             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
+             coalesce(u.avatar_url, '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id')) as avatar_url, m.kind, m.state, m.content, \
+             m.content_plain, m.mentions, m.reactions, m.attachments, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
+             from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
+            $tail
+        )
+    };
+}
+pub(in crate::chat) use message_sql;
+
+pub async fn find_message(c: &mut Conn, id: MessageId) -> Result<Option<Message>, DbError> {
+    let row: Option<Row> = c.q(message_sql!("where m.id = $1")).bind(id).opt().await?;
+    Ok(row.map(Message::from))
+}
+
+/// # Errors
+/// `MessageNotFound`.
+pub async fn get_message(c: &mut Conn, id: MessageId) -> Result<Message, ChatError> {
+    find_message(c, id).await?.ok_or(ChatError::MessageNotFound)
+}
+
+/// Part of a conversation to read.
+#[derive(Debug, Clone, Copy)]
+pub enum Window {
+    Newest,
+    Before(i64),
+    After(i64),
+    /// Half before and half after, including the message itself.
+    Around(i64),
+}
+
+/// Messages of a conversation, oldest first. `Newest`, `Before`, and `After` return one more than
+/// `limit` if there are more in that direction.
+pub async fn list(
+    c: &mut Conn,
+    conversation: Conversation,
+    window: Window,
+    limit: i64,
+) -> Result<Vec<Message>, DbError> {
+    let mut rows: Vec<Row> = match window {
+        Window::Newest => before(c, conversation, i64::MAX, limit + 1).await?,
+        Window::Before(seq) => before(c, conversation, seq, limit + 1).await?,
+        Window::After(seq) => {
+            return Ok(after(c, conversation, seq, limit + 1)
+                .await?
+                .into_iter()
+                .map(Message::from)
+                .collect());
+        }
+        Window::Around(seq) => {
+            let mut newer = after(c, conversation, seq - 1, limit / 2 + 1).await?;
+            newer.reverse();
+            let room = limit - i64::try_from(newer.len()).unwrap_or(limit);
+            newer.extend(before(c, conversation, seq, room).await?);
+            newer
+        }
+    };
+    rows.reverse();
+    Ok(rows.into_iter().map(Message::from).collect())
+}
+
+async fn before(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Row>, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(message_sql!(
+            "where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"
+        )),
+        Conversation::Fork(_) => c.q(message_sql!(
+            "where m.fork_id = $1 and m.seq < $2 order by m.seq desc limit $3"
+        )),
+    };
+    q.bind(conversation.id()).bind(seq).bind(limit).all().await
+}
+
+async fn after(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Row>, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => c.q(message_sql!(
+            "where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"
+        )),
+        Conversation::Fork(_) => c.q(message_sql!(
+            "where m.fork_id = $1 and m.seq > $2 order by m.seq limit $3"
+        )),
+    };
+    q.bind(conversation.id()).bind(seq).bind(limit).all().await
+}
+
+/// Sequence number of a message if it belongs to this conversation.
+pub async fn conversation_seq(
+    c: &mut Conn,
+    conversation: Conversation,
+    id: MessageId,
+) -> Result<Option<i64>, DbError> {
+    let q = match conversation {
+        Conversation::Thread(_) => {
+            c.q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
+        }
+        Conversation::Fork(_) => c.q("select seq from messages where id = $1 and fork_id = $2"),
+    };
+    let row: Option<(i64,)> = q.bind(id).bind(conversation.id()).opt().await?;
+    Ok(row.map(|row| row.0))
+}

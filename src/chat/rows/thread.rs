@@ -1,0 +1,161 @@
+//! Threads as they are stored and shown.
+
+use serde::{Deserialize, Serialize};
+
+use super::message::{AuthorKind, Message, MessageKind};
+use crate::{
+    chat::ChatError,
+    db::{Conn, DbError, Json},
+    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+/// Maximum number of participants stored for a thread.
+const PARTICIPANTS_MAX: usize = 12;
+
+text_enum! {
+    pub enum ParticipantKind {
+        Human = "human",
+        Agent = "agent",
+    }
+}
+
+text_enum! {
+    pub enum ThreadStatus {
+        Open = "open",
+        Archived = "archived",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Participant {
+    #[serde(rename = "type")]
+    pub kind: ParticipantKind,
+    pub id: String,
+    /// Name at the time of the first message.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Thread {
+    pub id: ThreadId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    /// Null unless someone set a title.
+    pub title: Option<String>,
+    pub status: ThreadStatus,
+    /// Agent that replies to messages that mention no agent.
+    pub agent_id: Option<AgentId>,
+    /// Pinned version of that agent.
+    pub agent_version: Option<i64>,
+    /// Whether `agent_id` replies without a mention.
+    pub auto_reply: bool,
+    pub root_message_id: MessageId,
+    /// Messages after the first, without notices.
+    pub reply_count: i64,
+    pub participants: Vec<Participant>,
+    pub last_activity_at: Timestamp,
+    /// Sequence number of the newest message; threads are listed in this order.
+    pub last_seq: i64,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+}
+
+#[derive(sqlx::FromRow)]
+pub(in crate::chat) struct Row {
+    pub(in crate::chat) id: ThreadId,
+    pub(in crate::chat) workspace_id: WorkspaceId,
+    pub(in crate::chat) channel_id: ChannelId,
+    pub(in crate::chat) title: Option<String>,
+    pub(in crate::chat) status: ThreadStatus,
+    pub(in crate::chat) agent_id: Option<AgentId>,
+    pub(in crate::chat) agent_version: Option<i64>,
+    pub(in crate::chat) auto_reply: Option<bool>,
+    pub(in crate::chat) root_message_id: MessageId,
+    pub(in crate::chat) reply_count: i64,
+    pub(in crate::chat) participants: Json<Vec<Participant>>,
+    pub(in crate::chat) last_activity_at: Timestamp,
+    pub(in crate::chat) last_seq: i64,
+    pub(in crate::chat) created_by: UserId,
+    pub(in crate::chat) created_at: Timestamp,
+}
+
+impl From<Row> for Thread {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            channel_id: row.channel_id,
+            title: row.title,
+            status: row.status,
+            agent_id: row.agent_id,
+            agent_version: row.agent_version,
+            auto_reply: row.auto_reply.unwrap_or(false),
+            root_message_id: row.root_message_id,
+            reply_count: row.reply_count,
+            participants: row.participants.0,
+            last_activity_at: row.last_activity_at,
+            last_seq: row.last_seq,
+            created_by: row.created_by,
+            created_at: row.created_at,
+        }
+    }
+}
+
+macro_rules! thread_sql {
+    ($tail:literal) => {
+        concat!(
+            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, t.agent_id, b.agent_version, b.auto_reply, \
+             t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
+             from threads t left join bindings b on b.place_id = t.id and b.agent_id = t.agent_id ",
+            $tail
+        )
+    };
+}
+
+pub(in crate::chat) use thread_sql;
+
+/// # Errors
+/// `ThreadNotFound`.
+pub(in crate::chat) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, ChatError> {
+    let row: Option<Row> = c.q(thread_sql!("where t.id = $1")).bind(id).opt().await?;
+    row.map(Thread::from).ok_or(ChatError::ThreadNotFound)
+}
+
+/// Updates a thread's counters for a message that was just inserted into its main line. Notices are
+/// not counted.
+pub(in crate::chat) async fn count_message(c: &mut Conn, message: &Message) -> Result<(), DbError> {
+    if message.kind == MessageKind::Notice {
+        return Ok(());
+    }
+    let participants: Json<Vec<Participant>> = c
+        .q("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3 where id = $1 returning participants")
+        .bind(message.thread_id)
+        .bind(message.seq)
+        .bind(message.created_at)
+        .value()
+        .await?;
+    let mut participants = participants.0;
+    let kind = match message.author.kind {
+        AuthorKind::Human => Some(ParticipantKind::Human),
+        AuthorKind::Agent => Some(ParticipantKind::Agent),
+        AuthorKind::System => None,
+    };
+    if let (Some(kind), Some(id)) = (kind, message.author.id.clone())
+        && participants.len() < PARTICIPANTS_MAX
+        && participants.iter().all(|p| p.id != id)
+    {
+        participants.push(Participant {
+            kind,
+            id,
+            name: message.author.name.clone(),
+        });
+        c.q("update threads set participants = $2 where id = $1")
+            .bind(message.thread_id)
+            .bind(Json(participants))
+            .run()
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Texts of messages and replies, with the data derived from them.
+
+use super::{
+    ChatError, error::MESSAGE_BYTES_MAX, mentions::RawMention, plain, search::index::SearchDocument,
+};
+use crate::ids::FileId;
+
+/// A validated text with the data derived from it; built outside of transactions.
+#[derive(Debug, Clone)]
+pub struct Text {
+    pub content: String,
+    pub plain: String,
+    pub search_document: SearchDocument,
+    pub mentions: Vec<RawMention>,
+    /// Attached files.
+    pub files: Vec<FileId>,
+}
+
+impl Text {
+    /// # Errors
+    /// `Invalid` if it is blank, `MessageTooLong`.
+    pub fn parse(content: String) -> Result<Self, ChatError> {
+        Self::with_files(content, Vec::new())
+    }
+
+    /// A text with attached files; it can be blank if there are any.
+    ///
+    /// # Errors
+    /// As for `parse`.
+    pub fn with_files(content: String, files: Vec<FileId>) -> Result<Self, ChatError> {
+        let text = Self::maybe_blank(content, files)?;
+        if text.files.is_empty() {
+            text.require_words()?;
+        }
+        Ok(text)
+    }
+
+    /// The new text of an edited message; it can be blank if the message has files.
+    ///
+    /// # Errors
+    /// `MessageTooLong`.
+    pub fn edited(content: String) -> Result<Self, ChatError> {
+        Self::maybe_blank(content, Vec::new())
+    }
+
+    pub(super) fn require_words(&self) -> Result<(), ChatError> {
+        if self.content.trim().is_empty() {
+            return Err(ChatError::Invalid(
+                "the message is blank: write something".to_owned(),
+                "content",
+            ));
+        }
+        Ok(())
+    }
+
+    fn maybe_blank(content: String, files: Vec<FileId>) -> Result<Self, ChatError> {
+        if content.len() > MESSAGE_BYTES_MAX {
+            return Err(ChatError::MessageTooLong(content.len()));
+        }
+        if content.contains('\0') {
+            return Err(ChatError::Invalid(
+                "the message contains a NUL character: remove it".to_owned(),
+                "content",
+            ));
+        }
+        let plain = plain::to_plain(&content);
+        let search_document = SearchDocument::of(&content, &plain);
+        let mentions = super::mentions::parse(&content);
+        Ok(Self {
+            content,
+            plain,
+            search_document,
+            mentions,
+            files,
+        })
+    }
+}
+
+/// The text of a finished reply with the data derived from it; built outside of transactions.
+#[derive(Debug, Clone)]
+pub struct ReplyText {
+    pub(super) content: String,
+    pub(super) plain: String,
+    pub(super) search_document: SearchDocument,
+}
+
+impl ReplyText {
+    pub fn of(content: String) -> Self {
+        let plain = plain::to_plain(&content);
+        let search_document = SearchDocument::of(&content, &plain);
+        Self {
+            content,
+            plain,
+            search_document,
+        }
+    }
+}
