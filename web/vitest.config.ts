@@ -1,7 +1,8 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 
-// Node only: code that needs a DOM is tested in real Chromium (e2e/). The `browser` condition picks Svelte's reactive client build.
+// Component tests name happy-dom in their first line; layout and whole pages are tested in real Chromium (e2e/). The
+// `browser` condition picks Svelte's reactive client build.
 export default defineConfig({
   plugins: [svelte()],
   resolve: { conditions: ['browser'] },

@@ -1,0 +1,75 @@
+// @vitest-environment happy-dom
+import { fireEvent, screen as page } from '@testing-library/svelte';
+import { expect, test, vi } from 'vitest';
+import { responderOf } from '../state/composer-context';
+import { Screen } from '../test/screen';
+import Composer from './Composer.svelte';
+
+const screen = new Screen();
+const LABEL = 'Reply, or @mention an agent';
+const field = () => page.getByRole<HTMLTextAreaElement>('textbox', { name: LABEL });
+
+/** The composer of a thread that Vibe replies to; returns what it sends. */
+function show(more: { onediting?: () => void } = {}) {
+  const { ws } = screen;
+  const sent: string[] = [];
+  const binding = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
+  screen.show(Composer, {
+    place: 't:thread_1',
+    label: LABEL,
+    context: {
+      channel: ws.channels.map.get('chan_1')!,
+      conversation: { thread: 'thread_1', fork: null },
+      responder: responderOf(binding, ws),
+    },
+    onsend: (content: string) => void sent.push(content),
+    ...more,
+  });
+  return sent;
+}
+async function type(text: string): Promise<void> {
+  field().focus();
+  await fireEvent.input(field(), { target: { value: text } });
+}
+
+test('Enter sends the text and empties the field', async () => {
+  const sent = show();
+  await type('Friday or Monday?');
+  await fireEvent.keyDown(field(), { key: 'Enter' });
+  await vi.waitFor(() => expect(sent).toEqual(['Friday or Monday?']));
+  await vi.waitFor(() => expect(field().value).toBe(''));
+});
+test('Shift-Enter starts a new line', async () => {
+  const sent = show();
+  await type('Friday');
+  await fireEvent.keyDown(field(), { key: 'Enter', shiftKey: true });
+  expect(sent).toEqual([]);
+  expect(field().value).toBe('Friday');
+});
+test('an empty message cannot be sent', async () => {
+  const sent = show();
+  expect(page.getByRole<HTMLButtonElement>('button', { name: 'Send' }).disabled).toBe(true);
+  await fireEvent.keyDown(field(), { key: 'Enter' });
+  expect(sent).toEqual([]);
+});
+test('the agent that will reply is named', async () => {
+  show();
+  await type('What now?');
+  expect(await page.findByText('Vibe will reply here')).toBeTruthy();
+});
+test('an @ suggests people and agents, and Enter completes the selected one', async () => {
+  const sent = show();
+  await type('@cod');
+  const option = await page.findByRole('option', { name: /Coder/ });
+  expect(option.getAttribute('aria-selected')).toBe('true');
+  await fireEvent.keyDown(field(), { key: 'Enter' });
+  await vi.waitFor(() => expect(field().value).toBe('@coder '));
+  expect(sent).toEqual([]);
+});
+test('the Up key in an empty composer edits the last message', async () => {
+  const onediting = vi.fn();
+  show({ onediting });
+  field().focus();
+  await fireEvent.keyDown(field(), { key: 'ArrowUp' });
+  expect(onediting).toHaveBeenCalledOnce();
+});
