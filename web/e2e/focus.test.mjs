@@ -70,7 +70,7 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
   assert.equal(await find.getAttribute('aria-activedescendant'), first);
   await page.keyboard.type('bo');
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog').getByText('chosen').waitFor();
+  await page.getByRole('dialog').getByText('selected').waitFor();
   assert.equal(await find.inputValue(), '', 'ready for the next person');
   await accessible(page, 'New message with somebody chosen');
   await shot(page, '30-new-message-dark');

@@ -241,7 +241,7 @@ test('/agent in a channel’s composer applies to the next thread, and can be un
   await press(ada, 'Tab');
   await ada.page.getByText('Vibe will reply', { exact: true }).waitFor();
   assert.equal(await start(ada).inputValue(), '');
-  await button(ada.page, 'Without Vibe').click();
+  await button(ada.page, 'Don’t use Vibe').click();
   await ada.page.getByText('Vibe will reply', { exact: true }).waitFor({ state: 'detached' });
   await start(ada).focus();
   await ada.page.keyboard.type('/agent vibe');
