@@ -7,7 +7,7 @@ use super::{Actor, AuthError, Role, handles};
 use crate::{
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
-    realtime::{Audience, MembershipChange, NewEvent, log},
+    realtime::{Audience, EventData, EventType, MembershipChange, NewEvent, log},
 };
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -21,9 +21,17 @@ pub struct Member {
     pub joined_at: Timestamp,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
 pub struct MemberEvent<'a> {
     pub member: &'a Member,
+}
+
+impl EventData for MemberEvent<'_> {
+    const TYPES: &'static [EventType] = &[
+        EventType::MemberJoined,
+        EventType::MemberUpdated,
+        EventType::MemberRemoved,
+    ];
 }
 
 pub async fn find_member(
@@ -117,7 +125,7 @@ pub(super) async fn announce(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
-    kind: &'static str,
+    kind: EventType,
 ) -> Result<Member, AuthError> {
     let member = get_member(c, workspace, user).await?;
     log::append_one(
@@ -144,7 +152,7 @@ pub(super) async fn join(
     }
     let handle = handles::claim_from_name(c, workspace, name, user.0).await?;
     insert(c, workspace, user, role, &handle).await?;
-    let member = announce(c, workspace, user, "member.joined").await?;
+    let member = announce(c, workspace, user, EventType::MemberJoined).await?;
     let channels: Vec<(ChannelId,)> = c
         .q("select id from channels where workspace_id = $1 and joined_by_all and archived_at is null order by id")
         .bind(workspace)
@@ -253,7 +261,7 @@ pub(crate) async fn update(
             .await?;
         }
     }
-    announce(c, actor.workspace, user, "member.updated").await
+    announce(c, actor.workspace, user, EventType::MemberUpdated).await
 }
 
 /// Removes a person from the workspace, with their keys and channel memberships. Their messages stay.
@@ -304,7 +312,7 @@ pub async fn remove_member(
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,
-        "member.removed",
+        EventType::MemberRemoved,
         Audience::Workspace,
         &MemberEvent { member: shown },
     )?

@@ -43,7 +43,7 @@ pub use users::{
     sign_up,
 };
 pub use workspaces::{
-    MyWorkspace, Workspace, add_creator, announce as announce_workspace,
+    MyWorkspace, Workspace, WorkspaceEvent, add_creator, announce as announce_workspace,
     check_room as check_room_for_workspace, create_workspace, get_workspace,
     ids_of as workspaces_of, list_mine as list_my_workspaces, may_create as may_create_workspace,
 };

@@ -14,6 +14,7 @@ use crate::{
     config::Signup,
     db::{Conn, Db, now},
     ids::{UserId, WorkspaceId},
+    realtime::EventType,
     time::Timestamp,
 };
 
@@ -253,7 +254,7 @@ pub(crate) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Resul
     let workspaces = workspaces::ids_of(&mut db.read().await?, user).await?;
     for workspace in workspaces {
         db.write(workspace.0, async move |c: &mut Conn| {
-            super::members::announce(c, workspace, user, "member.updated").await
+            super::members::announce(c, workspace, user, EventType::MemberUpdated).await
         })
         .await?;
     }

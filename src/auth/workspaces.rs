@@ -7,7 +7,7 @@ use super::{Actor, AuthError, DisplayName, Role, handles, slugify};
 use crate::{
     db::{Conn, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
-    realtime::{Audience, log},
+    realtime::{Audience, EventData, EventType, log},
 };
 
 const SLUG_CHARS_MAX: usize = 48;
@@ -36,9 +36,13 @@ pub struct MyWorkspace {
     pub role: Role,
 }
 
-#[derive(Serialize)]
-struct WorkspaceEvent<'a> {
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct WorkspaceEvent<'a> {
     workspace: &'a Workspace,
+}
+
+impl EventData for WorkspaceEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::WorkspaceUpdated];
 }
 
 pub async fn ids_of(c: &mut Conn, user: UserId) -> Result<Vec<WorkspaceId>, AuthError> {
@@ -235,7 +239,7 @@ pub async fn announce(c: &mut Conn, workspace: &Workspace) -> Result<(), AuthErr
     log::append_one(
         c,
         workspace.id,
-        "workspace.updated",
+        EventType::WorkspaceUpdated,
         Audience::Workspace,
         &WorkspaceEvent { workspace },
     )

@@ -3,13 +3,13 @@
 use super::{
     ChatError,
     access::ChannelAccess,
-    event::ThreadData,
+    event::ThreadEvent,
     rows::thread::{Thread, get_thread},
 };
 use crate::{
     db::Conn,
     ids::{ThreadId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, EventType, NewEvent, log},
 };
 
 /// Appends `thread.updated` with the current thread.
@@ -38,9 +38,9 @@ pub(super) async fn thread_updated_as(
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,
-        "thread.updated",
+        EventType::ThreadUpdated,
         audience,
-        &ThreadData { thread: &thread },
+        &ThreadEvent { thread: &thread },
     )?
     .in_conversation(id, None);
     log::append(c, workspace, event).await?;

@@ -1,39 +1,74 @@
 //! Payloads of the chat events.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::rows::{
     channel::Channel,
     message::{Message, Reaction},
     thread::Thread,
 };
-use crate::ids::{MessageId, UserId};
+use crate::{
+    ids::{MessageId, UserId},
+    realtime::{EventData, EventType},
+};
 
-#[derive(Serialize)]
-pub(super) struct MessageData<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct MessageEvent<'a> {
     pub message: &'a Message,
 }
 
-#[derive(Serialize)]
-pub(super) struct ThreadData<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct ThreadEvent<'a> {
     pub thread: &'a Thread,
 }
 
-#[derive(Serialize)]
-pub(super) struct ChannelData<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct ChannelEvent<'a> {
     pub channel: &'a Channel,
 }
 
-#[derive(Serialize)]
-pub(super) struct ChannelMemberData<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct ChannelMemberEvent<'a> {
     pub channel: &'a Channel,
     pub user_id: UserId,
 }
 
-#[derive(Serialize)]
-pub(super) struct ReactionData<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct ReactionEvent<'a> {
     pub message_id: MessageId,
     pub emoji: &'a str,
     pub user_id: UserId,
     pub reactions: &'a [Reaction],
+}
+
+impl EventData for MessageEvent<'_> {
+    const TYPES: &'static [EventType] = &[
+        EventType::MessageCreated,
+        EventType::MessageUpdated,
+        EventType::MessageDeleted,
+    ];
+}
+
+impl EventData for ThreadEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::ThreadCreated, EventType::ThreadUpdated];
+}
+
+impl EventData for ChannelEvent<'_> {
+    const TYPES: &'static [EventType] = &[
+        EventType::ChannelCreated,
+        EventType::ChannelUpdated,
+        EventType::ChannelArchived,
+    ];
+}
+
+impl EventData for ChannelMemberEvent<'_> {
+    const TYPES: &'static [EventType] = &[
+        EventType::ChannelMemberAdded,
+        EventType::ChannelMemberRemoved,
+    ];
+}
+
+impl EventData for ReactionEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::ReactionAdded, EventType::ReactionRemoved];
 }

@@ -10,7 +10,7 @@ use crate::{
     chat::messages::AuthorKind,
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, EventData, EventType, NewEvent, log},
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -73,9 +73,13 @@ pub struct Fork {
     pub draft_id: Option<ResolutionId>,
 }
 
-#[derive(Serialize)]
-struct ForkData<'a> {
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct ForkEvent<'a> {
     fork: &'a Fork,
+}
+
+impl EventData for ForkEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::ForkCreated, EventType::ForkUpdated];
 }
 
 macro_rules! fork_sql {
@@ -152,13 +156,13 @@ pub async fn announce_update(
     id: ForkId,
     audience: Audience,
 ) -> Result<Fork, ChatError> {
-    announce(c, "fork.updated", id, audience).await
+    announce(c, EventType::ForkUpdated, id, audience).await
 }
 
 /// Appends an event with the current fork.
 pub async fn announce(
     c: &mut Conn,
-    kind: &'static str,
+    kind: EventType,
     id: ForkId,
     audience: Audience,
 ) -> Result<Fork, ChatError> {
@@ -166,7 +170,7 @@ pub async fn announce(
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
     // Indexed by the forked message, so that a title derived from a deleted text can be removed
     // from these frames.
-    let event = NewEvent::new(seq, kind, audience, &ForkData { fork: &fork })?
+    let event = NewEvent::new(seq, kind, audience, &ForkEvent { fork: &fork })?
         .in_conversation(fork.thread_id, Some(id))
         .about(Some(fork.message_id));
     log::append(c, fork.workspace_id, event).await?;

@@ -3,8 +3,8 @@
 
 use super::{
     ChatError, access,
-    event::MessageData,
-    event::ReactionData,
+    event::MessageEvent,
+    event::ReactionEvent,
     plain,
     search::index::{self, SearchDocument, ThreadRoot},
 };
@@ -13,7 +13,7 @@ use crate::{
     auth::{Caller, quota},
     db::{Conn, DbError, Json, now},
     ids::{MessageId, UserId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, EventType, NewEvent, log},
 };
 
 pub(super) use super::rows::message::{Row, message_sql};
@@ -36,9 +36,14 @@ pub(super) async fn announce_update(
     audience: Audience,
 ) -> Result<(), DbError> {
     let seq = log::reserve(c, message.workspace_id, 1).await?;
-    let event = NewEvent::new(seq, "message.updated", audience, &MessageData { message })?
-        .in_conversation(message.thread_id, message.fork_id)
-        .about(Some(message.id));
+    let event = NewEvent::new(
+        seq,
+        EventType::MessageUpdated,
+        audience,
+        &MessageEvent { message },
+    )?
+    .in_conversation(message.thread_id, message.fork_id)
+    .about(Some(message.id));
     log::append(c, message.workspace_id, event).await
 }
 
@@ -175,12 +180,12 @@ pub async fn react(
         index::reindex(c, &message, &text).await?;
     }
     let kind = if what == React::Add {
-        "reaction.added"
+        EventType::ReactionAdded
     } else {
-        "reaction.removed"
+        EventType::ReactionRemoved
     };
     let seq = log::reserve(c, message.workspace_id, 1).await?;
-    let data = ReactionData {
+    let data = ReactionEvent {
         message_id: id,
         emoji,
         user_id: caller.user,
@@ -256,13 +261,13 @@ pub async fn erase_reactions(
             .run()
             .await?;
         let seq = log::reserve(c, message.workspace_id, 1).await?;
-        let data = ReactionData {
+        let data = ReactionEvent {
             message_id: message.id,
             emoji,
             user_id: user,
             reactions: &reactions,
         };
-        let event = NewEvent::new(seq, "reaction.removed", audience, &data)?
+        let event = NewEvent::new(seq, EventType::ReactionRemoved, audience, &data)?
             .in_conversation(message.thread_id, message.fork_id);
         log::append(c, message.workspace_id, event).await?;
     }

@@ -9,7 +9,7 @@ pub mod bindings;
 pub mod channels;
 mod emoji;
 mod error;
-mod event;
+pub mod event;
 pub mod follows;
 pub mod forks;
 pub mod found;

@@ -5,7 +5,7 @@
 
 use super::{
     ChatError, access,
-    event::MessageData,
+    event::MessageEvent,
     forks,
     messages::{self, Message, ReplyText},
     search::index::{self, ThreadRoot},
@@ -17,7 +17,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     files,
     ids::{MessageId, TaskId},
-    realtime::{Audience, Hub, NewEvent, log},
+    realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
         Task,
         attempts::{self, AttemptOutcome},
@@ -219,9 +219,9 @@ pub async fn tombstone(
     let seq = log::reserve(c, message.workspace_id, 1).await?;
     let event = NewEvent::new(
         seq,
-        "message.deleted",
+        EventType::MessageDeleted,
         audience,
-        &MessageData {
+        &MessageEvent {
             message: &tombstone,
         },
     )?

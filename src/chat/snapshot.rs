@@ -13,7 +13,7 @@ use crate::{
     auth::{self, Actor, Member, Role, Scope, Workspace},
     db::Conn,
     ids::{ThreadId, UserId},
-    realtime::log,
+    realtime::{PresenceStatus, log},
     tasks::{Task, queue},
 };
 
@@ -36,7 +36,7 @@ pub struct Me {
 pub struct Presence {
     pub user_id: UserId,
     /// `online`; offline members are omitted.
-    pub status: &'static str,
+    pub status: PresenceStatus,
 }
 
 /// Limits of this server.
@@ -123,7 +123,7 @@ pub async fn load(
             .into_iter()
             .map(|user_id| Presence {
                 user_id,
-                status: "online",
+                status: PresenceStatus::Online,
             })
             .collect(),
         limits,

@@ -15,11 +15,11 @@ use super::{
 use crate::{
     agents::profiles::InvocableAgent,
     auth::Caller,
-    chat::event::ThreadData,
+    chat::event::ThreadEvent,
     cursor,
     db::{Conn, Json, now},
     ids::{ChannelId, MessageId, ThreadId, UserId},
-    realtime::{Audience, NewEvent, hub::Conversation, log},
+    realtime::{Audience, EventType, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
 };
 
@@ -272,9 +272,9 @@ pub async fn erase_person(
     let seq = log::reserve(c, thread.workspace_id, 1).await?;
     let event = NewEvent::new(
         seq,
-        "thread.updated",
+        EventType::ThreadUpdated,
         audience,
-        &ThreadData { thread: &thread },
+        &ThreadEvent { thread: &thread },
     )?
     .in_conversation(id, None);
     log::append(c, thread.workspace_id, event).await?;

@@ -18,7 +18,7 @@ use crate::{
     db::{Conn, DbError, now},
     forks::resolution::ResolutionStatus,
     ids::{ForkId, MessageId, ResolutionId, UserId, WorkspaceId},
-    realtime::Audience,
+    realtime::{Audience, EventType},
     tasks::queue,
 };
 
@@ -69,7 +69,7 @@ pub async fn edit(
             let draft = resolution::find(c, draft)
                 .await?
                 .ok_or(ForkError::DraftGone)?;
-            announce_resolution(c, "resolution.drafted", &draft, audience).await?;
+            announce_resolution(c, EventType::ResolutionDrafted, &draft, audience).await?;
             forks::announce_update(c, id, audience).await?;
             Ok(draft)
         }
@@ -161,7 +161,7 @@ async fn announce_edit(
         .run()
         .await?;
     if due == 1 {
-        announce_resolution(c, "resolution.updated", draft, audience).await?;
+        announce_resolution(c, EventType::ResolutionUpdated, draft, audience).await?;
     }
     Ok(())
 }

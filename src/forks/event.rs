@@ -1,23 +1,32 @@
 //! Payloads of the fork events.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::resolution::Resolution;
 use crate::{
     db::{Conn, DbError},
     ids::{ForkId, MessageId, ThreadId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, EventData, EventType, NewEvent, log},
 };
 
-#[derive(Serialize)]
-struct ResolutionData<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct ResolutionEvent<'a> {
     resolution: &'a Resolution,
+}
+
+impl EventData for ResolutionEvent<'_> {
+    const TYPES: &'static [EventType] = &[
+        EventType::ResolutionDrafted,
+        EventType::ResolutionUpdated,
+        EventType::ResolutionPublished,
+    ];
 }
 
 /// Appends `resolution.drafted`, `resolution.updated`, or `resolution.published`.
 pub(super) async fn announce_resolution(
     c: &mut Conn,
-    kind: &'static str,
+    kind: EventType,
     resolution: &Resolution,
     audience: Audience,
 ) -> Result<(), DbError> {
@@ -26,15 +35,15 @@ pub(super) async fn announce_resolution(
         resolution.thread_id,
         resolution.fork_id,
     );
-    append(c, kind, place, &ResolutionData { resolution }, audience).await
+    append(c, kind, place, &ResolutionEvent { resolution }, audience).await
 }
 
 /// Appends an event about a result of a fork.
 pub(super) async fn append(
     c: &mut Conn,
-    kind: &'static str,
+    kind: EventType,
     (workspace, thread, fork): (WorkspaceId, ThreadId, ForkId),
-    data: &impl Serialize,
+    data: &impl EventData,
     audience: Audience,
 ) -> Result<(), DbError> {
     // Indexed by the forked message, so that deleting a resolution message can remove its text from

@@ -18,7 +18,7 @@ use crate::{
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
-    realtime::Audience,
+    realtime::{Audience, EventData, EventType},
     time::Timestamp,
 };
 
@@ -62,16 +62,20 @@ macro_rules! action_item_sql {
     };
 }
 
-#[derive(Serialize)]
-struct ActionItemData<'a> {
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct ActionItemEvent<'a> {
     action_item: &'a ActionItem,
+}
+
+impl EventData for ActionItemEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::ActionItemUpdated];
 }
 
 /// Appends `action_item.updated`.
 async fn announce_item(c: &mut Conn, item: &ActionItem, audience: Audience) -> Result<(), DbError> {
     let place = (item.workspace_id, item.thread_id, item.fork_id);
-    let data = ActionItemData { action_item: item };
-    append(c, "action_item.updated", place, &data, audience).await
+    let data = ActionItemEvent { action_item: item };
+    append(c, EventType::ActionItemUpdated, place, &data, audience).await
 }
 
 /// Finds the item in the published resolution.
@@ -310,6 +314,6 @@ pub async fn erase_person(
             messages::rewrite(c, &card, content, audience).await?;
         }
     }
-    announce_resolution(c, "resolution.updated", &result, audience).await?;
+    announce_resolution(c, EventType::ResolutionUpdated, &result, audience).await?;
     Ok(())
 }

@@ -19,7 +19,7 @@ mod drafting;
 pub mod drafts;
 pub mod edit;
 mod error;
-mod event;
+pub mod event;
 pub mod form;
 pub mod items;
 pub mod material;

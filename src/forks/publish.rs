@@ -24,7 +24,7 @@ use crate::{
     db::{Conn, DbError, now},
     failpoint,
     ids::{AgentId, ForkId, MessageId, ResolutionId, TaskId, UserId},
-    realtime::{Audience, Hub, log},
+    realtime::{Audience, EventType, Hub, log},
 };
 
 /// Maximum number of people notified of a resolution.
@@ -186,11 +186,11 @@ pub(super) async fn publish_draft(
     };
     stop_tasks(c, fork.id, but, hub, audience).await?;
     let published = resolution::find(c, id).await?.ok_or(ForkError::DraftGone)?;
-    announce_resolution(c, "resolution.published", &published, audience).await?;
+    announce_resolution(c, EventType::ResolutionPublished, &published, audience).await?;
     if let Some(before) = before
         && let Some(before) = resolution::find(c, before.id).await?
     {
-        announce_resolution(c, "resolution.updated", &before, audience).await?;
+        announce_resolution(c, EventType::ResolutionUpdated, &before, audience).await?;
     }
     let fork = forks::announce_update(c, fork.id, audience).await?;
     failpoint!("publish");

@@ -35,7 +35,7 @@ use crate::{
         Provider,
         extract::{Outline, Reading},
     },
-    realtime::Hub,
+    realtime::{EventType, Hub},
     replies::retry::{RetryCounts, RetryPolicy},
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, TokenUsage,
@@ -327,7 +327,7 @@ async fn store_draft(
     let resolution = resolution::find(c, id)
         .await?
         .ok_or(DbError::Sql(sqlx::Error::RowNotFound))?;
-    announce_resolution(c, "resolution.drafted", &resolution, lease.audience).await?;
+    announce_resolution(c, EventType::ResolutionDrafted, &resolution, lease.audience).await?;
     match forks::announce_update(c, fork.id, lease.audience).await {
         Ok(_) => {}
         Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),

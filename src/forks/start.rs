@@ -15,7 +15,7 @@ use crate::{
     },
     db::{Conn, DbError, now},
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
-    realtime::{Audience, Hub, hub::Conversation},
+    realtime::{Audience, EventType, Hub, hub::Conversation},
     tasks::{Task, queue},
 };
 
@@ -98,7 +98,13 @@ pub async fn start_fork(
     if let Some(bound) = partner {
         bindings::bind(c, workspace, thread, Conversation::Fork(id), bound).await?;
     }
-    let fork = forks::announce(c, "fork.created", id, access.channel_access.audience()).await?;
+    let fork = forks::announce(
+        c,
+        EventType::ForkCreated,
+        id,
+        access.channel_access.audience(),
+    )
+    .await?;
     Ok((fork, true))
 }
 

@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::{
     catch_up::CatchUps,
+    frame::{LiveFrame, PresenceStatus, encode_frame},
     log::{AgentVisibility, Audience, Envelope, MembershipChange},
 };
 use crate::ids::{
@@ -177,27 +178,16 @@ struct Stream {
     sent_units: usize,
 }
 
-#[derive(Serialize)]
-struct DeltaFrame<'a> {
-    r#type: &'static str,
-    task_id: TaskId,
-    message_id: MessageId,
-    attempt: i64,
-    offset: usize,
-    text: &'a str,
-}
-
 impl Stream {
     fn frame(&self, task: TaskId, offset: usize, text: &str) -> Utf8Bytes {
-        let frame = DeltaFrame {
-            r#type: "task.delta",
+        LiveFrame::TaskDelta {
             task_id: task,
             message_id: self.message,
             attempt: self.attempt,
             offset,
             text,
-        };
-        serde_json::to_string(&frame).unwrap_or_default().into()
+        }
+        .encode()
     }
 }
 
@@ -332,11 +322,15 @@ impl Room {
         {
             self.is_pending.remove(&user);
             let status = if self.people.contains_key(&user) {
-                "online"
+                PresenceStatus::Online
             } else {
-                "offline"
+                PresenceStatus::Offline
             };
-            let frame = presence(user, status);
+            let frame = LiveFrame::Presence {
+                user_id: user,
+                status,
+            }
+            .encode();
             for socket in self.sockets.values() {
                 socket.ephemeral(&frame);
             }
@@ -369,23 +363,6 @@ pub struct Hub {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while the lock is held causes at most a missed frame; clients detect gaps.
     of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[derive(Serialize)]
-struct PresenceFrame {
-    r#type: &'static str,
-    user_id: UserId,
-    status: &'static str,
-}
-
-fn presence(user_id: UserId, status: &'static str) -> Utf8Bytes {
-    serde_json::to_string(&PresenceFrame {
-        r#type: "presence",
-        user_id,
-        status,
-    })
-    .unwrap_or_default()
-    .into()
 }
 
 impl Hub {
@@ -521,7 +498,7 @@ impl Hub {
         let room = self.room(workspace);
         let room = lock(&room);
         let seq = room.last_seq.max(at_least);
-        socket.ephemeral(&format!(r#"{{"type":"heartbeat","seq":{seq}}}"#).into());
+        socket.ephemeral(&LiveFrame::Heartbeat { seq }.encode());
     }
 
     /// Closes every socket that matches `which`.
@@ -610,18 +587,22 @@ impl Hub {
 
     /// Sends a typing frame to the watchers of a conversation, except to `user`'s own sockets.
     pub fn typing(&self, workspace: WorkspaceId, conversation: Conversation, user: UserId) {
-        let (thread, fork) = match conversation {
+        let (thread_id, fork_id) = match conversation {
             Conversation::Thread(id) => (Some(id), None),
             Conversation::Fork(id) => (None, Some(id)),
         };
-        let frame = serde_json::json!({"type": "typing", "thread_id": thread, "fork_id": fork, "user_id": user});
+        let frame = LiveFrame::Typing {
+            thread_id,
+            fork_id,
+            user_id: user,
+        };
         let room = self.room(workspace);
-        lock(&room).to_watchers(conversation.id(), &frame.to_string().into(), Some(user));
+        lock(&room).to_watchers(conversation.id(), &frame.encode(), Some(user));
     }
 
     /// Sends an ephemeral frame to one person's own sockets.
-    pub fn tell_user(&self, workspace: WorkspaceId, user: UserId, frame: &serde_json::Value) {
-        let frame: Utf8Bytes = frame.to_string().into();
+    pub fn tell_user(&self, workspace: WorkspaceId, user: UserId, frame: &impl Serialize) {
+        let frame = encode_frame(frame);
         if let Some(room) = self.rooms.get(&workspace) {
             let room = lock(&room);
             for id in room.people.get(&user).into_iter().flatten() {

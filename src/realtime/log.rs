@@ -4,6 +4,7 @@ use axum::extract::ws::Utf8Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::event::{EventData, EventType, Frame};
 use crate::{
     db::{CommitMarker, Conn, DbError, Json, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -65,9 +66,6 @@ impl AgentVisibility {
     }
 }
 
-/// Prefix of agent events.
-const OF_AGENTS: &str = "agent.";
-
 /// Membership change of an event, applied before the event is delivered.
 #[derive(Debug, Clone)]
 pub enum MembershipChange {
@@ -89,8 +87,7 @@ pub enum MembershipChange {
 pub struct NewEvent {
     /// From `reserve`.
     pub seq: i64,
-    /// Event type such as `message.created`, see `docs/protocol.md`.
-    pub kind: &'static str,
+    pub kind: EventType,
     pub audience: Audience,
     /// One more recipient, even if not in the channel.
     pub extra_recipient: Option<UserId>,
@@ -111,10 +108,11 @@ impl NewEvent {
     /// If `data` cannot be encoded as JSON.
     pub fn new(
         seq: i64,
-        kind: &'static str,
+        kind: EventType,
         audience: Audience,
-        data: &impl Serialize,
+        data: &impl EventData,
     ) -> Result<Self, DbError> {
+        debug_assert!(is_data_of(kind, data), "{kind} has other data");
         Ok(Self {
             seq,
             kind,
@@ -162,6 +160,10 @@ impl NewEvent {
     }
 }
 
+fn is_data_of<D: EventData>(kind: EventType, _: &D) -> bool {
+    D::TYPES.contains(&kind)
+}
+
 fn to_raw(data: &impl Serialize) -> Result<Box<RawValue>, DbError> {
     serde_json::value::to_raw_value(data).map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))
 }
@@ -178,17 +180,6 @@ pub struct Envelope {
     pub is_of_agent: bool,
     pub access: Option<MembershipChange>,
     pub frame: Utf8Bytes,
-}
-
-#[derive(Serialize)]
-struct Frame<'a> {
-    r#type: &'a str,
-    seq: i64,
-    ts: String,
-    channel_id: Option<ChannelId>,
-    thread_id: Option<ThreadId>,
-    fork_id: Option<ForkId>,
-    data: &'a RawValue,
 }
 
 /// Reserves the next `n` sequence numbers of the workspace and returns the first. The row stays
@@ -243,7 +234,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         audience: event.audience,
         extra_recipient: event.extra_recipient,
         only: event.only,
-        is_of_agent: event.kind.starts_with(OF_AGENTS),
+        is_of_agent: event.kind.is_of_agent(),
         access: event.access,
         frame: frame.into(),
     }));
@@ -254,9 +245,9 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
 pub async fn append_one(
     c: &mut Conn,
     workspace: WorkspaceId,
-    kind: &'static str,
+    kind: EventType,
     audience: Audience,
-    data: &impl Serialize,
+    data: &impl EventData,
 ) -> Result<i64, DbError> {
     let seq = reserve(c, workspace, 1).await?;
     append(c, workspace, NewEvent::new(seq, kind, audience, data)?).await?;

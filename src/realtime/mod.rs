@@ -6,9 +6,13 @@
 //! replies, typing, and presence bypass the log and can be dropped.
 
 mod catch_up;
+mod event;
+mod frame;
 pub mod hub;
 pub mod log;
 
 pub use catch_up::CatchUpPermit;
+pub use event::{EventData, EventType, add_schema};
+pub use frame::{LiveFrame, PresenceStatus, encode_frame};
 pub use hub::{Close, Hub, PRESENCE_EVERY};
 pub use log::{Audience, Envelope, MembershipChange, NewEvent};

@@ -13,7 +13,7 @@ use crate::{
     server::State,
 };
 
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(20);
+pub(super) const HEARTBEAT_MS: u64 = 20_000;
 /// Interval of checks for silent clients: half a heartbeat, because 2.5 heartbeats of silence are
 /// allowed.
 pub(super) const TICK: Duration = Duration::from_secs(10);

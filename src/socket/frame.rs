@@ -11,10 +11,12 @@ use crate::{
 };
 
 /// Requests, which carry an `id` and receive one response, and `typing`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", deny_unknown_fields)]
+#[schema(as = ClientRequest)]
 pub(super) enum Request {
     #[serde(rename = "message.send")]
+    #[schema(title = "SendRequest")]
     Send {
         #[serde(default)]
         channel_id: Option<ChannelId>,
@@ -30,6 +32,7 @@ pub(super) enum Request {
         client_id: String,
     },
     #[serde(rename = "subscribe")]
+    #[schema(title = "SubscribeRequest")]
     Subscribe {
         #[serde(default)]
         thread_id: Option<ThreadId>,
@@ -37,6 +40,7 @@ pub(super) enum Request {
         fork_id: Option<ForkId>,
     },
     #[serde(rename = "unsubscribe")]
+    #[schema(title = "UnsubscribeRequest")]
     Unsubscribe {
         #[serde(default)]
         thread_id: Option<ThreadId>,
@@ -44,10 +48,13 @@ pub(super) enum Request {
         fork_id: Option<ForkId>,
     },
     #[serde(rename = "read")]
+    #[schema(title = "ReadRequest")]
     Read { thread_id: ThreadId, seq: i64 },
     #[serde(rename = "ping")]
+    #[schema(title = "PingRequest")]
     Ping {},
     #[serde(rename = "typing")]
+    #[schema(title = "TypingRequest")]
     Typing {
         #[serde(default)]
         thread_id: Option<ThreadId>,

@@ -7,13 +7,13 @@ use axum::{
     http::HeaderMap,
 };
 use serde::Deserialize;
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
     auth::{ActorSnapshot, AuthError, Caller},
     http::{ApiError, extract::parse_json},
     ids::WorkspaceId,
+    realtime::encode_frame,
     server::{State, caller::workspace_of},
 };
 
@@ -21,13 +21,17 @@ use super::connection::{
     GOING_AWAY, MALFORMED_MAX, NO_HELLO, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, POLICY_VIOLATION,
     broken,
 };
+use super::control::ControlFrame;
 
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
-#[derive(Deserialize)]
+/// The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection.
+#[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hello {
+    /// Always `hello`.
     r#type: String,
+    /// 1
     protocol: u32,
     workspace_id: Option<WorkspaceId>,
     pub(super) epoch: Option<String>,
@@ -118,8 +122,8 @@ async fn refuse_frame(
     malformed: u32,
     deadline: Instant,
 ) -> Result<(), u16> {
-    let frame = json!({"type": "error", "id": null, "error": error.body()}).to_string();
-    let sent = tokio::time::timeout_at(deadline, ws.send(Frame::Text(frame.into()))).await;
+    let frame = ControlFrame::error(serde_json::Value::Null, error);
+    let sent = tokio::time::timeout_at(deadline, ws.send(Frame::Text(encode_frame(&frame)))).await;
     if malformed >= MALFORMED_MAX || !matches!(sent, Ok(Ok(()))) {
         return Err(POLICY_VIOLATION);
     }

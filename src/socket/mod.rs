@@ -31,11 +31,13 @@ use crate::{
 };
 
 mod connection;
+mod control;
 mod frame;
 mod hello;
 mod requests;
 mod resume;
 mod routes;
+mod schema;
 
 use connection::{
     BUFFER_BYTES, CLOSE_AT_SHUTDOWN_WITHIN, CLOSE_WITHIN, Connection, FRAME_BYTES_MAX,

@@ -12,10 +12,12 @@ use crate::{
     },
     http::ApiError,
     ids::ChannelId,
+    realtime::encode_frame,
 };
 
 use super::{
     connection::{Connection, MALFORMED_MAX, POLICY_VIOLATION},
+    control::ControlFrame,
     frame::{self, Frame, Request, conversation},
 };
 
@@ -28,8 +30,7 @@ impl Connection {
     /// many in a row.
     async fn on_misfit(&mut self, id: &Value, error: &ApiError) -> Result<(), u16> {
         self.malformed += 1;
-        let frame = json!({"type": "error", "id": id, "error": error.body()}).to_string();
-        self.answer(frame).await?;
+        self.answer(&ControlFrame::error(id.clone(), error)).await?;
         if self.malformed >= MALFORMED_MAX {
             Err(POLICY_VIOLATION)
         } else {
@@ -37,8 +38,8 @@ impl Connection {
         }
     }
 
-    async fn answer(&mut self, frame: String) -> Result<(), u16> {
-        self.send(frame.into()).await.map_err(|e| e.0)
+    async fn answer(&mut self, frame: &ControlFrame) -> Result<(), u16> {
+        self.send(encode_frame(frame)).await.map_err(|e| e.0)
     }
 
     pub(super) async fn on_text(&mut self, text: &str) -> Result<(), u16> {
@@ -51,9 +52,8 @@ impl Connection {
                 Frame::Request { id, .. } | Frame::Misfit { id, .. } => id,
                 Frame::NoJson(_) => &Value::Null,
             };
-            let error = ApiError::from(e).body();
-            let frame = json!({"type": "error", "id": id, "error": error});
-            return self.answer(frame.to_string()).await;
+            let frame = ControlFrame::error(id.clone(), &ApiError::from(e));
+            return self.answer(&frame).await;
         }
         let (id, request) = match frame {
             Frame::NoJson(error) => return self.on_malformed(&error).await,
@@ -71,10 +71,10 @@ impl Connection {
             Err(e) => Err(e),
         };
         let frame = match outcome {
-            Ok(data) => json!({"type": "ack", "id": id, "data": data}),
-            Err(e) => json!({"type": "error", "id": id, "error": e.body()}),
+            Ok(data) => ControlFrame::Ack { id, data },
+            Err(e) => ControlFrame::error(id, &e),
         };
-        self.answer(frame.to_string()).await
+        self.answer(&frame).await
     }
 
     /// Sends a typing frame to the watchers of a conversation that this person can write in.

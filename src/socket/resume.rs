@@ -3,14 +3,13 @@
 //! No database connection is held during a write to the client: a page is read, the connection is
 //! returned, the page is sent, and the next page is read.
 
-use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
     auth::{AuthError, Scope},
     db::{Conn, DbError},
     ids::ChannelId,
-    realtime::log,
+    realtime::{encode_frame, log},
     server::caller::caller_of,
 };
 
@@ -19,6 +18,7 @@ use super::{
         CATCH_UP_TURN_WITHIN, Connection, GOING_AWAY, NOT_AUTHENTICATED, NOT_IN_WORKSPACE,
         WriteError,
     },
+    control::ControlFrame,
     hello::Hello,
 };
 
@@ -79,19 +79,21 @@ impl Connection {
                 .is_none_or(|epoch| *epoch == self.state.epoch);
             same_epoch && (pruned..=head).contains(since)
         });
-        let mut ready = json!({
-            "type": "ready", "protocol": 1, "session_id": format!("{workspace}:{}", self.socket.id), "epoch": self.state.epoch,
-            "seq": head, "heartbeat_ms": super::connection::HEARTBEAT.as_millis(), "resumed": since.is_some(),
-        });
-        if hello.since.is_some() && since.is_none() {
-            ready["resync"] = true.into();
-        }
-        self.send(ready.to_string().into()).await?;
+        let ready = ControlFrame::Ready {
+            protocol: 1,
+            session_id: format!("{workspace}:{}", self.socket.id),
+            epoch: self.state.epoch.clone(),
+            seq: head,
+            heartbeat_ms: super::connection::HEARTBEAT_MS,
+            resumed: since.is_some(),
+            resync: hello.since.is_some() && since.is_none(),
+        };
+        self.send(encode_frame(&ready)).await?;
         if let Some(since) = since.filter(|since| *since < head) {
             self.replay(since, head).await?;
         }
         self.cursor = head;
-        self.send(format!(r#"{{"type":"live","seq":{head}}}"#).into())
+        self.send(encode_frame(&ControlFrame::Live { seq: head }))
             .await?;
         Ok(())
     }

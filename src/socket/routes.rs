@@ -8,9 +8,14 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Opening, refuse, upgrade};
+use super::{
+    Opening, refuse,
+    schema::{ClientFrame, ServerEvent, ServerFrame},
+    upgrade,
+};
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
     http::{ApiError, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId},
@@ -18,8 +23,13 @@ use crate::{
     server::State,
 };
 
+/// Schemas of the frames, which no operation refers to.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(ClientFrame, ServerFrame)))]
+struct Frames;
+
 pub fn router() -> OpenApiRouter<State> {
-    OpenApiRouter::new()
+    OpenApiRouter::with_openapi(Frames::openapi())
         .routes(routes!(open_socket))
         .routes(routes!(list_events))
 }
@@ -80,7 +90,7 @@ struct Events {
     /// Always `list`.
     object: &'static str,
     /// The same frames as on the WebSocket.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<ServerEvent>)]
     data: Vec<Box<RawValue>>,
     has_more: bool,
     first_id: Option<String>,

@@ -9,6 +9,7 @@ use crate::{
         WorkspaceId,
     },
     realtime::hub::Conversation,
+    realtime::{EventData, EventType},
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -166,7 +167,11 @@ impl Task {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
 pub struct TaskEvent<'a> {
     pub task: &'a Task,
+}
+
+impl EventData for TaskEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::TaskStatusChanged];
 }

@@ -8,7 +8,7 @@ use crate::{
     db::{Conn, DbError},
     ids::{UserId, WorkspaceId},
     realtime::{
-        Audience, NewEvent,
+        Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
     },
 };
@@ -17,12 +17,22 @@ use crate::{
 /// events.
 const FOLLOWER_BYTES_MAX: usize = 16 * 1024;
 
-#[derive(Serialize)]
-struct AgentEvent<'a> {
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct AgentEvent<'a> {
+    /// Complete, except for an agent with more than 16 KiB that changed with its base: that comes as in lists.
+    #[schema(value_type = AgentSummary)]
     agent: Announced<'a>,
 }
 
-#[derive(Serialize)]
+impl EventData for AgentEvent<'_> {
+    const TYPES: &'static [EventType] = &[
+        EventType::AgentCreated,
+        EventType::AgentUpdated,
+        EventType::AgentArchived,
+    ];
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 enum Announced<'a> {
     Whole(&'a Agent),
@@ -103,7 +113,7 @@ pub(super) struct Before<'a> {
 /// that it was archived, with its previous state.
 pub(super) async fn announce(
     c: &mut Conn,
-    kind: &'static str,
+    kind: EventType,
     agent: &Agent,
     access: Option<&AccessControl>,
     before: Option<Before<'_>>,
@@ -120,13 +130,13 @@ pub(super) async fn announce_follower(
     before: Before<'_>,
     people: &mut Option<People>,
 ) -> Result<(), DbError> {
-    let (kind, before) = ("agent.updated", Some(before));
+    let (kind, before) = (EventType::AgentUpdated, Some(before));
     announce_as(c, kind, agent, access, before, people, as_follower).await
 }
 
 async fn announce_as(
     c: &mut Conn,
-    kind: &'static str,
+    kind: EventType,
     agent: &Agent,
     access: Option<&AccessControl>,
     before: Option<Before<'_>>,
@@ -143,7 +153,7 @@ async fn announce_as(
         if lost.is_some() {
             let mut gone = before.agent.clone();
             gone.summary.status = AgentStatus::Archived;
-            append(c, "agent.archived", workspace, form(&gone), lost).await?;
+            append(c, EventType::AgentArchived, workspace, form(&gone), lost).await?;
         }
     }
     let only = people.as_ref().and_then(|people| people.seeing(access));
@@ -152,7 +162,7 @@ async fn announce_as(
 
 async fn append(
     c: &mut Conn,
-    kind: &'static str,
+    kind: EventType,
     workspace: WorkspaceId,
     agent: Announced<'_>,
     only: Option<Recipients>,

@@ -19,6 +19,7 @@ use crate::{
     db::{Conn, Json, dialect::lock_workspace},
     files,
     ids::AgentId,
+    realtime::EventType,
 };
 
 /// Maximum levels of bases above an agent that are searched. The form allows fewer; this only bounds the search.
@@ -72,7 +73,15 @@ async fn insert_new(
     let id = insert_agent(c, actor.workspace, &first).await?;
     let row = get_row(c, actor.workspace, id).await?;
     let agent: Agent = row.clone().into();
-    announce(c, "agent.created", &agent, row.access(), None, &mut None).await?;
+    announce(
+        c,
+        EventType::AgentCreated,
+        &agent,
+        row.access(),
+        None,
+        &mut None,
+    )
+    .await?;
     let data = serde_json::json!({"name": agent.summary.name});
     audit(c, actor, "agent.created", id, data).await?;
     if parts.role == Some(AgentRole::Primary) {
@@ -373,7 +382,7 @@ async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<
         let other: Agent = other.into();
         announce(
             c,
-            "agent.updated",
+            EventType::AgentUpdated,
             &other,
             access.as_ref(),
             None,
@@ -383,7 +392,15 @@ async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<
     }
     let row = get_row(c, actor.workspace, row.id).await?;
     let agent: Agent = row.clone().into();
-    announce(c, "agent.updated", &agent, row.access(), None, &mut people).await?;
+    announce(
+        c,
+        EventType::AgentUpdated,
+        &agent,
+        row.access(),
+        None,
+        &mut people,
+    )
+    .await?;
     auth::announce_workspace(c, &workspace).await?;
     let data = serde_json::json!({"name": row.name});
     audit(c, actor, "agent.made_default", row.id, data).await?;

@@ -47,6 +47,7 @@ mod versions;
 
 pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTool};
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
+pub use announce::AgentEvent;
 pub(in crate::agents) use change::see_base;
 pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,

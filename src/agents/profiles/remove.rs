@@ -14,6 +14,7 @@ use crate::{
     auth::{Actor, Scope, handles, quota},
     db::{Conn, dialect::lock_workspace},
     ids::AgentId,
+    realtime::EventType,
 };
 
 /// Response of `DELETE /v1/agents/{id}`.
@@ -122,7 +123,15 @@ pub async fn delete_agent(
     audit(c, actor, "agent.deleted", row.id, data).await?;
     let mut shown = gone;
     shown.summary.status = AgentStatus::Archived;
-    announce(c, "agent.archived", &shown, row.access(), None, &mut None).await?;
+    announce(
+        c,
+        EventType::AgentArchived,
+        &shown,
+        row.access(),
+        None,
+        &mut None,
+    )
+    .await?;
     Ok(row.id.into())
 }
 

@@ -15,6 +15,7 @@ use crate::{
     auth::{handles, quota},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
+    realtime::EventType,
 };
 
 /// A new agent in its first version.
@@ -185,9 +186,9 @@ pub(super) async fn store(
     }
     let agent: Agent = get_row(c, row.workspace_id, row.id).await?.into();
     let kind = if wanted.status == AgentStatus::Archived && row.status != AgentStatus::Archived {
-        "agent.archived"
+        EventType::AgentArchived
     } else {
-        "agent.updated"
+        EventType::AgentUpdated
     };
     let known = row.clone().into();
     let before = Before {

@@ -9,10 +9,12 @@ use super::{
 use crate::{
     agents::profiles,
     auth::{self, Actor, Caller, Scope},
-    chat::{ChatError, access, channels::ChannelKind, event::ChannelData, rows::channel::audience},
+    chat::{
+        ChatError, access, channels::ChannelKind, event::ChannelEvent, rows::channel::audience,
+    },
     db::{Conn, now},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
-    realtime::{MembershipChange, NewEvent, log},
+    realtime::{EventType, MembershipChange, NewEvent, log},
 };
 
 /// Input for a new channel.
@@ -66,11 +68,11 @@ pub(in crate::chat) async fn insert(
 async fn announce(
     c: &mut Conn,
     channel: &Channel,
-    kind: &'static str,
+    kind: EventType,
     access: Option<MembershipChange>,
 ) -> Result<(), ChatError> {
     let seq = log::reserve(c, channel.workspace_id, 1).await?;
-    let mut event = NewEvent::new(seq, kind, audience(channel), &ChannelData { channel })?;
+    let mut event = NewEvent::new(seq, kind, audience(channel), &ChannelEvent { channel })?;
     event.access = access;
     Ok(log::append(c, channel.workspace_id, event).await?)
 }
@@ -108,7 +110,7 @@ pub async fn create(
         channel: id,
         users: vec![actor.user],
     });
-    announce(c, &channel, "channel.created", access).await?;
+    announce(c, &channel, EventType::ChannelCreated, access).await?;
     get_mine(c, actor.user, id).await
 }
 
@@ -177,7 +179,7 @@ pub async fn open_direct(
     announce(
         c,
         &channel,
-        "channel.created",
+        EventType::ChannelCreated,
         Some(MembershipChange::Granted {
             channel: id,
             users: members,
@@ -228,7 +230,7 @@ pub async fn update(
             .await?;
     }
     let channel = get_channel(c, id).await?;
-    announce(c, &channel, "channel.updated", None).await?;
+    announce(c, &channel, EventType::ChannelUpdated, None).await?;
     get_mine(c, caller.user, id).await
 }
 
@@ -270,9 +272,9 @@ pub async fn set_archived(
         c,
         &channel,
         if archived {
-            "channel.archived"
+            EventType::ChannelArchived
         } else {
-            "channel.updated"
+            EventType::ChannelUpdated
         },
         None,
     )

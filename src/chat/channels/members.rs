@@ -6,10 +6,10 @@ use super::{MyChannel, get_channel, get_mine};
 use crate::chat::rows::channel::audience;
 use crate::{
     auth::{self, Caller, Member, Scope},
-    chat::{ChatError, access, channels::ChannelKind, event::ChannelMemberData},
+    chat::{ChatError, access, channels::ChannelKind, event::ChannelMemberEvent},
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
-    realtime::{MembershipChange, NewEvent, log},
+    realtime::{EventType, MembershipChange, NewEvent, log},
     time::Timestamp,
 };
 
@@ -48,9 +48,9 @@ pub async fn join(
     let seq = log::reserve(c, workspace, 1).await?;
     let mut event = NewEvent::new(
         seq,
-        "channel.member_added",
+        EventType::ChannelMemberAdded,
         audience(&channel),
-        &ChannelMemberData {
+        &ChannelMemberEvent {
             channel: &channel,
             user_id: user,
         },
@@ -91,9 +91,9 @@ async fn part(
     let seq = log::reserve(c, workspace, 1).await?;
     let mut event = NewEvent::new(
         seq,
-        "channel.member_removed",
+        EventType::ChannelMemberRemoved,
         audience(&channel),
-        &ChannelMemberData {
+        &ChannelMemberEvent {
             channel: &channel,
             user_id: user,
         },

@@ -6,7 +6,7 @@ use crate::{
     auth::quota,
     chat::{
         ChatError,
-        event::MessageData,
+        event::MessageEvent,
         forks,
         messages::{
             self, AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState,
@@ -16,7 +16,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     files::Attachment,
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, EventType, NewEvent, log},
     tasks::{Lease, Task, TaskTarget},
 };
 
@@ -141,9 +141,9 @@ async fn insert_counted(
     }
     let event = NewEvent::new(
         seq,
-        "message.created",
+        EventType::MessageCreated,
         audience,
-        &MessageData { message: &message },
+        &MessageEvent { message: &message },
     )?
     .in_conversation(message.thread_id, message.fork_id)
     .about(Some(message.id));

@@ -12,7 +12,7 @@ use super::{
     access::{self, ThreadAccess},
     bindings::{self, BoundState},
     channels,
-    event::ThreadData,
+    event::ThreadEvent,
     follows::{self, FollowCause},
     forks, mentions,
     messages::{self, Message, MessageMetadata, Text},
@@ -26,7 +26,7 @@ use crate::{
     db::{Conn, DbError, now},
     files,
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
-    realtime::{NewEvent, hub::Conversation, log},
+    realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{NewTask, Task, TaskKind, queue},
 };
 
@@ -346,9 +346,9 @@ async fn commit_post(
         };
         let event = NewEvent::new(
             seq,
-            "thread.created",
+            EventType::ThreadCreated,
             audience,
-            &ThreadData { thread: &thread },
+            &ThreadEvent { thread: &thread },
         )?
         .in_conversation(draft.access.thread, None);
         log::append(c, actor.workspace, event).await?;

@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, WhichObject, write_for};
+use super::{OwnFrame, St, WhichObject, write_for};
 use crate::{
     auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
@@ -269,7 +269,11 @@ async fn read_channel(
     let user = caller.user;
     let read = async move |c: &mut Conn| channels::read_all(c, &caller, id).await;
     let channel = write_for(&state, WhichObject::Channel(id), read).await?;
-    let frame = serde_json::json!({"type": "read.updated", "channel_id": id, "thread_id": null, "seq": channel.read_seq});
+    let frame = OwnFrame::ChannelRead {
+        channel_id: id,
+        thread_id: (),
+        seq: channel.read_seq,
+    };
     state
         .hub
         .tell_user(channel.channel.workspace_id, user, &frame);

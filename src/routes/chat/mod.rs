@@ -2,6 +2,7 @@
 
 mod boot;
 mod channels;
+mod frames;
 mod messages;
 mod search;
 mod tasks;
@@ -10,6 +11,7 @@ mod threads;
 use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 
+pub use frames::OwnFrame;
 pub use messages::say;
 pub use tasks::visible_task;
 pub use threads::{mark_read, start};

@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, WhichObject, status_of, write_for};
+use super::{OwnFrame, St, WhichObject, status_of, write_for};
 use crate::{
     auth::Caller,
     chat::{
@@ -231,7 +231,10 @@ pub async fn mark_read(
         reads::mark_thread(c, &caller, id, seq).await
     })
     .await?;
-    let frame = serde_json::json!({"type": "read.updated", "thread_id": id, "seq": mark.seq});
+    let frame = OwnFrame::ThreadRead {
+        thread_id: id,
+        seq: mark.seq,
+    };
     state.hub.tell_user(workspace, user, &frame);
     Ok(mark)
 }
@@ -270,7 +273,10 @@ async fn set_level(
         follows::set(c, &caller, id, level).await
     })
     .await?;
-    let frame = serde_json::json!({"type": "follow.updated", "thread_id": id, "follow": follow});
+    let frame = OwnFrame::FollowUpdated {
+        thread_id: id,
+        follow,
+    };
     state.hub.tell_user(workspace, user, &frame);
     Ok(Json(follow))
 }

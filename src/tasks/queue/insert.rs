@@ -5,7 +5,7 @@ use super::Wake;
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, EventType, NewEvent, log},
     tasks::{Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, usage},
 };
 
@@ -113,8 +113,13 @@ pub async fn announce_as(
     task: &Task,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let mut event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
-        .about(task.trigger_message_id);
+    let mut event = NewEvent::new(
+        seq,
+        EventType::TaskStatusChanged,
+        audience,
+        &TaskEvent { task },
+    )?
+    .about(task.trigger_message_id);
     if let Some(thread) = task.thread_id {
         event = event.in_conversation(thread, task.fork_id);
     }

@@ -2094,6 +2094,23 @@ export interface components {
             /** @description Headline of the resolution. */
             headline: string;
         };
+        /** @description An event as it is stored and sent. */
+        ActionItemEvent: {
+            /** @enum {string} */
+            type: "action_item.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                action_item: components["schemas"]["ActionItem"];
+            };
+        };
         /** @description `item_` and 26 base-32 characters */
         ActionItemId: string;
         /** @description The agent's responsibilities; included in the system prompt. */
@@ -2155,6 +2172,24 @@ export interface components {
             /** Format: int64 */
             to: number;
             changes: components["schemas"]["FieldChange"][];
+        };
+        /** @description An event as it is stored and sent. */
+        AgentEvent: {
+            /** @enum {string} */
+            type: "agent.created" | "agent.updated" | "agent.archived";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                /** @description Complete, except for an agent with more than 16 KiB that changed with its base: that comes as in lists. */
+                agent: components["schemas"]["AgentSummary"];
+            };
         };
         /** @description `agent_` and 26 base-32 characters */
         AgentId: string;
@@ -2425,6 +2460,23 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             archived_at?: components["schemas"]["Timestamp"] | null;
         };
+        /** @description An event as it is stored and sent. */
+        ChannelEvent: {
+            /** @enum {string} */
+            type: "channel.created" | "channel.updated" | "channel.archived";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                channel: components["schemas"]["Channel"];
+            };
+        };
         ChannelForm: {
             /** @description Normalized: `Launch Plan` becomes `launch-plan`. */
             name: string;
@@ -2435,6 +2487,24 @@ export interface components {
         ChannelId: string;
         /** @enum {string} */
         ChannelKind: "public" | "private" | "direct";
+        /** @description An event as it is stored and sent. */
+        ChannelMemberEvent: {
+            /** @enum {string} */
+            type: "channel.member_added" | "channel.member_removed";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                channel: components["schemas"]["Channel"];
+                user_id: components["schemas"]["UserId"];
+            };
+        };
         ChannelMemberForm: {
             user_id: components["schemas"]["UserId"];
         };
@@ -2442,8 +2512,86 @@ export interface components {
             name?: string | null;
             topic?: string | null;
         };
+        /** @description A frame from a client; `hello` is the first one. */
+        ClientFrame: components["schemas"]["Hello"] | components["schemas"]["ClientRequest"];
+        /** @description Requests, which carry an `id` and receive one response, and `typing`. */
+        ClientRequest: {
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            content: string;
+            attachments?: components["schemas"]["FileId"][];
+            parent_id?: components["schemas"]["MessageId"] | null;
+            client_id: string;
+            /** @enum {string} */
+            type: "message.send";
+            id: string | number;
+        } | {
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @enum {string} */
+            type: "subscribe";
+            id: string | number;
+        } | {
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @enum {string} */
+            type: "unsubscribe";
+            id: string | number;
+        } | {
+            thread_id: components["schemas"]["ThreadId"];
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "read";
+            id: string | number;
+        } | {
+            /** @enum {string} */
+            type: "ping";
+            id: string | number;
+        } | {
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @enum {string} */
+            type: "typing";
+        };
         /** @enum {string} */
         Compaction: "off" | "standard" | "aggressive";
+        /** @description A frame to one socket about its connection. */
+        ControlFrame: {
+            /** Format: int32 */
+            protocol: number;
+            session_id: string;
+            epoch: string;
+            /**
+             * Format: int64
+             * @description The newest sequence number of the workspace; not a cursor.
+             */
+            seq: number;
+            /** Format: int64 */
+            heartbeat_ms: number;
+            resumed: boolean;
+            resync?: boolean;
+            /** @enum {string} */
+            type: "ready";
+        } | {
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "live";
+        } | {
+            /** @description The `id` of the request, a string or a number. */
+            id: unknown;
+            data: Record<string, unknown>;
+            /** @enum {string} */
+            type: "ack";
+        } | {
+            /** @description The `id` of the request, or null. */
+            id: unknown;
+            error: components["schemas"]["ErrorDetail"];
+            /** @enum {string} */
+            type: "error";
+        };
         /** @description Fields of `POST /v1/agents/{id}/duplicate`. */
         CopyForm: {
             /** @description `NAME-copy` by default, with a number if that is taken. */
@@ -2588,6 +2736,11 @@ export interface components {
          * @enum {string}
          */
         ErrorKind: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
+        /**
+         * @description Type of an event in the log of a workspace.
+         * @enum {string}
+         */
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived";
         /** @description A page of the event log. */
         Events: {
             /**
@@ -2596,7 +2749,7 @@ export interface components {
              */
             object: "list";
             /** @description The same frames as on the WebSocket. */
-            data: Record<string, unknown>[];
+            data: components["schemas"]["ServerEvent"][];
             has_more: boolean;
             first_id?: string | null;
             last_id?: string | null;
@@ -2653,7 +2806,7 @@ export interface components {
         /** @description `file_` and 26 base-32 characters */
         FileId: string;
         /**
-         * @description Where a file comes from.
+         * @description Origin of a file.
          *
          *     `profile`: View of the agent's profile.
          *
@@ -2759,6 +2912,23 @@ export interface components {
          * @enum {string}
          */
         ForkContext: "message" | "thread";
+        /** @description An event as it is stored and sent. */
+        ForkEvent: {
+            /** @enum {string} */
+            type: "fork.created" | "fork.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                fork: components["schemas"]["Fork"];
+            };
+        };
         ForkForm: {
             /** @description A message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
@@ -2783,6 +2953,23 @@ export interface components {
         Health: {
             /** @description `ok` */
             status: string;
+        };
+        /** @description The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection. */
+        Hello: {
+            /**
+             * @description Always `hello`.
+             * @enum {string}
+             */
+            type: "hello";
+            /**
+             * Format: int32
+             * @description 1
+             */
+            protocol: number;
+            workspace_id?: components["schemas"]["WorkspaceId"] | null;
+            epoch?: string | null;
+            /** Format: int64 */
+            since?: number | null;
         };
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
@@ -3191,6 +3378,33 @@ export interface components {
             /** Format: int64 */
             member_count: number;
         };
+        /** @description A frame to many people, encoded once. */
+        LiveFrame: {
+            task_id: components["schemas"]["TaskId"];
+            message_id: components["schemas"]["MessageId"];
+            /** Format: int64 */
+            attempt: number;
+            offset: number;
+            text: string;
+            /** @enum {string} */
+            type: "task.delta";
+        } | {
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            user_id: components["schemas"]["UserId"];
+            /** @enum {string} */
+            type: "typing";
+        } | {
+            user_id: components["schemas"]["UserId"];
+            status: components["schemas"]["PresenceStatus"];
+            /** @enum {string} */
+            type: "presence";
+        } | {
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "heartbeat";
+        };
         LoginForm: {
             email: string;
             password: string;
@@ -3214,6 +3428,23 @@ export interface components {
             avatar_url?: string | null;
             role: components["schemas"]["Role"];
             joined_at: components["schemas"]["Timestamp"];
+        };
+        /** @description An event as it is stored and sent. */
+        MemberEvent: {
+            /** @enum {string} */
+            type: "member.joined" | "member.updated" | "member.removed";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                member: components["schemas"]["Member"];
+            };
         };
         MemberPatch: {
             role?: components["schemas"]["Role"] | null;
@@ -3299,6 +3530,23 @@ export interface components {
             id?: string | null;
             name: string;
             avatar_url?: string | null;
+        };
+        /** @description An event as it is stored and sent. */
+        MessageEvent: {
+            /** @enum {string} */
+            type: "message.created" | "message.updated" | "message.deleted";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                message: components["schemas"]["Message"];
+            };
         };
         MessageForm: {
             /** @description Markdown, at most 32 KiB. Can be empty if there are `attachments`. */
@@ -3625,6 +3873,26 @@ export interface components {
             /** Format: int64 */
             reasoning_tokens: number;
         };
+        /** @description What the person changed, possibly in another window. */
+        OwnFrame: {
+            thread_id: components["schemas"]["ThreadId"];
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "read.updated";
+        } | {
+            channel_id: components["schemas"]["ChannelId"];
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "read.updated";
+        } | {
+            thread_id: components["schemas"]["ThreadId"];
+            follow: components["schemas"]["Follow"];
+            /** @enum {string} */
+            type: "follow.updated";
+        };
         Participant: {
             type: components["schemas"]["ParticipantKind"];
             id: string;
@@ -3759,8 +4027,13 @@ export interface components {
         Presence: {
             user_id: components["schemas"]["UserId"];
             /** @description `online`; offline members are omitted. */
-            status: string;
+            status: components["schemas"]["PresenceStatus"];
         };
+        /**
+         * @description Whether a member has a socket.
+         * @enum {string}
+         */
+        PresenceStatus: "online" | "offline";
         /** @description The resulting system text and model settings of a draft. */
         Preview: {
             /** @description The full system text. */
@@ -3825,6 +4098,26 @@ export interface components {
         Reaction: {
             emoji: string;
             user_ids: components["schemas"]["UserId"][];
+        };
+        /** @description An event as it is stored and sent. */
+        ReactionEvent: {
+            /** @enum {string} */
+            type: "reaction.added" | "reaction.removed";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                message_id: components["schemas"]["MessageId"];
+                emoji: string;
+                user_id: components["schemas"]["UserId"];
+                reactions: components["schemas"]["Reaction"][];
+            };
         };
         ReadForm: {
             /**
@@ -3904,6 +4197,23 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             published_at?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description An event as it is stored and sent. */
+        ResolutionEvent: {
+            /** @enum {string} */
+            type: "resolution.drafted" | "resolution.updated" | "resolution.published";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                resolution: components["schemas"]["Resolution"];
+            };
         };
         /**
          * @description Changes to a draft; each list is replaced as a whole. Fields that only the server sets are
@@ -4192,6 +4502,10 @@ export interface components {
         SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost";
         /** @enum {string} */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
+        /** @description An event of the log. */
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"];
+        /** @description A frame from the server. */
+        ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
             id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
@@ -4286,7 +4600,7 @@ export interface components {
             type: "delegate";
         };
         /**
-         * @description Who can create an account.
+         * @description Sign-up policy.
          *
          *     `first`: Anyone until the first account exists, then invited people.
          * @enum {string}
@@ -4463,6 +4777,23 @@ export interface components {
             /** @description Description for people: what happened and what to do. */
             message: string;
         };
+        /** @description An event as it is stored and sent. */
+        TaskEvent: {
+            /** @enum {string} */
+            type: "task.status_changed";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                task: components["schemas"]["Task"];
+            };
+        };
         /** @description `task_` and 26 base-32 characters */
         TaskId: string;
         TaskInput: {
@@ -4625,6 +4956,23 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             auto_reply?: boolean | null;
             status?: components["schemas"]["ThreadStatus"] | null;
+        };
+        /** @description An event as it is stored and sent. */
+        ThreadEvent: {
+            /** @enum {string} */
+            type: "thread.created" | "thread.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                thread: components["schemas"]["Thread"];
+            };
         };
         ThreadForm: {
             /** @description Markdown, at most 32 KiB. Can be empty if there are `attachments`. */
@@ -4853,6 +5201,23 @@ export interface components {
         WorkspaceAnswer: components["schemas"]["Workspace"] & {
             role: components["schemas"]["Role"];
         };
+        /** @description An event as it is stored and sent. */
+        WorkspaceEvent: {
+            /** @enum {string} */
+            type: "workspace.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                workspace: components["schemas"]["Workspace"];
+            };
+        };
         WorkspaceForm: {
             name: string;
             /** @description Derived from the name by default. */
@@ -4894,7 +5259,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "not_authenticated",
-                 *         "message": "not signed in, or the session or key has ended: log in",
+                 *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                  *         "type": "unauthenticated"
                  *       }
                  *     }
@@ -4930,7 +5295,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "thread_not_found",
-                 *         "message": "the thread does not exist, or you may not see it",
+                 *         "message": "the thread does not exist, or you are not in its channel",
                  *         "type": "not_found"
                  *       }
                  *     }
@@ -5004,7 +5369,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "too many requests: wait as Retry-After says",
+                 *         "message": "too many requests: try again in 3 s",
                  *         "type": "rate_limited"
                  *       }
                  *     }
@@ -5077,7 +5442,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "not_authenticated",
-                 *         "message": "not signed in, or the session or key has ended: log in",
+                 *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5115,7 +5480,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "thread_not_found",
-                 *         "message": "the thread does not exist, or you may not see it",
+                 *         "message": "the thread does not exist, or you are not in its channel",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5193,7 +5558,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "too many requests: wait as Retry-After says",
+                 *         "message": "too many requests: try again in 3 s",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -5302,7 +5667,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "not_authenticated",
-                     *         "message": "not signed in, or the session or key has ended: log in",
+                     *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                      *         "type": "unauthenticated"
                      *       }
                      *     }
@@ -7027,7 +7392,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "not_authenticated",
-                     *         "message": "not signed in, or the session or key has ended: log in",
+                     *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                      *         "type": "unauthenticated"
                      *       }
                      *     }
@@ -8482,7 +8847,19 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": [
-                     *         {}
+                     *         {
+                     *           "data": {
+                     *             "workspace": {
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "name": "Ada",
+                     *               "slug": "northwind"
+                     *             }
+                     *           },
+                     *           "seq": 124,
+                     *           "ts": "2026-11-20T09:30:00.000Z",
+                     *           "type": "workspace.updated"
+                     *         }
                      *       ],
                      *       "epoch": "01k5t3h8xz",
                      *       "has_more": false,
@@ -9621,7 +9998,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "if_match_required",
-                     *         "message": "send If-Match with the ETag that you read",
+                     *         "message": "changing a draft requires an If-Match header: send the ETag from when you read it",
                      *         "type": "precondition_required"
                      *       }
                      *     }

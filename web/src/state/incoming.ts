@@ -111,7 +111,7 @@ export class Incoming {
       case 'presence':
         return this.#ws.people.seen(f);
       case 'read.updated':
-        if (f.thread_id === null) return this.#ws.reads.readChannel(f.channel_id, f.seq);
+        if ('channel_id' in f) return this.#ws.reads.readChannel(f.channel_id, f.seq);
         return this.#ws.reads.marked(f.thread_id, f.seq);
       case 'follow.updated':
         return this.#ws.reads.followed(f.thread_id, f.follow);

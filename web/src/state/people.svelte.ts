@@ -48,15 +48,15 @@ export class People {
     if (p.status === 'online') this.online.add(p.user_id);
     else this.online.delete(p.user_id);
   }
+  putMember(m: Member): void {
+    this.members.set(m.user_id, m);
+    if (m.user_id === this.me.id) this.me = { ...this.me, name: m.name, handle: m.handle, role: m.role };
+  }
   apply(e: ServerEvent): void {
     switch (e.type) {
       case 'member.joined':
-      case 'member.updated': {
-        const m = e.data.member;
-        this.members.set(m.user_id, m);
-        if (m.user_id === this.me.id) this.me = { ...this.me, name: m.name, handle: m.handle, role: m.role };
-        return;
-      }
+      case 'member.updated':
+        return this.putMember(e.data.member);
       case 'member.removed':
         this.members.delete(e.data.member.user_id);
         this.online.delete(e.data.member.user_id);

@@ -1,0 +1,94 @@
+//! Types of events, and what their frames contain.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, Ref, RefOr, Schema, Type},
+};
+
+use crate::{
+    ids::{ChannelId, ForkId, ThreadId},
+    time::Timestamp,
+};
+
+crate::text_enum::text_enum! {
+    /// Type of an event in the log of a workspace.
+    pub enum EventType {
+        WorkspaceUpdated = "workspace.updated",
+        MemberJoined = "member.joined",
+        MemberUpdated = "member.updated",
+        MemberRemoved = "member.removed",
+        ChannelCreated = "channel.created",
+        ChannelUpdated = "channel.updated",
+        ChannelArchived = "channel.archived",
+        ChannelMemberAdded = "channel.member_added",
+        ChannelMemberRemoved = "channel.member_removed",
+        ThreadCreated = "thread.created",
+        ThreadUpdated = "thread.updated",
+        MessageCreated = "message.created",
+        MessageUpdated = "message.updated",
+        MessageDeleted = "message.deleted",
+        ReactionAdded = "reaction.added",
+        ReactionRemoved = "reaction.removed",
+        ForkCreated = "fork.created",
+        ForkUpdated = "fork.updated",
+        ResolutionDrafted = "resolution.drafted",
+        ResolutionUpdated = "resolution.updated",
+        ResolutionPublished = "resolution.published",
+        ActionItemUpdated = "action_item.updated",
+        TaskStatusChanged = "task.status_changed",
+        AgentCreated = "agent.created",
+        AgentUpdated = "agent.updated",
+        AgentArchived = "agent.archived",
+    }
+}
+
+impl EventType {
+    /// Whether the event is about an agent: keys without a scope for agents do not receive it.
+    pub fn is_of_agent(self) -> bool {
+        matches!(
+            self,
+            Self::AgentCreated | Self::AgentUpdated | Self::AgentArchived
+        )
+    }
+}
+
+/// An event as it is stored and sent.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Frame<'a> {
+    pub r#type: EventType,
+    /// Number of the event in its workspace, without gaps.
+    pub seq: i64,
+    #[schema(value_type = Timestamp)]
+    pub ts: String,
+    pub channel_id: Option<ChannelId>,
+    pub thread_id: Option<ThreadId>,
+    pub fork_id: Option<ForkId>,
+    #[schema(value_type = Object)]
+    pub data: &'a RawValue,
+}
+
+/// The `data` of events. Its schema is that of the whole frame.
+pub trait EventData: Serialize + ToSchema {
+    /// Types of events with this data.
+    const TYPES: &'static [EventType];
+}
+
+/// Adds the schema of the frames with `D`, and the schemas that it refers to. Returns a reference to it.
+pub fn add_schema<D: EventData>(schemas: &mut Vec<(String, RefOr<Schema>)>) -> Ref {
+    D::schemas(schemas);
+    Frame::schemas(schemas);
+    let name = D::name();
+    let mut schema = Frame::schema();
+    if let RefOr::T(Schema::Object(frame)) = &mut schema {
+        let types = D::TYPES.iter().map(|known| known.as_str());
+        let types = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(types));
+        frame.properties.insert("type".to_owned(), types.into());
+        frame.properties.insert("data".to_owned(), D::schema());
+    }
+    schemas.push((name.to_string(), schema));
+    Ref::from_schema_name(name)
+}

@@ -1,0 +1,32 @@
+//! Frames to the other sockets of the same person.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    chat::follows::Follow,
+    ids::{ChannelId, ThreadId},
+};
+
+/// What the person changed, possibly in another window.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "type")]
+pub enum OwnFrame {
+    /// The read marker of a thread.
+    #[serde(rename = "read.updated")]
+    #[schema(title = "ThreadRead")]
+    ThreadRead { thread_id: ThreadId, seq: i64 },
+    /// The whole channel was marked as read.
+    #[serde(rename = "read.updated")]
+    #[schema(title = "ChannelRead")]
+    ChannelRead {
+        channel_id: ChannelId,
+        /// Null.
+        #[schema(value_type = Option<ThreadId>)]
+        thread_id: (),
+        seq: i64,
+    },
+    #[serde(rename = "follow.updated")]
+    #[schema(title = "FollowUpdated")]
+    FollowUpdated { thread_id: ThreadId, follow: Follow },
+}
