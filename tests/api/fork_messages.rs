@@ -506,12 +506,14 @@ async fn a_reply_in_a_dive_can_be_canceled_and_retried() {
         ],
     );
     let (thread, fork) = with_partner(&t).await;
+    let mut socket = t.bo.socket().await;
+    socket.watch(&fork).await;
     let task = t.ada.ask_in(&fork, "Why?").await;
-    t.ada
-        .event_where("the reply to begin", |e| {
-            e["data"]["message"]["state"] == "streaming" && e["fork_id"] == fork.as_str()
-        })
-        .await;
+    // Before its text is sent, a canceled reply is empty.
+    let mut shown = String::new();
+    while shown != "I was about" {
+        shown += &text(&socket.of("task.delta").await, "/text");
+    }
     let stopped = t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
     assert_eq!(stopped["status"], "cancelled");
     let messages = t.ada.messages_in(&fork).await;
