@@ -74,10 +74,7 @@ async fn canceling_keeps_partial_text_as_interrupted() {
     socket.subscribe(&thread).await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
     gate.reached().await;
-    let mut shown = String::new();
-    while shown != "Half way" {
-        shown += &text(&socket.of("task.delta").await, "/text");
-    }
+    socket.streamed("Half way").await;
     assert_eq!(cancel(&t, &task).await["status"], "cancelled");
     t.model().given_up(1).await;
     let events = socket.events_through("the end", |f| {

@@ -270,12 +270,10 @@ async fn an_interrupted_reply_is_marked() {
     t.model()
         .script("vibe", [Answer::stream().piece("I was about").wait(&gate)]);
     let thread = t.ada.thread(&t.general, "Root").await;
+    let mut socket = t.ada.socket().await;
+    socket.subscribe(&thread).await;
     let task = t.ada.ask(&thread, "@vibe one").await;
-    t.ada
-        .event_where("the reply to begin", |e| {
-            e["data"]["message"]["state"] == "streaming"
-        })
-        .await;
+    socket.streamed("I was about").await;
     t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
     let own = turns_of(&t, &thread, "vibe", "@vibe two").await;
     assert_eq!(own[1], "assistant: I was about [cut off]");

@@ -510,10 +510,7 @@ async fn a_reply_in_a_dive_can_be_canceled_and_retried() {
     socket.watch(&fork).await;
     let task = t.ada.ask_in(&fork, "Why?").await;
     // Before its text is sent, a canceled reply is empty.
-    let mut shown = String::new();
-    while shown != "I was about" {
-        shown += &text(&socket.of("task.delta").await, "/text");
-    }
+    socket.streamed("I was about").await;
     let stopped = t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
     assert_eq!(stopped["status"], "cancelled");
     let messages = t.ada.messages_in(&fork).await;

@@ -10,7 +10,7 @@ use tokio_tungstenite::{
     tungstenite::{Error, Message, client::IntoClientRequest, http::HeaderValue},
 };
 
-use super::{Person, within};
+use super::{Person, text, within};
 
 pub struct Socket {
     ws: WebSocketStream<MaybeTlsStream<TcpStream>>,
@@ -259,6 +259,14 @@ impl Socket {
     pub async fn watch(&mut self, fork: &str) {
         self.ack(json!({"type": "subscribe", "fork_id": fork}))
             .await;
+    }
+
+    /// Waits until the text of a running reply has been sent as far as `wanted`.
+    pub async fn streamed(&mut self, wanted: &str) {
+        let mut shown = String::new();
+        while shown != wanted {
+            shown += &text(&self.of("task.delta").await, "/text");
+        }
     }
 
     /// The server's close code.
