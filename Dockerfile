@@ -15,6 +15,7 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 # Only the manifest, because this package is part of the workspace, but not of the server.
 COPY tests/clients/Cargo.toml tests/clients/
+COPY crates crates
 COPY migrations migrations
 COPY seeds seeds
 COPY src src

@@ -1,0 +1,409 @@
+//! Words and phrases per language, read from `seeds/extract/`. The syntax of a phrase is described in `all.txt`.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
+
+use regex::{Regex, RegexSet, RegexSetBuilder};
+
+use crate::text::{Kind, Token, fold, is_unspaced, tokens};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Language {
+    English,
+    German,
+    French,
+    Spanish,
+    /// Any other language is quoted, not read.
+    Other,
+}
+
+/// The languages with data files, in the order of [`Language`].
+pub const LANGUAGES: [Language; 4] =
+    [Language::English, Language::German, Language::French, Language::Spanish];
+
+macro_rules! cues {
+    ($($(#[$doc:meta])* $name:ident = $section:literal),* $(,)?) => {
+        /// What a phrase of the data files says about its sentence. The name of the section is in the data files.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Cue { $($(#[$doc])* $name),* }
+        const CUES: &[(Cue, &str)] = &[$((Cue::$name, $section)),*];
+    };
+}
+
+cues! {
+    Assent = "assent",
+    Ok = "ok",
+    Decide = "decide",
+    Propose = "propose",
+    Dissent = "dissent",
+    Yield = "yield",
+    Refuse = "refuse",
+    Commit = "commit",
+    Bare = "bare",
+    Request = "request",
+    Assign = "assign",
+    Need = "need",
+    Correct = "correct",
+    Instead = "instead",
+    Not = "not",
+    But = "but",
+    Retract = "retract",
+    Defer = "defer",
+    Chatter = "chatter",
+    Joke = "joke",
+    Machine = "machine",
+    Hedge = "hedge",
+    Condition = "condition",
+    Done = "done",
+    Unsure = "unsure",
+    Fact = "fact",
+    Ask = "ask",
+    Inquiry = "inquiry",
+    Tag = "tag",
+    Or = "or",
+    Idle = "idle",
+    Fun = "fun",
+    Aside = "aside",
+}
+
+/// Memory for the phrases of a language.
+const PATTERN_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Lexicon {
+    pub(crate) language: Language,
+    function: HashSet<String>,
+    suffixes: Vec<String>,
+    set: RegexSet,
+    patterns: Vec<(Cue, Regex)>,
+    /// Folded words to 0 (Monday) – 6, and to 1–12.
+    pub(crate) weekdays: HashMap<String, u32>,
+    pub(crate) months: HashMap<String, u32>,
+    pub(crate) numbers: HashMap<String, u32>,
+    /// Words of dates, by section.
+    dates: HashMap<String, Vec<Vec<String>>>,
+    templates: HashMap<String, String>,
+}
+
+/// Where a phrase matches, as token positions of the pattern's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hit {
+    pub(crate) cue: Cue,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+const FILES: [(Language, &str); 5] = [
+    (Language::English, include_str!("../../../seeds/extract/en.txt")),
+    (Language::German, include_str!("../../../seeds/extract/de.txt")),
+    (Language::French, include_str!("../../../seeds/extract/fr.txt")),
+    (Language::Spanish, include_str!("../../../seeds/extract/es.txt")),
+    (Language::Other, ""),
+];
+const COMMON: &str = include_str!("../../../seeds/extract/all.txt");
+const OTHERS: &str = include_str!("../../../seeds/extract/other.txt");
+
+static LEXICONS: LazyLock<Vec<Lexicon>> =
+    LazyLock::new(|| FILES.iter().map(|(language, file)| Lexicon::read(*language, file)).collect());
+
+/// Function words of languages that are not read, one set per language.
+static FOREIGN: LazyLock<Vec<HashSet<String>>> = LazyLock::new(|| {
+    let rows = OTHERS.lines().filter(|row| !row.starts_with("//") && !row.trim().is_empty());
+    rows.map(|row| row.split_whitespace().map(fold).collect()).collect()
+});
+
+pub(crate) fn lexicon(language: Language) -> &'static Lexicon {
+    &LEXICONS[language as usize]
+}
+
+pub(crate) fn is_month(folded: &str) -> bool {
+    LEXICONS.iter().any(|lexicon| lexicon.months.contains_key(folded))
+}
+
+type Sections = HashMap<String, Vec<String>>;
+
+fn sections(file: &str, into: &mut Sections) {
+    let mut name = String::new();
+    for row in file.lines() {
+        let row = row.split("//").next().unwrap_or_default().trim();
+        if row.is_empty() {
+            continue;
+        }
+        match row.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(section) if !section.contains(' ') && !section.contains('|') => {
+                section.clone_into(&mut name);
+            }
+            _ => into.entry(name.clone()).or_default().push(row.to_owned()),
+        }
+    }
+}
+
+impl Lexicon {
+    fn read(language: Language, file: &str) -> Self {
+        let mut all = Sections::new();
+        sections(COMMON, &mut all);
+        sections(file, &mut all);
+        let rows = |name: &str| all.get(name).cloned().unwrap_or_default();
+        let words = |name: &str| -> Vec<String> {
+            rows(name).iter().flat_map(|row| row.split_whitespace()).map(fold).collect()
+        };
+        let numbered = |name: &str, first: u32| -> HashMap<String, u32> {
+            let rows = rows(name);
+            let rows = (first..).zip(&rows);
+            rows.flat_map(|(n, row)| row.split_whitespace().map(move |word| (fold(word), n)))
+                .collect()
+        };
+        let lead = rows("lead").iter().map(|row| elements(row)).collect::<Vec<_>>().join("|");
+        let mut patterns = Vec::new();
+        for (cue, section) in CUES {
+            let (anchored, free): (Vec<_>, Vec<_>) =
+                rows(section).into_iter().partition(|row| row.starts_with('^'));
+            let joined = |rows: Vec<String>| {
+                let parts: Vec<String> =
+                    rows.iter().map(|row| elements(row.trim_start_matches('^'))).collect();
+                format!("(?:{})", parts.join("|"))
+            };
+            let mut phrases = Vec::new();
+            if !anchored.is_empty() {
+                // A sentence starts with a space; after a mark, a new part starts.
+                phrases.push(format!("(?:\\A|[,;:–—-]) (?:{lead})*{}", joined(anchored)));
+            }
+            if !free.is_empty() {
+                phrases.push(format!(" {}", joined(free)));
+            }
+            if phrases.is_empty() {
+                continue;
+            }
+            patterns.push((*cue, phrases.join("|")));
+        }
+        let set = RegexSetBuilder::new(patterns.iter().map(|(_, text)| text))
+            .size_limit(PATTERN_BYTES_MAX)
+            .dfa_size_limit(PATTERN_BYTES_MAX)
+            .build()
+            .unwrap_or_else(|_| RegexSet::empty());
+        let patterns = patterns
+            .into_iter()
+            .map(|(cue, text)| (cue, Regex::new(&text)))
+            .filter_map(|(cue, regex)| Some((cue, regex.ok()?)))
+            .collect();
+        let mut suffixes = words("suffixes");
+        suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
+        let dates = all
+            .iter()
+            .filter_map(|(name, rows)| Some((name.strip_prefix("date-")?, rows)))
+            .map(|(name, rows)| {
+                let phrase =
+                    |row: &String| tokens(row).into_iter().map(|token| token.word).collect();
+                (name.to_owned(), rows.iter().map(phrase).collect())
+            })
+            .collect();
+        let templates = rows("templates")
+            .iter()
+            .filter_map(|row| row.split_once('='))
+            .map(|(name, text)| (name.trim().to_owned(), text.trim().replace('·', " ")))
+            .collect();
+        Self {
+            language,
+            function: words("function").into_iter().collect(),
+            suffixes,
+            set,
+            patterns,
+            weekdays: numbered("weekdays", 0),
+            months: numbered("months", 1),
+            numbers: numbered("numbers", 1),
+            dates,
+            templates,
+        }
+    }
+
+    pub(crate) fn is_function(&self, word: &str) -> bool {
+        self.function.contains(word)
+    }
+
+    /// A sentence template or fixed phrase; the empty text if the file lacks it.
+    pub(crate) fn template(&self, name: &str) -> &str {
+        self.templates.get(name).map_or("", String::as_str)
+    }
+
+    /// Length in tokens of a phrase of a `date-` section at this position.
+    pub(crate) fn date_phrase(&self, section: &str, words: &[&str]) -> Option<usize> {
+        let phrases = self.dates.get(section)?;
+        let fits = |phrase: &&Vec<String>| {
+            phrase.len() <= words.len() && phrase.iter().zip(words).all(|(a, b)| a == b)
+        };
+        phrases.iter().filter(fits).map(Vec::len).max()
+    }
+
+    /// All phrases in a text of the form ` word word `, with their positions in words.
+    pub(crate) fn hits(&self, text: &str) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        let place = |at: usize| text[..at].matches(' ').count();
+        for found in &self.set.matches(text) {
+            let (cue, regex) = &self.patterns[found];
+            for hit in regex.find_iter(text).take(8) {
+                let from = place(hit.start());
+                let to = place(hit.end()).saturating_sub(1);
+                hits.push(Hit { cue: *cue, from, to: to.max(from) });
+            }
+        }
+        hits
+    }
+
+    /// Stem of a folded word.
+    pub(crate) fn stem<'a>(&self, word: &'a str) -> &'a str {
+        for suffix in &self.suffixes {
+            if let Some(stem) = word.strip_suffix(suffix.as_str())
+                && stem.chars().count() >= 3
+            {
+                return stem;
+            }
+        }
+        word
+    }
+
+    /// Stem of a content word; `None` for function words and marks.
+    pub(crate) fn content(&self, token: &Token) -> Option<String> {
+        let is_word = token.is_text() && !self.is_function(&token.word);
+        let is_long = token.word.len() > 1 || token.kind == Kind::Number;
+        (is_word && is_long).then(|| match token.kind {
+            Kind::Word => self.stem(&token.word).to_owned(),
+            Kind::Mention => token.word.trim_start_matches('@').to_owned(),
+            _ => token.word.clone(),
+        })
+    }
+}
+
+/// A phrase as a regular expression over ` word word `: every element ends with the space behind it.
+fn elements(row: &str) -> String {
+    let mut pattern = String::new();
+    for element in row.split_whitespace() {
+        let (element, is_optional) =
+            match element.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                Some(inner) => (inner, true),
+                None => (element, false),
+            };
+        let part = match element {
+            "$" => "(?:[.!…] |[^ a-z0-9?]+ )*\\z".to_owned(),
+            "…" => "(?:[^ ]+ ){0,4}?".to_owned(),
+            "_" => "[^ .,!?;:…]+ ".to_owned(),
+            "#" => "[^ ]*\\d[^ ]* ".to_owned(),
+            "@" => "@[^ ]+ ".to_owned(),
+            "," => ", ".to_owned(),
+            words => {
+                let alternatives: Vec<String> = words.split('|').map(alternative).collect();
+                format!("(?:{})", alternatives.join("|"))
+            }
+        };
+        pattern.push_str(&part);
+        if is_optional {
+            pattern.truncate(pattern.len() - part.len());
+            pattern += "(?:";
+            pattern += &part;
+            pattern += ")?";
+        }
+    }
+    pattern
+}
+
+fn alternative(text: &str) -> String {
+    if text == "*" {
+        return "[^ ]+ ".to_owned();
+    }
+    if let Some(suffix) = text.strip_prefix('_') {
+        return format!("[^ .,!?;:…]+{} ", regex::escape(&fold(suffix)));
+    }
+    let (text, is_prefix) = match text.strip_suffix('*') {
+        Some(stem) => (stem, true),
+        None => (text, false),
+    };
+    let words = tokens(text).into_iter().map(|token| regex::escape(&token.word));
+    let joined = words.collect::<Vec<_>>().join(" ");
+    format!("{joined}{} ", if is_prefix { "[^ ]*" } else { "" })
+}
+
+/// Content words of a text: stems without function words, in their order. Texts in scripts without spaces are cut
+/// into pairs of characters. Numbers and names are content words, too.
+///
+/// A language is needed because endings differ: use [`crate::Reading::language`], or [`detect`] for a text alone.
+pub fn content_words(text: &str, language: Language) -> Vec<String> {
+    let lexicon = lexicon(language);
+    let mut words = Vec::new();
+    for token in tokens(text) {
+        if token.word.chars().any(is_unspaced) {
+            let chars: Vec<char> = token.word.chars().collect();
+            words.extend(chars.windows(2).map(|pair| pair.iter().collect::<String>()));
+        } else if let Some(word) = lexicon.content(&token) {
+            words.push(word);
+        }
+    }
+    words
+}
+
+/// Function words per language, for the detection of a language.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct LanguageCounts {
+    known: [usize; 4],
+    foreign: Vec<usize>,
+    words: usize,
+}
+
+impl LanguageCounts {
+    pub(crate) fn add(&mut self, tokens: &[Token]) {
+        self.foreign.resize(FOREIGN.len(), 0);
+        for token in tokens.iter().filter(|token| token.kind == Kind::Word && !token.is_quoted) {
+            self.words += 1;
+            for (count, language) in self.known.iter_mut().zip(LANGUAGES) {
+                *count += usize::from(lexicon(language).is_function(&token.word));
+            }
+            for (count, foreign) in self.foreign.iter_mut().zip(FOREIGN.iter()) {
+                *count += usize::from(foreign.contains(&token.word));
+            }
+        }
+    }
+
+    /// The language with the most function words; `otherwise` for a few words without any.
+    pub(crate) fn language(&self, otherwise: Language) -> Language {
+        let (best, count) = LANGUAGES
+            .into_iter()
+            .zip(self.known)
+            .rev()
+            .max_by_key(|(_, count)| *count)
+            .unwrap_or((otherwise, 0));
+        let foreign = self.foreign.iter().copied().max().unwrap_or(0);
+        if foreign > count || (self.words >= 12 && count * 7 < self.words) {
+            return Language::Other;
+        }
+        if count == 0 { otherwise } else { best }
+    }
+
+    /// The language of one line of a conversation: another one only on clear evidence.
+    pub(crate) fn line_language(&self, whole: Language) -> Language {
+        let own = self.known.get(whole as usize).copied().unwrap_or(0);
+        let best = LANGUAGES.into_iter().zip(self.known).max_by_key(|(_, count)| *count);
+        best.filter(|(_, count)| *count >= 3 && *count > own * 2)
+            .map_or(whole, |(language, _)| language)
+    }
+}
+
+/// Language of a text alone.
+pub fn detect(text: &str) -> Language {
+    let mut counts = LanguageCounts::default();
+    counts.add(&tokens(text));
+    let is_foreign = text.chars().filter(|c| c.is_alphabetic()).any(|c| c as u32 > 0x24f);
+    counts.language(if is_foreign { Language::Other } else { Language::English })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phrase_of_the_data_files_is_read() {
+        for lexicon in LEXICONS.iter() {
+            assert_eq!(lexicon.set.len(), lexicon.patterns.len(), "{:?}", lexicon.language);
+            assert!(!lexicon.patterns.is_empty());
+        }
+    }
+}

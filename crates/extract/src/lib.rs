@@ -1,0 +1,32 @@
+//! Extracts decisions, action items, open questions, and corrections from a conversation, without a model.
+//!
+//! ```text
+//! Material ── text, values ──> units (sentences with acts) ── thread (links) ──> outline
+//!                 └─ lexicon: seeds/extract/*.txt                 └──> corrections, answers of the built-in responder
+//! ```
+//!
+//! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any
+//! other language is quoted. Results are quotes of people, at most with a corrected value in them. Nothing that only an
+//! agent said, no joke, no retracted plan, and no order to a machine becomes a result.
+//!
+//! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
+//! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values`], [`sentences`], and [`detect`].
+
+mod lexicon;
+mod material;
+mod outline;
+mod people;
+mod reading;
+mod text;
+mod thread;
+mod units;
+mod values;
+
+pub use self::{
+    lexicon::{LANGUAGES, Language, content_words, detect},
+    material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
+    reading::Reading,
+    text::{Kind, Sentence, Token, sentences, tokens},
+    units::Act,
+    values::{Value, ValueKind, values},
+};

@@ -1,0 +1,299 @@
+//! The outline: quotes of people, within the limits of a resolution.
+
+use crate::{
+    Item, Outline, Owner, Point,
+    lexicon::{Cue, Lexicon},
+    text::Kind,
+    thread::{State, TaskState, Thread, add},
+    units::{Act, Unit},
+};
+
+/// UTF-16 code units.
+const HEADLINE_UNITS_MAX: usize = 120;
+const CONCLUSION_UNITS_MAX: usize = 600;
+const POINTS_MAX: usize = 4;
+const ITEMS_MAX: usize = 12;
+const QUESTIONS_MAX: usize = 5;
+const DEFERRED_MAX: usize = 4;
+const SOURCES_MAX: usize = 20;
+const WORDS_MAX: usize = 185;
+const QUOTE_WORDS: usize = 26;
+/// A shorter statement is quoted with the question that it answers.
+const SHORT_WORDS: usize = 4;
+
+pub(crate) struct Maker<'a> {
+    pub(crate) names: &'a [String],
+    pub(crate) thread: &'a Thread,
+    pub(crate) lexicon: &'static Lexicon,
+}
+
+impl Maker<'_> {
+    pub(crate) fn outline(&self) -> Outline {
+        let decisions = self.decisions();
+        let action_items = self.items();
+        let mut outline = Outline {
+            open_questions: self.questions(),
+            deferred_items: self.deferred(),
+            ..Outline::default()
+        };
+        let first: Vec<&str> = decisions.iter().map(|point| point.text.as_str()).collect();
+        match first.as_slice() {
+            [] => {
+                self.lexicon.template("none").clone_into(&mut outline.conclusion);
+                self.lexicon.template("none-headline").clone_into(&mut outline.headline);
+            }
+            [.., last] => {
+                outline.headline = cut(last, 16, HEADLINE_UNITS_MAX);
+                let texts: Vec<&str> = first.iter().rev().take(2).rev().copied().collect();
+                outline.conclusion = cut(&texts.join(" "), 48, CONCLUSION_UNITS_MAX);
+            }
+        }
+        let dissents = self.dissents();
+        let room = POINTS_MAX - dissents.len().min(2);
+        outline.key_points = bundle(decisions, room);
+        outline.key_points.extend(dissents.into_iter().take(2));
+        outline.action_items = action_items;
+        fit(&mut outline);
+        outline
+    }
+
+    fn unit(&self, at: usize) -> &Unit {
+        &self.thread.units[at]
+    }
+
+    fn decisions(&self) -> Vec<Point> {
+        let mut found: Vec<(usize, Point)> = Vec::new();
+        for matter in &self.thread.matters {
+            if matter.state != State::Accepted {
+                continue;
+            }
+            let unit = self.unit(matter.unit);
+            if unit.person.is_none() && !self.thread.adopted.contains(&unit.line) {
+                continue;
+            }
+            let mut parts: Vec<String> = Vec::new();
+            let is_short = unit.words.len() < SHORT_WORDS;
+            if let Some(topic) = matter.topic.filter(|_| is_short) {
+                parts.push(self.quote(topic, QUOTE_WORDS));
+            }
+            parts.push(self.quote(matter.unit, QUOTE_WORDS));
+            let mut sources = matter.sources.clone();
+            for extra in matter.extra.iter().filter(|_| is_short).take(1) {
+                parts.push(self.quote(*extra, QUOTE_WORDS));
+                add(&mut sources, self.unit(*extra).line);
+            }
+            for edit in &unit.edits {
+                add(&mut sources, edit.line);
+            }
+            let text = parts.join(" ");
+            if text.is_empty() || self.is_superseded(&text, unit.line) {
+                continue;
+            }
+            sources.sort_unstable();
+            found.retain(|(_, point)| point.text != text);
+            found.push((unit.line, Point { text, sources }));
+        }
+        found.into_iter().map(|(_, point)| point).collect()
+    }
+
+    /// Whether a text tells a value that was corrected after its line, without the correction.
+    fn is_superseded(&self, text: &str, line: usize) -> bool {
+        self.thread.superseded.iter().any(|value| {
+            value.line > line && has_value(text, &value.old) && !has_value(text, &value.new)
+        })
+    }
+
+    fn dissents(&self) -> Vec<Point> {
+        let mut found: Vec<Point> = Vec::new();
+        for matter in self.thread.matters.iter().filter(|matter| matter.state == State::Accepted) {
+            for (person, at) in &matter.dissents {
+                let text = self.quote(*at, QUOTE_WORDS);
+                let name = self.names.get(*person).map_or("", String::as_str);
+                let text = self
+                    .lexicon
+                    .template("dissent")
+                    .replace("{name}", name)
+                    .replace("{text}", &text);
+                if !found.iter().any(|point| point.text == text) {
+                    found.push(Point { text, sources: vec![self.unit(*at).line] });
+                }
+            }
+        }
+        found
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let mut found: Vec<Item> = Vec::new();
+        for task in &self.thread.tasks {
+            let is_live =
+                task.state == TaskState::Taken || task.state == TaskState::Asked && task.is_named;
+            if !is_live {
+                continue;
+            }
+            let mut parts = Vec::new();
+            if let Some(target) = task.target {
+                parts.push(self.quote(target, QUOTE_WORDS));
+            }
+            parts.push(self.quote(task.unit, QUOTE_WORDS));
+            let due = task.due.and_then(|(unit, value)| self.unit(unit).values[value].day);
+            let mut sources = task.sources.clone();
+            sources.sort_unstable();
+            let text = parts.join(" ");
+            if text.is_empty() {
+                continue;
+            }
+            found.push(Item { text, owner: task.owner.map(Owner::Person), due, sources });
+        }
+        found.drain(..found.len().saturating_sub(ITEMS_MAX));
+        found
+    }
+
+    fn questions(&self) -> Vec<Point> {
+        let open = self.thread.questions.iter().filter(|question| {
+            let unit = self.unit(question.unit);
+            let is_asked = !unit.is(Act::Proposal) || unit.has(Cue::Ask);
+            question.is_open
+                && is_asked
+                && unit.words.len() + unit.values.len() >= 2
+                && !unit.is(Act::Joke)
+        });
+        let points = open.map(|question| Point {
+            text: self.quote(question.unit, QUOTE_WORDS),
+            sources: question.sources.clone(),
+        });
+        let mut points: Vec<Point> = points.filter(|point| !point.text.is_empty()).collect();
+        points.drain(..points.len().saturating_sub(QUESTIONS_MAX));
+        points
+    }
+
+    fn deferred(&self) -> Vec<Point> {
+        let mut points: Vec<Point> = Vec::new();
+        for (unit, sources) in &self.thread.deferred {
+            let text = self.quote(*unit, QUOTE_WORDS);
+            if !text.is_empty() && !points.iter().any(|point| point.text == text) {
+                points.push(Point { text, sources: sources.clone() });
+            }
+        }
+        points.drain(..points.len().saturating_sub(DEFERRED_MAX));
+        points
+    }
+
+    /// A sentence without fillers at its start and emoji at its end, cut at a clause border if it is long.
+    pub(crate) fn quote(&self, at: usize, words_max: usize) -> String {
+        let unit = self.unit(at);
+        let mut end = unit.tokens.len();
+        while end > 0 && unit.tokens[end - 1].kind == Kind::Emoji {
+            end -= 1;
+        }
+        let mut from = 0;
+        while from < end
+            && unit.tokens[from].kind == Kind::Mark
+            && !matches!(unit.tokens[from].word.as_str(), "\"" | "“" | "„" | "«" | "(" | "¿" | "¡")
+        {
+            from += 1;
+        }
+        let text = unit.render(from, end);
+        let text =
+            text.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | '-' | '–'));
+        cut(text, words_max, usize::MAX)
+    }
+}
+
+/// Whether a value occurs in a text as whole words.
+pub(crate) fn has_value(text: &str, value: &str) -> bool {
+    let (text, value) = (text.to_lowercase(), value.to_lowercase());
+    text.match_indices(&value).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + value.len()..].chars().next();
+        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+    })
+}
+
+/// Merges neighbors until there are at most `most` points.
+fn bundle(mut points: Vec<Point>, most: usize) -> Vec<Point> {
+    points.drain(..points.len().saturating_sub(most * 2));
+    while points.len() > most {
+        let at = (0..points.len() - 1)
+            .min_by_key(|at| points[*at].text.len() + points[at + 1].text.len())
+            .unwrap_or(0);
+        let next = points.remove(at + 1);
+        let point = &mut points[at];
+        point.text = format!("{} {}", point.text, next.text);
+        next.sources.into_iter().for_each(|line| add(&mut point.sources, line));
+        point.sources.sort_unstable();
+    }
+    points
+}
+
+fn count(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+/// The beginning of a text with at most this many words and UTF-16 units, ended at a clause border if there is one.
+pub(crate) fn cut(text: &str, words_max: usize, units_max: usize) -> String {
+    let mut kept = text;
+    let mut is_cut = false;
+    while count(kept) > words_max || kept.encode_utf16().count() > units_max {
+        let head = kept.trim_end_matches([',', ';', '.', ':', ' ', '–', '—', '!', '?']);
+        let border = head.rfind([',', ';', '.', ':', '–', '—', '!', '?', '(']);
+        let border = border.filter(|at| count(&head[..*at]) * 3 > words_max && words_max > 3);
+        let space = head.rfind(char::is_whitespace);
+        let Some(at) = border.or(space).filter(|at| *at > 0) else {
+            let end = kept
+                .char_indices()
+                .nth(units_max.min(kept.len()) / 2)
+                .map_or(kept.len(), |(at, _)| at);
+            return kept[..end].to_owned();
+        };
+        kept = &head[..at];
+        is_cut = border.is_none();
+    }
+    let kept = kept.trim_end();
+    if is_cut { format!("{kept}…") } else { kept.to_owned() }
+}
+
+fn words(outline: &Outline) -> usize {
+    let points =
+        outline.key_points.iter().chain(&outline.open_questions).chain(&outline.deferred_items);
+    let texts =
+        points.map(|point| &point.text).chain(outline.action_items.iter().map(|item| &item.text));
+    texts.map(|text| count(text)).sum::<usize>()
+        + count(&outline.headline)
+        + count(&outline.conclusion)
+}
+
+/// Shortens texts, then drops the least important entries.
+fn fit(outline: &mut Outline) {
+    for most in [30, 22, 16, 12] {
+        if words(outline) <= WORDS_MAX {
+            break;
+        }
+        let points = outline
+            .key_points
+            .iter_mut()
+            .chain(&mut outline.open_questions)
+            .chain(&mut outline.deferred_items);
+        points.for_each(|point| point.text = cut(&point.text, most, usize::MAX));
+        outline
+            .action_items
+            .iter_mut()
+            .for_each(|item| item.text = cut(&item.text, most, usize::MAX));
+        outline.conclusion = cut(&outline.conclusion, most + 12, CONCLUSION_UNITS_MAX);
+    }
+    while words(outline) > WORDS_MAX {
+        if outline.deferred_items.pop().is_none() && outline.open_questions.len() > 1 {
+            outline.open_questions.remove(0);
+        } else if outline.action_items.len() > 1 {
+            outline.action_items.remove(0);
+        } else if outline.key_points.pop().is_none() {
+            break;
+        }
+    }
+    let points = outline
+        .key_points
+        .iter_mut()
+        .chain(&mut outline.open_questions)
+        .chain(&mut outline.deferred_items);
+    points.for_each(|point| point.sources.truncate(SOURCES_MAX));
+    outline.action_items.iter_mut().for_each(|item| item.sources.truncate(SOURCES_MAX));
+}

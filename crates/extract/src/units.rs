@@ -1,0 +1,295 @@
+//! Units: the sentences of a conversation with their acts, which are read from phrases of the data files.
+
+use chrono::NaiveDate;
+
+use crate::{
+    lexicon::{Cue, Hit, Language, Lexicon, lexicon},
+    people::{Named, People},
+    text::{Kind, Sentence, Token},
+    values::{self, Value},
+};
+
+/// What a sentence does in a conversation. A sentence can do several things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Act {
+    Statement,
+    Question,
+    /// Suggests something to the group, also as a question.
+    Proposal,
+    /// Says that something is settled, or decides alone.
+    Decision,
+    Assent,
+    Dissent,
+    /// Dissent that gives way.
+    Yielding,
+    /// The speaker takes something on.
+    Commitment,
+    /// Asks somebody to do something, or says what somebody else does.
+    Request,
+    /// The speaker cannot or will not do something.
+    Refusal,
+    /// Says that something has to be done, or asks who does it.
+    Need,
+    Correction,
+    Retraction,
+    Deferral,
+    /// Small talk, laughter, and emoji.
+    Chatter,
+    Joke,
+    /// Orders to an assistant, reader, or system, also in quotations.
+    Machine,
+    /// Does not know the answer.
+    Unsure,
+    /// A maybe, or a condition.
+    Hedge,
+    /// Says that something is done already.
+    Done,
+}
+
+/// A replaced part of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Edit {
+    /// Token positions.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) new: String,
+    pub(crate) line: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) line: usize,
+    /// Number of people's lines before it; distances are counted in these.
+    pub(crate) turn: usize,
+    /// `None` for agents.
+    pub(crate) person: Option<usize>,
+    pub(crate) text: String,
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) named: Vec<Option<Named>>,
+    pub(crate) hits: Vec<Hit>,
+    pub(crate) values: Vec<Value>,
+    /// Stems of content words without names, sorted.
+    pub(crate) words: Vec<String>,
+    pub(crate) acts: u32,
+    pub(crate) is_ticked: Option<bool>,
+    pub(crate) edits: Vec<Edit>,
+}
+
+impl Unit {
+    pub(crate) fn is(&self, act: Act) -> bool {
+        self.acts & (1 << act as u32) != 0
+    }
+
+    pub(crate) fn add(&mut self, act: Act) {
+        self.acts |= 1 << act as u32;
+    }
+
+    pub(crate) fn has(&self, cue: Cue) -> bool {
+        self.hits.iter().any(|hit| hit.cue == cue)
+    }
+
+    pub(crate) fn all(&self, cue: Cue) -> impl Iterator<Item = &Hit> {
+        self.hits.iter().filter(move |hit| hit.cue == cue)
+    }
+
+    /// Chatter, jokes, and text for machines never become a result.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is(Act::Chatter) || self.is(Act::Joke) || self.is(Act::Machine)
+    }
+
+    pub(crate) fn shared(&self, other: &Self) -> usize {
+        self.words.iter().filter(|word| other.words.binary_search(word).is_ok()).count()
+    }
+
+    /// People who are named or mentioned, in their order.
+    pub(crate) fn people(&self) -> impl Iterator<Item = usize> {
+        self.named.iter().filter_map(|named| match named {
+            Some(Named::Person(at)) => Some(*at),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn addresses_agent(&self) -> bool {
+        self.named
+            .iter()
+            .zip(&self.tokens)
+            .any(|(named, token)| *named == Some(Named::Agent) && token.kind == Kind::Mention)
+            || self.named.iter().find(|named| named.is_some()) == Some(&Some(Named::Agent))
+                && self.named.first() == Some(&Some(Named::Agent))
+    }
+
+    /// The text from one token to another, with corrected values.
+    pub(crate) fn render(&self, from: usize, to: usize) -> String {
+        let mut text = String::new();
+        let Some(first) = self.tokens.get(from).filter(|_| from < to) else {
+            return text;
+        };
+        let mut at = first.from;
+        let end = self.tokens[to - 1].to;
+        for edit in self.edits.iter().filter(|edit| from <= edit.from && edit.to <= to) {
+            let start = self.tokens[edit.from].from;
+            if start >= at {
+                text.push_str(&self.text[at..start]);
+                text.push_str(&edit.new);
+                at = self.tokens[edit.to - 1].to;
+            }
+        }
+        text.push_str(&self.text[at..end]);
+        text
+    }
+}
+
+/// ` word word `: names as `@name`, quoted words as a quotation mark.
+fn pattern_text(tokens: &[Token], named: &[Option<Named>], with_quotes: bool) -> String {
+    let mut text = String::from(" ");
+    for (token, named) in tokens.iter().zip(named) {
+        if token.is_quoted && !with_quotes {
+            text.push('"');
+        } else {
+            if matches!(named, Some(Named::Person(_))) && token.kind != Kind::Mention {
+                text.push('@');
+            }
+            text.push_str(&token.word.replace(' ', "_"));
+        }
+        text.push(' ');
+    }
+    text
+}
+
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) turn: usize,
+    pub(crate) person: Option<usize>,
+    pub(crate) day: NaiveDate,
+}
+
+pub(crate) fn read(
+    place: &Place,
+    sentence: Sentence,
+    tokens: Vec<Token>,
+    language: Language,
+    people: &People,
+) -> Unit {
+    let lexicon = lexicon(language);
+    let named: Vec<Option<Named>> =
+        tokens.iter().map(|token| people.named(token, &sentence.text, lexicon)).collect();
+    let hits = lexicon.hits(&pattern_text(&tokens, &named, false));
+    let mut words: Vec<String> = tokens
+        .iter()
+        .zip(&named)
+        .filter(|(token, named)| named.is_none() && !token.is_quoted)
+        .filter_map(|(token, _)| lexicon.content(token))
+        .collect();
+    words.sort();
+    words.dedup();
+    let values = values::find(&sentence.text, &tokens, lexicon, place.day);
+    let values = values.into_iter().filter(|value| !tokens[value.from].is_quoted).collect();
+    let mut unit = Unit {
+        line: place.line,
+        turn: place.turn,
+        person: place.person,
+        text: sentence.text,
+        tokens,
+        named,
+        hits,
+        values,
+        words,
+        acts: 0,
+        is_ticked: sentence.is_ticked,
+        edits: Vec::new(),
+    };
+    classify(&mut unit, lexicon);
+    unit
+}
+
+fn classify(unit: &mut Unit, lexicon: &Lexicon) {
+    let has_quotes = unit.tokens.iter().any(|token| token.is_quoted);
+    let quoted = || lexicon.hits(&pattern_text(&unit.tokens, &unit.named, true));
+    let is_machine =
+        unit.has(Cue::Machine) || has_quotes && quoted().iter().any(|hit| hit.cue == Cue::Machine);
+    if is_machine {
+        unit.add(Act::Machine);
+        return;
+    }
+    let pairs: [(Cue, Act); 11] = [
+        (Cue::Propose, Act::Proposal),
+        (Cue::Decide, Act::Decision),
+        (Cue::Dissent, Act::Dissent),
+        (Cue::Yield, Act::Yielding),
+        (Cue::Refuse, Act::Refusal),
+        (Cue::Need, Act::Need),
+        (Cue::Retract, Act::Retraction),
+        (Cue::Defer, Act::Deferral),
+        (Cue::Unsure, Act::Unsure),
+        (Cue::Done, Act::Done),
+        (Cue::Joke, Act::Joke),
+    ];
+    for (cue, act) in pairs {
+        if unit.has(cue) {
+            unit.add(act);
+        }
+    }
+    if unit.has(Cue::Correct) || unit.has(Cue::Instead) {
+        unit.add(Act::Correction);
+    }
+    if unit.has(Cue::Hedge) || unit.has(Cue::Condition) {
+        unit.add(Act::Hedge);
+    }
+    question(unit);
+    let is_question = unit.is(Act::Question);
+    if (unit.has(Cue::Assent) || unit.has(Cue::Ok)) && !is_question {
+        unit.add(Act::Assent);
+    }
+    // "I'll be late" has a commitment's words inside an idle phrase.
+    let idle: Vec<(usize, usize)> = unit.all(Cue::Idle).map(|hit| (hit.from, hit.to)).collect();
+    let is_real = |hit: &Hit| !idle.iter().any(|(from, to)| hit.from < *to && *from < hit.to);
+    let commits = unit.all(Cue::Commit).chain(unit.all(Cue::Bare)).any(is_real);
+    if commits
+        && !is_question
+        && !unit.is(Act::Hedge)
+        && !unit.is(Act::Refusal)
+        && !unit.is(Act::Joke)
+    {
+        unit.add(Act::Commitment);
+    }
+    let asks = unit.all(Cue::Request).any(is_real);
+    if (asks || unit.has(Cue::Assign) && !is_question) && !unit.addresses_agent() {
+        unit.add(Act::Request);
+    }
+    let says_nothing = unit.words.is_empty() && unit.acts == 0 && unit.people().next().is_none();
+    let is_laughter = unit.words.is_empty() && unit.has(Cue::Joke);
+    let is_greeting = unit.has(Cue::Chatter)
+        && !unit.is(Act::Commitment)
+        && !unit.is(Act::Request)
+        && !unit.is(Act::Decision)
+        && !unit.is(Act::Proposal)
+        && (!unit.is(Act::Question) || unit.words.len() < 3);
+    if says_nothing || is_laughter || is_greeting {
+        unit.add(Act::Chatter);
+    }
+    if unit.acts == 0 {
+        unit.add(Act::Statement);
+    }
+}
+
+fn question(unit: &mut Unit) {
+    let mark =
+        unit.tokens.iter().rev().find(|token| token.kind != Kind::Emoji && token.word != ")");
+    let is_marked = mark.is_some_and(|token| matches!(token.word.as_str(), "?" | "？"))
+        || unit.tokens.windows(2).any(|pair| pair[0].word == "?" && pair[1].kind == Kind::Emoji);
+    let is_closed = mark.is_some_and(|token| matches!(token.word.as_str(), "." | "!" | "…"));
+    let starts = |cue: Cue| unit.all(cue).any(|hit| hit.from == 0);
+    let (asks, inquires) = (starts(Cue::Ask), starts(Cue::Inquiry));
+    let is_tagged = unit.all(Cue::Tag).any(|hit| hit.from > 1);
+    let is_asked =
+        !is_closed && (asks || inquires && !unit.tokens.iter().any(|token| token.word == ","));
+    if is_marked && is_tagged {
+        unit.add(Act::Proposal);
+    } else if is_marked || is_asked && unit.tokens.len() <= 14 {
+        unit.add(Act::Question);
+        // "Gym then?" asks for agreement; "Is it heated?" asks for information.
+        if !unit.has(Cue::Ask) && !inquires && !unit.words.is_empty() && is_marked {
+            unit.add(Act::Proposal);
+        }
+    }
+}
