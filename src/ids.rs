@@ -75,7 +75,7 @@ fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
 }
 
 macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal, $noun:literal;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::Type)]
         #[sqlx(transparent)]
@@ -138,7 +138,7 @@ macro_rules! ids {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
                 utoipa::openapi::schema::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::schema::Type::String)
-                    .description(Some(concat!("`", $prefix, "_` and 26 base-32 characters")))
+                    .description(Some(concat!("ID of ", $noun, ": `", $prefix, "_` and 26 base-32 characters")))
                     .pattern(Some(concat!("^", $prefix, "_[0-7][0-9a-hjkmnp-tv-z]{25}$")))
                     .into()
             }
@@ -149,24 +149,24 @@ macro_rules! ids {
 }
 
 ids! {
-    UserId = "user";
-    WorkspaceId = "ws";
-    ChannelId = "chan";
-    ThreadId = "thread";
-    ForkId = "fork";
-    MessageId = "msg";
-    TaskId = "task";
-    AgentId = "agent";
-    ResolutionId = "res";
-    ResponseId = "resp";
-    ActionItemId = "item";
-    InviteId = "inv";
-    ApiKeyId = "key";
-    SessionId = "sess";
-    AuditEntryId = "audit";
-    AuthEventId = "authev";
-    SandboxPolicyId = "sbx";
-    FileId = "file";
+    UserId = "user", "a person";
+    WorkspaceId = "ws", "a workspace";
+    ChannelId = "chan", "a channel";
+    ThreadId = "thread", "a thread";
+    ForkId = "fork", "a deep dive";
+    MessageId = "msg", "a message";
+    TaskId = "task", "a task";
+    AgentId = "agent", "an agent";
+    ResolutionId = "res", "a resolution";
+    ResponseId = "resp", "a response";
+    ActionItemId = "item", "an action item";
+    InviteId = "inv", "an invite";
+    ApiKeyId = "key", "an API key";
+    SessionId = "sess", "a session";
+    AuditEntryId = "audit", "an audit entry";
+    AuthEventId = "authev", "a sign-in event";
+    SandboxPolicyId = "sbx", "a sandbox policy";
+    FileId = "file", "a file";
 }
 
 #[cfg(test)]

@@ -172,6 +172,20 @@ fn invalid_parameter(name: &str, cause: &serde_urlencoded::de::Error) -> ApiErro
 /// The version that `If-Match` names: `"N"` or `N`.
 pub struct IfMatch(pub Option<i64>);
 
+impl utoipa::PartialSchema for IfMatch {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .description(Some(
+                "The version that you have read, from its `ETag`; a stale version gets 409",
+            ))
+            .examples(["\"3\""])
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for IfMatch {}
+
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = ApiError;
 

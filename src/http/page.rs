@@ -34,6 +34,7 @@ impl utoipa::PartialSchema for Limit {
             .schema_type(utoipa::openapi::schema::Type::Integer)
             .minimum(Some(1))
             .maximum(Some(LIMIT_MAX))
+            .examples([20])
             .into()
     }
 }

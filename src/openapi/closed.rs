@@ -3,15 +3,12 @@
 //! parts, so that no value satisfies the `allOf`. This module replaces such an `allOf` with the schema that the server
 //! accepts: one closed object, or one per variant.
 
-use std::collections::BTreeMap;
-
 use utoipa::openapi::{
     RefOr, Schema,
     schema::{AdditionalProperties, AllOf, Object, OneOfBuilder},
 };
 
-/// `#/components/schemas`
-type Schemas = BTreeMap<String, RefOr<Schema>>;
+use super::Schemas;
 
 /// Flattens every `allOf` that contains a closed object, and removes schemas that are no longer referenced.
 pub(super) fn flatten(schemas: &mut Schemas) {

@@ -1,5 +1,5 @@
-//! Examples for the document: request bodies are written by hand (`requests.json`), all others are generated from the
-//! schema. The fuzzer (`tests/fuzz`) validates them.
+//! Examples for the document, generated from the schemas where a handler gives none. The fuzzer (`tests/fuzz`) validates
+//! them.
 
 use serde_json::{Map, Value, json};
 
@@ -7,28 +7,6 @@ use serde_json::{Map, Value, json};
 const DEPTH_MAX: usize = 5;
 /// Part of an example ID after the prefix.
 const ID: &str = "01k5t3h8xze4bs4p8v2m9qwd7a";
-
-/// Handwritten request body of an operation, by its ID.
-pub(super) fn request(operation: &str) -> Option<Value> {
-    static ALL: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(|| {
-        serde_json::from_str(include_str!("requests.json")).unwrap_or_default()
-    });
-    ALL.get(operation).cloned()
-}
-
-/// Example of a parameter whose schema does not imply one.
-pub(super) fn parameter(name: &str) -> Option<Value> {
-    Some(match name {
-        "limit" => json!(20),
-        "q" => json!("launch"),
-        "If-Match" => json!("\"3\""),
-        "path" => json!("SOUL.md"),
-        "emoji" => json!("👍"),
-        "method" => json!("agents.get"),
-        "version" => json!(1),
-        _ => return None,
-    })
-}
 
 /// Example value for a field name, for schemas that allow any text or number.
 fn by_name(name: &str) -> Option<Value> {

@@ -11,7 +11,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi,
-        OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Type,
+        OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Schema, Type,
         path::Operation,
         security::{
             ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -40,6 +40,9 @@ pub fn empty() -> OpenApi {
         )
         .build()
 }
+
+/// `#/components/schemas`
+type Schemas = BTreeMap<String, RefOr<Schema>>;
 
 /// Adds the parts that all routes share: security schemes, errors, access, parameters, and examples.
 pub fn finish(mut api: OpenApi) -> OpenApi {
@@ -80,11 +83,12 @@ pub fn finish(mut api: OpenApi) -> OpenApi {
         .into_iter()
         .map(|(path, item)| (path.replace("{*", "{"), item))
         .collect();
-    let schemas = api
+    let described = api
         .components
         .as_ref()
-        .map(|c| serde_json::to_value(&c.schemas));
-    let examples = Examples::new(schemas.and_then(Result::ok).unwrap_or_default());
+        .map(|c| c.schemas.clone())
+        .unwrap_or_default();
+    let examples = Examples::new(serde_json::to_value(&described).unwrap_or_default());
     let mut shared = BTreeMap::new();
     for (path, item) in &mut api.paths.paths {
         let operations = [
@@ -99,7 +103,7 @@ pub fn finish(mut api: OpenApi) -> OpenApi {
                 describe(operation);
                 add_errors(path, operation, method != "GET", &mut shared);
                 add_access(method, path, operation);
-                parameters::add(path, operation);
+                parameters::add(path, operation, &described);
                 add_examples(path, operation, &examples);
             }
         }
@@ -234,16 +238,12 @@ fn add_examples(path: &str, operation: &mut Operation, examples: &Examples) {
         let schema = serde_json::to_value(content.schema.as_ref()?).ok()?;
         Some(examples.of(&schema))
     };
-    let own = operation
-        .operation_id
-        .as_deref()
-        .and_then(examples::request);
     if let Some(RefOr::T(body)) = &mut operation.request_body {
         for (kind, content) in &mut body.content {
             let Some(content) = lacking(kind, content) else {
                 continue;
             };
-            content.example = own.clone().or_else(|| made(content));
+            content.example = made(content);
         }
     }
     for (status, response) in &mut operation.responses.responses {

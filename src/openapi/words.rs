@@ -1,14 +1,11 @@
 //! Constant fields and lists. The fuzzer (`tests/fuzz`) checks that responses have no other values.
 
-use std::collections::BTreeMap;
-
 use utoipa::openapi::{
     Ref, RefOr, Schema,
     schema::{ArrayItems, SchemaType, Type},
 };
 
-/// `#/components/schemas`
-type Schemas = BTreeMap<String, RefOr<Schema>>;
+use super::Schemas;
 
 /// Adds the values of constant fields, and references to the item schemas of lists.
 pub(super) fn add(schemas: &mut Schemas) {

@@ -50,7 +50,8 @@ pub fn router() -> OpenApiRouter<State> {
 /// `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
 #[utoipa::path(post, path = "/v1/responses", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
-    request_body = CreateResponse,
+    request_body(content = CreateResponse,
+        example = json!({"model": "agent:vibe", "input": "What speaks for Monday?", "store": false})),
     responses((status = 200, description = "The response, or a stream of events", content((Response = "application/json"), (String = "text/event-stream")))))]
 async fn create_response(
     axum::extract::State(state): St,
@@ -180,7 +181,7 @@ struct ResponseQuery {
 /// Only the caller's own.
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
-    params(("id" = String, Path), ResponseQuery),
+    params(("id" = String, Path, description = "ID of a response: `resp_…`"), ResponseQuery),
     responses((status = 200, body = Response)))]
 async fn get_response(
     axum::extract::State(state): St,
@@ -201,7 +202,7 @@ async fn get_response(
 /// Only the caller's own.
 #[utoipa::path(delete, path = "/v1/responses/{id}", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
-    params(("id" = String, Path)),
+    params(("id" = String, Path, description = "ID of a response: `resp_…`")),
     responses((status = 200, body = DeletedResponse)))]
 async fn delete_response(
     axum::extract::State(state): St,
@@ -236,7 +237,7 @@ async fn list_models(
 /// Get a model
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
-    params(("id" = String, Path)), responses((status = 200, body = Model)))]
+    params(("id" = String, Path, description = "Name of a model, or `agent:NAME`")), responses((status = 200, body = Model)))]
 async fn get_model(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -50,7 +50,7 @@ fn answer(file: &File) -> Response {
 /// List the files of an agent by path
 #[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
+    params(("id" = inline(AgentRef), Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_files(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -71,7 +71,7 @@ struct FileQuery {
 /// Get a file of an agent
 #[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path), ("path" = String, Path), FileQuery),
+    params(("id" = inline(AgentRef), Path), ("path" = inline(FilePath), Path), FileQuery),
     responses((status = 200, body = File)))]
 async fn get_file(
     axum::extract::State(state): St,
@@ -94,8 +94,10 @@ async fn get_file(
 /// Write a file of an agent; writing SOUL.md or IDENTITY.md changes its profile
 #[utoipa::path(put, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
-    request_body = FileForm, responses((status = 200, body = File)))]
+    params(("id" = inline(AgentRef), Path), ("path" = inline(FilePath), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = FileForm,
+        example = json!({"content": "# Notes\n\nThe fair is on Wednesday.\n"})),
+    responses((status = 200, body = File)))]
 async fn put_file(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -116,7 +118,7 @@ async fn put_file(
 /// Delete a file of an agent
 #[utoipa::path(delete, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
+    params(("id" = inline(AgentRef), Path), ("path" = inline(FilePath), Path), ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 204)))]
 async fn delete_file(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -153,7 +155,7 @@ async fn list_shared_files(
 /// Get a file that the workspace defines for agents without their own
 #[utoipa::path(get, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = WorkspaceId, Path), ("path" = String, Path)),
+    params(("id" = WorkspaceId, Path), ("path" = inline(FilePath), Path)),
     responses((status = 200, body = File)))]
 async fn get_shared_file(
     axum::extract::State(state): St,
@@ -172,8 +174,10 @@ async fn get_shared_file(
 /// Write AGENTS.md or TOOLS.md for all agents of the workspace
 #[utoipa::path(put, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
-    request_body = FileForm, responses((status = 200, body = File)))]
+    params(("id" = WorkspaceId, Path), ("path" = inline(FilePath), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = FileForm,
+        example = json!({"content": "# Agents\n\nAnswer in the language of the question.\n"})),
+    responses((status = 200, body = File)))]
 async fn put_shared_file(
     axum::extract::State(state): St,
     caller: Caller,
@@ -198,7 +202,7 @@ async fn put_shared_file(
 /// Delete a file that the workspace defines for all of its agents
 #[utoipa::path(delete, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
+    params(("id" = WorkspaceId, Path), ("path" = inline(FilePath), Path), ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 204)))]
 async fn delete_shared_file(
     axum::extract::State(state): St,
     caller: Caller,

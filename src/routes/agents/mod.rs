@@ -63,6 +63,17 @@ struct AgentRef {
     reference: String,
 }
 
+impl utoipa::PartialSchema for AgentRef {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .description(Some(
+                "ID of an agent, or `main` for the default agent of the workspace",
+            ))
+            .into()
+    }
+}
+
 /// An agent of another workspace is reported as absent.
 fn hide(error: AgentError) -> AgentError {
     match error {

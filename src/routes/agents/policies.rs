@@ -51,7 +51,9 @@ async fn get_policy(
 #[utoipa::path(patch, path = "/v1/workspaces/{id}/policy", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path)),
-    request_body = PolicyPatch, responses((status = 200, body = Policy)))]
+    request_body(content = PolicyPatch,
+        example = json!({"required_text": "Never share what is marked confidential.", "members_write_agents": true})),
+    responses((status = 200, body = Policy)))]
 async fn patch_policy(
     axum::extract::State(state): St,
     caller: Caller,
@@ -91,7 +93,9 @@ async fn list_sandbox_policies(
 /// Create a sandbox policy
 #[utoipa::path(post, path = "/v1/sandbox-policies", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
-    request_body = SandboxForm, responses((status = 201, body = SandboxPolicy)))]
+    request_body(content = SandboxForm,
+        example = json!({"name": "Small", "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256, "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only"})),
+    responses((status = 201, body = SandboxPolicy)))]
 async fn create_sandbox_policy(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -148,7 +152,9 @@ async fn get_sandbox_policy(
 #[utoipa::path(put, path = "/v1/sandbox-policies/{id}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     params(("id" = SandboxPolicyId, Path)),
-    request_body = SandboxForm, responses((status = 200, body = SandboxPolicy)))]
+    request_body(content = SandboxForm,
+        example = json!({"name": "Small and slow", "image": "python:3.13-slim", "cpu_max": 0.5, "memory_mb_max": 256, "network": "none", "allowed_hosts": [], "timeout_s_max": 60, "filesystem": "read_only"})),
+    responses((status = 200, body = SandboxPolicy)))]
 async fn put_sandbox_policy(
     axum::extract::State(state): St,
     caller: Caller,

@@ -56,7 +56,9 @@ struct AgentsQuery {
     /// 1 to 100; 20 by default.
     #[param(inline)]
     limit: Option<Limit>,
+    /// Only agents created after the one with this ID.
     after: Option<AgentId>,
+    /// Only agents created before the one with this ID.
     before: Option<AgentId>,
     /// Only agents with this status.
     #[param(inline)]
@@ -131,7 +133,9 @@ async fn list_agents(
 /// Create an agent
 #[utoipa::path(post, path = "/v1/agents", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    request_body = NewAgent, responses((status = 201, body = Agent)))]
+    request_body(content = NewAgent,
+        example = json!({"name": "planner", "display_name": "Planner", "instructions": "You help the team with its plans. Say what speaks for each way.", "capabilities": ["planning"], "temperature": 0.4})),
+    responses((status = 201, body = Agent)))]
 async fn create_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -170,7 +174,7 @@ struct ResolvedAgent {
 /// Get an agent; `main` is the workspace's default
 #[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
+    params(("id" = inline(AgentRef), Path), AgentQuery), responses((status = 200, body = Agent)))]
 async fn get_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -207,8 +211,10 @@ async fn get_agent(
 /// Replace an agent; omitted fields are reset to their defaults
 #[utoipa::path(put, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
-    request_body = NewAgent, responses((status = 200, body = Agent)))]
+    params(("id" = inline(AgentRef), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = NewAgent,
+        example = json!({"name": "planner", "instructions": "You help the team with its plans, in three sentences at most."})),
+    responses((status = 200, body = Agent)))]
 async fn put_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -230,8 +236,10 @@ async fn put_agent(
 /// For its status, and for the default agent: an admin, `agents:admin`.
 #[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
-    request_body = AgentPatch, responses((status = 200, body = Agent)))]
+    params(("id" = inline(AgentRef), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = AgentPatch,
+        example = json!({"description": "Knows the plan", "metadata": {"team": "launch"}})),
+    responses((status = 200, body = Agent)))]
 async fn patch_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -261,7 +269,7 @@ struct DeleteQuery {
 /// To delete permanently: `agents:admin`.
 #[utoipa::path(delete, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:delete"])),
-    params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
+    params(("id" = inline(AgentRef), Path), DeleteQuery, ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Archived)))]
 async fn delete_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -306,8 +314,10 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
 /// Copy an agent
 #[utoipa::path(post, path = "/v1/agents/{id}/duplicate", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    params(("id" = String, Path)),
-    request_body = CopyForm, responses((status = 201, body = Agent)))]
+    params(("id" = inline(AgentRef), Path)),
+    request_body(content = CopyForm,
+        example = json!({"name": "planner-two"})),
+    responses((status = 201, body = Agent)))]
 async fn duplicate_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -325,7 +335,7 @@ async fn duplicate_agent(
 /// Make an agent the workspace's default
 #[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
-    params(("id" = String, Path)), responses((status = 200, body = Agent)))]
+    params(("id" = inline(AgentRef), Path)), responses((status = 200, body = Agent)))]
 async fn make_default(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -341,7 +351,7 @@ async fn make_default(
 /// Export an agent with its files
 #[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path)), responses((status = 200, body = Export)))]
+    params(("id" = inline(AgentRef), Path)), responses((status = 200, body = Export)))]
 async fn export_agent(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -356,7 +366,9 @@ async fn export_agent(
 /// Create an agent from an export or from files
 #[utoipa::path(post, path = "/v1/agents/import", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    request_body = Import, responses((status = 201, body = Agent)))]
+    request_body(content = Import,
+        example = json!({"agent": {"name": "scribe", "instructions": "You write minutes."}, "files": {"MEMORY.md": "The fair is on Wednesday.\n"}})),
+    responses((status = 201, body = Agent)))]
 async fn import_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -374,7 +386,9 @@ async fn import_agent(
 /// Preview the system prompt of a draft; stores nothing
 #[utoipa::path(post, path = "/v1/agents/preview", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    request_body = PreviewForm, responses((status = 200, body = Preview)))]
+    request_body(content = PreviewForm,
+        example = json!({"agent": {"name": "planner", "instructions": "You help the team with its plans."}})),
+    responses((status = 200, body = Preview)))]
 async fn preview_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -129,7 +129,10 @@ fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> 
 /// Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
 #[utoipa::path(post, path = "/v1/rpc/{method}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("method" = String, Path)), request_body = Object, responses((status = 200, body = Object)))]
+    params(("method" = String, Path, description = "One of the methods listed above.", example = "agents.get")),
+    request_body(content = Object,
+        example = json!({"agent_id": "main"})),
+    responses((status = 200, body = Object)))]
 async fn call(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

@@ -38,7 +38,7 @@ struct VersionsQuery {
 /// List the versions of an agent, newest first
 #[utoipa::path(get, path = "/v1/agents/{id}/versions", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path), VersionsQuery),
+    params(("id" = inline(AgentRef), Path), VersionsQuery),
     responses((status = 200, body = List<VersionSummary>)))]
 async fn list_versions(
     axum::extract::State(state): St,
@@ -76,7 +76,7 @@ async fn list_versions(
 /// Get a version as written and with its bases merged in
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path), ("version" = i64, Path)),
+    params(("id" = inline(AgentRef), Path), ("version" = i64, Path, description = "Number of a version.", example = 1)),
     responses((status = 200, body = AgentVersion)))]
 async fn get_version(
     axum::extract::State(state): St,
@@ -102,7 +102,7 @@ struct DiffQuery {
 /// Get the changes in a version
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}/diff", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
+    params(("id" = inline(AgentRef), Path), ("version" = i64, Path, description = "Number of a version.", example = 1), DiffQuery), responses((status = 200, body = AgentDiff)))]
 async fn diff_versions(
     axum::extract::State(state): St,
     named: AgentRef,
@@ -129,8 +129,10 @@ struct RollbackForm {
 /// Restore an earlier version as a new one
 #[utoipa::path(post, path = "/v1/agents/{id}/rollback", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
-    params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
-    request_body = RollbackForm, responses((status = 200, body = Agent)))]
+    params(("id" = inline(AgentRef), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = RollbackForm,
+        example = json!({"target_version": 1})),
+    responses((status = 200, body = Agent)))]
 async fn roll_back(
     axum::extract::State(state): St,
     named: AgentRef,

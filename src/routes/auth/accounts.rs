@@ -194,7 +194,8 @@ struct SignupForm {
 /// Create an account
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "accounts",
     security(()),
-    request_body = SignupForm,
+    request_body(content = SignupForm,
+        example = json!({"email": "ada@example.org", "password": "correct horse battery", "name": "Ada"})),
     responses((status = 201, body = Account, description = "Signed in: the session cookie is set")))]
 async fn signup(
     axum::extract::State(state): St,
@@ -234,7 +235,8 @@ struct LoginForm {
 /// Log in
 #[utoipa::path(post, path = "/v1/auth/login", tag = "accounts",
     security(()),
-    request_body = LoginForm,
+    request_body(content = LoginForm,
+        example = json!({"email": "ada@example.org", "password": "correct horse battery"})),
     responses((status = 200, body = Account, description = "Signed in: the session cookie is set"),
         (status = 401, body = crate::http::error::ErrorBody, description = "The email address or password is wrong")))]
 async fn login(
@@ -331,7 +333,9 @@ struct MePatch {
 /// Change your own name
 #[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts",
     security(("session" = ["viewer"])),
-    request_body = MePatch, responses((status = 200, body = Account)))]
+    request_body(content = MePatch,
+        example = json!({"name": "Ada Lindholm"})),
+    responses((status = 200, body = Account)))]
 async fn update_me(
     axum::extract::State(state): St,
     caller: Caller,
@@ -363,7 +367,9 @@ struct PasswordForm {
 /// Change your password and end all other sessions
 #[utoipa::path(post, path = "/v1/auth/password", tag = "accounts",
     security(("session" = ["viewer"])),
-    request_body = PasswordForm, responses((status = 204)))]
+    request_body(content = PasswordForm,
+        example = json!({"current_password": "correct horse battery", "new_password": "another horse battery"})),
+    responses((status = 204)))]
 async fn password(
     axum::extract::State(state): St,
     caller: Caller,

@@ -99,7 +99,9 @@ struct NewKey {
 /// A key cannot have scopes that its creator lacks.
 #[utoipa::path(post, path = "/v1/api-keys", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
-    request_body = KeyForm, responses((status = 201, body = NewKey)))]
+    request_body(content = KeyForm,
+        example = json!({"name": "Build bot", "scopes": ["chat:read", "chat:write"], "expires_in_s": 7776000})),
+    responses((status = 201, body = NewKey)))]
 async fn create_key(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

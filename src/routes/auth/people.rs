@@ -79,7 +79,9 @@ struct MemberPatch {
 /// For a role, or another person's handle: an admin, `workspace:admin`.
 #[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("user_id" = UserId, Path)), request_body = MemberPatch,
+    params(("user_id" = UserId, Path)),
+    request_body(content = MemberPatch,
+        example = json!({"role": "member"})),
     responses((status = 200, body = Member)))]
 async fn update_member(
     axum::extract::State(state): St,
@@ -166,7 +168,9 @@ struct NewInviteAnswer {
 /// Create an invite link
 #[utoipa::path(post, path = "/v1/invites", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    request_body = InviteForm, responses((status = 201, body = NewInviteAnswer)))]
+    request_body(content = InviteForm,
+        example = json!({"role": "member", "max_uses": 10, "expires_in_s": 604800})),
+    responses((status = 201, body = NewInviteAnswer)))]
 async fn create_invite(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -209,7 +213,7 @@ struct InviteWorkspace {
 /// Preview an invite; `id` is the token from its link
 #[utoipa::path(get, path = "/v1/invites/{id}", tag = "people",
     security(()),
-    params(("id" = String, Path)), responses((status = 200, body = InvitePreview)))]
+    params(("id" = String, Path, description = "ID of an invite, or the token from its link")), responses((status = 200, body = InvitePreview)))]
 async fn get_invite(
     axum::extract::State(state): St,
     Path(token): Path<String>,
@@ -266,7 +270,7 @@ struct Accepted {
 /// Join a workspace with an invite link
 #[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people",
     security(("session" = ["viewer"])),
-    params(("id" = String, Path, description = "The token from the link.")),
+    params(("id" = String, Path, description = "The token from the link")),
     responses((status = 200, body = Accepted)))]
 async fn accept_invite(
     axum::extract::State(state): St,

@@ -52,7 +52,9 @@ struct WorkspaceForm {
 /// Create a workspace with #general, #random, and its first agents; its creator is an admin
 #[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces",
     security(("session" = ["viewer"])),
-    request_body = WorkspaceForm, responses((status = 201, body = WorkspaceAnswer)))]
+    request_body(content = WorkspaceForm,
+        example = json!({"name": "Northwind", "slug": "northwind"})),
+    responses((status = 201, body = WorkspaceAnswer)))]
 async fn create_workspace(
     axum::extract::State(state): St,
     caller: Caller,
@@ -113,7 +115,9 @@ struct WorkspacePatch {
 /// Change the name or slug of a workspace
 #[utoipa::path(patch, path = "/v1/workspaces/{id}", tag = "workspaces",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(("id" = WorkspaceId, Path)), request_body = WorkspacePatch,
+    params(("id" = WorkspaceId, Path)),
+    request_body(content = WorkspacePatch,
+        example = json!({"name": "Northwind Traders"})),
     responses((status = 200, body = WorkspaceAnswer)))]
 async fn update_workspace(
     axum::extract::State(state): St,

@@ -79,7 +79,9 @@ struct ChannelForm {
 /// Create a channel
 #[utoipa::path(post, path = "/v1/channels", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    request_body = ChannelForm, responses((status = 201, body = MyChannel)))]
+    request_body(content = ChannelForm,
+        example = json!({"name": "Launch plan", "topic": "What ships, and when", "private": false})),
+    responses((status = 201, body = MyChannel)))]
 async fn create_channel(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -109,7 +111,8 @@ struct DirectForm {
 /// With an agent: also `agents:use`.
 #[utoipa::path(post, path = "/v1/direct", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    request_body = DirectForm,
+    request_body(content = DirectForm,
+        example = json!({"member_ids": ["user_01k5t3h8xze4bs4p8v2m9qwd7a"]})),
     responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "The channel already existed")))]
 async fn open_direct(
     axum::extract::State(state): St,
@@ -170,7 +173,9 @@ struct ChannelPatch {
 /// Change a channel's name or topic
 #[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ChannelId, Path)), request_body = ChannelPatch,
+    params(("id" = ChannelId, Path)),
+    request_body(content = ChannelPatch,
+        example = json!({"topic": "What goes out on Monday"})),
     responses((status = 200, body = MyChannel)))]
 async fn update_channel(
     axum::extract::State(state): St,
@@ -313,7 +318,9 @@ struct ChannelMemberForm {
 /// Add someone to a channel
 #[utoipa::path(post, path = "/v1/channels/{id}/members", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ChannelId, Path)), request_body = ChannelMemberForm,
+    params(("id" = ChannelId, Path)),
+    request_body(content = ChannelMemberForm,
+        example = json!({"user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"})),
     responses((status = 201, body = Member)))]
 async fn add_channel_member(
     axum::extract::State(state): St,

@@ -172,7 +172,9 @@ pub async fn say(
 /// Post a message in a thread; agents that it mentions reply
 #[utoipa::path(post, path = "/v1/threads/{id}/messages", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ThreadId, Path)), request_body = MessageForm,
+    params(("id" = ThreadId, Path)),
+    request_body(content = MessageForm,
+        example = json!({"content": "Monday: two quiet days before the fair.", "client_id": "5f0c2b1f"})),
     responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "Resend: the first response")))]
 async fn post_message(
     axum::extract::State(state): St,
@@ -186,7 +188,9 @@ async fn post_message(
 /// Post a message in a fork; the mentioned agents reply, or the fork's agent if there are none
 #[utoipa::path(post, path = "/v1/forks/{id}/messages", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ForkId, Path)), request_body = MessageForm,
+    params(("id" = ForkId, Path)),
+    request_body(content = MessageForm,
+        example = json!({"content": "And who books the room?", "client_id": "5f0c2b21"})),
     responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "Resend: the first response")))]
 async fn post_fork_message(
     axum::extract::State(state): St,
@@ -241,7 +245,9 @@ struct MessagePatch {
 /// Only its author.
 #[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = MessageId, Path)), request_body = MessagePatch,
+    params(("id" = MessageId, Path)),
+    request_body(content = MessagePatch,
+        example = json!({"content": "Monday: two **quiet** days before the fair."})),
     responses((status = 200, body = Message)))]
 async fn edit_message(
     axum::extract::State(state): St,
@@ -285,7 +291,7 @@ async fn delete_message(
 /// React to a message
 #[utoipa::path(put, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = MessageId, Path), ("emoji" = String, Path)),
+    params(("id" = MessageId, Path), ("emoji" = String, Path, description = "One emoji, percent-encoded.", example = "👍")),
     responses((status = 200, body = Message)))]
 async fn add_reaction(
     axum::extract::State(state): St,
@@ -302,7 +308,7 @@ async fn add_reaction(
 /// Remove a reaction
 #[utoipa::path(delete, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = MessageId, Path), ("emoji" = String, Path)),
+    params(("id" = MessageId, Path), ("emoji" = String, Path, description = "One emoji, percent-encoded.", example = "👍")),
     responses((status = 200, body = Message)))]
 async fn remove_reaction(
     axum::extract::State(state): St,

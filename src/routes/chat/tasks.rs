@@ -36,12 +36,16 @@ struct TasksQuery {
     /// 1 to 100; 20 by default.
     #[param(inline)]
     limit: Option<Limit>,
+    /// Only tasks created after the one with this ID.
     after: Option<TaskId>,
+    /// Only tasks created before the one with this ID.
     before: Option<TaskId>,
     /// Only tasks with this status.
     #[param(inline)]
     status: Option<TaskStatus>,
+    /// Only tasks of this thread.
     thread_id: Option<ThreadId>,
+    /// Only tasks of this agent.
     agent_id: Option<AgentId>,
     /// `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`.
     #[param(inline)]

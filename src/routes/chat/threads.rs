@@ -123,7 +123,9 @@ pub async fn start(
 /// With an agent: also `agents:use`.
 #[utoipa::path(post, path = "/v1/channels/{id}/threads", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ChannelId, Path)), request_body = ThreadForm,
+    params(("id" = ChannelId, Path)),
+    request_body(content = ThreadForm,
+        example = json!({"content": "@vibe Friday or Monday?", "client_id": "5f0c2b1e"})),
     responses((status = 201, body = PostedThread), (status = 200, body = PostedThread, description = "Resend: the first response")))]
 async fn start_thread(
     axum::extract::State(state): St,
@@ -187,7 +189,9 @@ struct ThreadChange {
 /// To bind an agent: also `agents:use`.
 #[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ThreadId, Path)), request_body = ThreadChange,
+    params(("id" = ThreadId, Path)),
+    request_body(content = ThreadChange,
+        example = json!({"title": "Friday or Monday?", "status": "open"})),
     responses((status = 200, body = MyThread)))]
 async fn update_thread(
     axum::extract::State(state): St,
@@ -242,7 +246,9 @@ pub async fn mark_read(
 /// Set the read mark of a thread
 #[utoipa::path(put, path = "/v1/threads/{id}/read", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ThreadId, Path)), request_body = ReadForm,
+    params(("id" = ThreadId, Path)),
+    request_body(content = ReadForm,
+        example = json!({"seq": 124})),
     responses((status = 200, body = ReadMark)))]
 async fn read_thread(
     axum::extract::State(state): St,

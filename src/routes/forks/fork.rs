@@ -101,7 +101,9 @@ struct ForkForm {
 /// With an agent: also `agents:use`.
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ThreadId, Path)), request_body = ForkForm,
+    params(("id" = ThreadId, Path)),
+    request_body(content = ForkForm,
+        example = json!({"message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a", "title": "What speaks for Monday", "context": "thread", "client_id": "5f0c2b20"})),
     responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "Resend: the first response")))]
 async fn start_fork(
     axum::extract::State(state): St,
@@ -164,7 +166,9 @@ struct ForkChange {
 /// To bind an agent: also `agents:use`.
 #[utoipa::path(patch, path = "/v1/forks/{id}", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ForkId, Path)), request_body = ForkChange,
+    params(("id" = ForkId, Path)),
+    request_body(content = ForkChange,
+        example = json!({"title": "Monday, then"})),
     responses((status = 200, body = Fork)))]
 async fn update_fork(
     axum::extract::State(state): St,

@@ -40,7 +40,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[into_params(parameter_in = Query)]
 struct DecisionsQuery {
     /// Words that the resolution must all contain.
+    #[param(example = "launch")]
     q: Option<String>,
+    /// Only from this channel.
     channel_id: Option<ChannelId>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
@@ -206,7 +208,9 @@ struct ItemChange {
 /// Change an action item's done state, owner, or due date
 #[utoipa::path(patch, path = "/v1/action-items/{id}", tag = "outcomes",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ActionItemId, Path)), request_body = ItemChange,
+    params(("id" = ActionItemId, Path)),
+    request_body(content = ItemChange,
+        example = json!({"done": true})),
     responses((status = 200, body = ActionItem)))]
 async fn update_action_item(
     axum::extract::State(state): St,

@@ -64,7 +64,9 @@ struct Resolving {
 /// Draft the resolution of a fork; if a draft task is already active, returns that task
 #[utoipa::path(post, path = "/v1/forks/{id}/resolve", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
-    params(("id" = ForkId, Path)), request_body = Option<ResolveForm>,
+    params(("id" = ForkId, Path)),
+    request_body(content = Option<ResolveForm>,
+        example = json!({"guidance": "Keep to what was decided"})),
     responses((status = 202, body = Resolving, description = "The draft task is queued or running")))]
 async fn resolve_fork(
     axum::extract::State(state): St,
@@ -106,8 +108,9 @@ async fn get_resolution(
 /// Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ForkId, Path), ("If-Match" = String, Header, description = "The ETag of the draft that was read")),
-    request_body = ResolutionForm,
+    params(("id" = ForkId, Path), ("If-Match" = inline(IfMatch), Header, description = "The ETag of the draft that was read")),
+    request_body(content = ResolutionForm,
+        example = json!({"headline": "We launch on Monday", "key_points": [{"text": "Nobody deploys on a Friday"}], "action_items": [{"text": "Book the room", "due": "2026-11-23"}]})),
     responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its new revision"))),
         (status = 428, body = crate::http::error::ErrorBody, description = "Without If-Match")))]
 async fn edit_resolution(
@@ -133,8 +136,9 @@ struct PublishForm {
 /// Publish the draft as a message in the thread and close the fork; repeating it returns the same message
 #[utoipa::path(post, path = "/v1/forks/{id}/publish", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = ForkId, Path), ("If-Match" = Option<String>, Header, description = "The ETag of the draft, to avoid publishing unseen changes")),
-    request_body = Option<PublishForm>, responses((status = 200, body = Published)))]
+    params(("id" = ForkId, Path), ("If-Match" = inline(Option<IfMatch>), Header, description = "The ETag of the draft, to avoid publishing unseen changes")),
+    request_body(content = Option<PublishForm>,
+        example = json!({"resolution": {"headline": "We launch on Monday"}})), responses((status = 200, body = Published)))]
 async fn publish_resolution(
     axum::extract::State(state): St,
     caller: Caller,

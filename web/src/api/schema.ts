@@ -2111,7 +2111,7 @@ export interface components {
                 action_item: components["schemas"]["ActionItem"];
             };
         };
-        /** @description `item_` and 26 base-32 characters */
+        /** @description ID of an action item: `item_` and 26 base-32 characters */
         ActionItemId: string;
         /** @description The agent's responsibilities; included in the system prompt. */
         Agency: {
@@ -2191,7 +2191,7 @@ export interface components {
                 agent: components["schemas"]["AgentSummary"];
             };
         };
-        /** @description `agent_` and 26 base-32 characters */
+        /** @description ID of an agent: `agent_` and 26 base-32 characters */
         AgentId: string;
         /** @description Omitted fields are unchanged; `null` clears a field. `metadata` is merged by key, and `null` removes a key. */
         AgentPatch: {
@@ -2337,7 +2337,7 @@ export interface components {
             expires_at?: components["schemas"]["Timestamp"] | null;
             last_used_at?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description `key_` and 26 base-32 characters */
+        /** @description ID of an API key: `key_` and 26 base-32 characters */
         ApiKeyId: string;
         ApprovalRule: {
             action: string;
@@ -2402,7 +2402,7 @@ export interface components {
             data: Record<string, unknown>;
             created_at: components["schemas"]["Timestamp"];
         };
-        /** @description `audit_` and 26 base-32 characters */
+        /** @description ID of an audit entry: `audit_` and 26 base-32 characters */
         AuditEntryId: string;
         AuthEvent: {
             id: components["schemas"]["AuthEventId"];
@@ -2414,7 +2414,7 @@ export interface components {
             address?: string | null;
             created_at: components["schemas"]["Timestamp"];
         };
-        /** @description `authev_` and 26 base-32 characters */
+        /** @description ID of a sign-in event: `authev_` and 26 base-32 characters */
         AuthEventId: string;
         /** @enum {string} */
         AuthorKind: "human" | "agent" | "system";
@@ -2483,7 +2483,7 @@ export interface components {
             topic?: string | null;
             private?: boolean;
         };
-        /** @description `chan_` and 26 base-32 characters */
+        /** @description ID of a channel: `chan_` and 26 base-32 characters */
         ChannelId: string;
         /** @enum {string} */
         ChannelKind: "public" | "private" | "direct";
@@ -2803,7 +2803,7 @@ export interface components {
             /** @description At most 256 KiB. */
             content: string;
         };
-        /** @description `file_` and 26 base-32 characters */
+        /** @description ID of a file: `file_` and 26 base-32 characters */
         FileId: string;
         /**
          * @description Origin of a file.
@@ -2941,7 +2941,7 @@ export interface components {
             /** @description A repeated ID returns the first fork with status 200. */
             client_id?: string | null;
         };
-        /** @description `fork_` and 26 base-32 characters */
+        /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
         ForkId: string;
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
@@ -3030,7 +3030,7 @@ export interface components {
              */
             expires_in_s?: number | null;
         };
-        /** @description `inv_` and 26 base-32 characters */
+        /** @description ID of an invite: `inv_` and 26 base-32 characters */
         InviteId: string;
         /** @description Preview of an invite for the person who opens its link. */
         InvitePreview: {
@@ -3557,7 +3557,7 @@ export interface components {
             /** @description A repeated ID returns the first message with status 200. */
             client_id?: string | null;
         };
-        /** @description `msg_` and 26 base-32 characters */
+        /** @description ID of a message: `msg_` and 26 base-32 characters */
         MessageId: string;
         /**
          * @description `notice`: System message.
@@ -4233,7 +4233,7 @@ export interface components {
             /** @description At most 10. */
             deferred_items?: components["schemas"]["PointForm"][] | null;
         };
-        /** @description `res_` and 26 base-32 characters */
+        /** @description ID of a resolution: `res_` and 26 base-32 characters */
         ResolutionId: string;
         /** @description An action item as part of a resolution. */
         ResolutionItem: {
@@ -4326,7 +4326,7 @@ export interface components {
              */
             agent_version?: number | null;
         };
-        /** @description `resp_` and 26 base-32 characters */
+        /** @description ID of a response: `resp_` and 26 base-32 characters */
         ResponseId: string;
         /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
         ResponseUsage: {
@@ -4409,7 +4409,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /** @description `sbx_` and 26 base-32 characters */
+        /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
         SandboxPolicyId: string;
         /**
          * @description Right that a role grants and an API key can have.
@@ -4514,7 +4514,7 @@ export interface components {
             user_agent?: string | null;
             address?: string | null;
         };
-        /** @description `sess_` and 26 base-32 characters */
+        /** @description ID of a session: `sess_` and 26 base-32 characters */
         SessionId: string;
         /** @description Server settings that clients need before sign-in. */
         Setup: {
@@ -4794,7 +4794,7 @@ export interface components {
                 task: components["schemas"]["Task"];
             };
         };
-        /** @description `task_` and 26 base-32 characters */
+        /** @description ID of a task: `task_` and 26 base-32 characters */
         TaskId: string;
         TaskInput: {
             /** @description The trigger message without the mention; for a `resolve`, the guidance for the draft. */
@@ -4985,7 +4985,7 @@ export interface components {
             /** @description A repeated ID returns the first thread with status 200. */
             client_id?: string | null;
         };
-        /** @description `thread_` and 26 base-32 characters */
+        /** @description ID of a thread: `thread_` and 26 base-32 characters */
         ThreadId: string;
         /** @enum {string} */
         ThreadStatus: "open" | "archived";
@@ -5168,7 +5168,7 @@ export interface components {
             /** @description Display name. */
             name: string;
         };
-        /** @description `user_` and 26 base-32 characters */
+        /** @description ID of a person: `user_` and 26 base-32 characters */
         UserId: string;
         /** @description A version as an entry in a list. */
         VersionSummary: {
@@ -5223,7 +5223,7 @@ export interface components {
             /** @description Derived from the name by default. */
             slug?: string | null;
         };
-        /** @description `ws_` and 26 base-32 characters */
+        /** @description ID of a workspace: `ws_` and 26 base-32 characters */
         WorkspaceId: string;
         WorkspacePatch: {
             name?: string | null;
@@ -5732,12 +5732,9 @@ export interface operations {
                 owner?: string;
                 /** @description `true` or `false`; both if omitted. */
                 done?: boolean;
-                /** @description Only from this channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 channel_id?: components["schemas"]["ChannelId"];
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only items created after this one. */
                 after?: components["schemas"]["ActionItemId"];
@@ -5799,7 +5796,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The action item. */
+                /** @description ID of an action item: `item_` and 26 base-32 characters */
                 id: components["schemas"]["ActionItemId"];
             };
             cookie?: never;
@@ -5899,14 +5896,11 @@ export interface operations {
     list_agents: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
-                /** @description Only objects after the one with this ID. */
+                /** @description Only agents created after the one with this ID. */
                 after?: components["schemas"]["AgentId"];
-                /** @description Only objects before the one with this ID. */
+                /** @description Only agents created before the one with this ID. */
                 before?: components["schemas"]["AgentId"];
                 /** @description Only agents with this status. */
                 status?: "active" | "inactive" | "archived";
@@ -6195,7 +6189,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6255,14 +6249,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6338,14 +6329,11 @@ export interface operations {
                 permanent?: boolean;
             };
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6384,14 +6372,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6467,7 +6452,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6530,7 +6515,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6603,7 +6588,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6643,7 +6628,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6686,20 +6671,14 @@ export interface operations {
     get_file: {
         parameters: {
             query?: {
-                /**
-                 * @description An earlier version of the file; for SOUL.md and IDENTITY.md, a version of the agent.
-                 * @example 1
-                 */
+                /** @description An earlier version of the file; for SOUL.md and IDENTITY.md, a version of the agent. */
                 version?: number;
             };
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
-                /**
-                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
-                 * @example SOUL.md
-                 */
+                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -6738,19 +6717,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
-                /**
-                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
-                 * @example SOUL.md
-                 */
+                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -6801,19 +6774,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
-                /**
-                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
-                 * @example SOUL.md
-                 */
+                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -6842,14 +6809,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6920,17 +6884,14 @@ export interface operations {
     list_versions: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description `next_cursor` from the previous page. */
                 cursor?: string;
             };
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
             };
             cookie?: never;
@@ -6974,10 +6935,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
                 /**
-                 * @description The version number.
+                 * @description Number of a version.
                  * @example 1
                  */
                 version: number;
@@ -7035,10 +6996,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The agent: its ID, or `main` for the default agent of the workspace. */
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
                 /**
-                 * @description The version number.
+                 * @description Number of a version.
                  * @example 1
                  */
                 version: number;
@@ -7085,10 +7046,7 @@ export interface operations {
             query?: {
                 /** @description `true` for everyone's keys in this workspace; admins only. */
                 all?: boolean;
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: components["schemas"]["ApiKeyId"];
@@ -7203,7 +7161,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The key. */
+                /** @description ID of an API key: `key_` and 26 base-32 characters */
                 id: components["schemas"]["ApiKeyId"];
             };
             cookie?: never;
@@ -7237,10 +7195,7 @@ export interface operations {
                 action?: string;
                 /** @description `oldest` first by default. */
                 order?: "oldest" | "newest";
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only entries after the one with this ID, in the requested order. */
                 after?: components["schemas"]["AuditEntryId"];
@@ -7292,10 +7247,7 @@ export interface operations {
     list_auth_events: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description `next_cursor` of the previous page. */
                 cursor?: components["schemas"]["AuthEventId"];
@@ -7576,10 +7528,7 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -7630,7 +7579,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The session. */
+                /** @description ID of a session: `sess_` and 26 base-32 characters */
                 id: components["schemas"]["SessionId"];
             };
             cookie?: never;
@@ -7747,10 +7696,7 @@ export interface operations {
     list_channels: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -7864,7 +7810,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -7906,7 +7852,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -7960,7 +7906,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8004,7 +7950,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8048,7 +7994,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8090,10 +8036,7 @@ export interface operations {
     list_channel_members: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -8102,7 +8045,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8148,7 +8091,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8200,9 +8143,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
-                /** @description The person. */
+                /** @description ID of a person: `user_` and 26 base-32 characters */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -8232,7 +8175,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8274,17 +8217,14 @@ export interface operations {
     list_threads: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8362,7 +8302,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8604,7 +8544,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The channel. */
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8653,10 +8593,7 @@ export interface operations {
                 q?: string;
                 /** @description Only from this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
@@ -8823,10 +8760,7 @@ export interface operations {
             query?: {
                 /** @description Return events after this sequence number. */
                 after?: number;
-                /**
-                 * @description 1 to 100.
-                 * @example 20
-                 */
+                /** @description 1 to 100. */
                 limit?: number;
             };
             header?: {
@@ -8964,7 +8898,7 @@ export interface operations {
                 "If-None-Match"?: string | null;
             };
             path: {
-                /** @description The file. */
+                /** @description ID of a file: `file_` and 26 base-32 characters */
                 id: components["schemas"]["FileId"];
             };
             cookie?: never;
@@ -9028,7 +8962,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The file. */
+                /** @description ID of a file: `file_` and 26 base-32 characters */
                 id: components["schemas"]["FileId"];
             };
             cookie?: never;
@@ -9058,7 +8992,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The file. */
+                /** @description ID of a file: `file_` and 26 base-32 characters */
                 id: components["schemas"]["FileId"];
             };
             cookie?: never;
@@ -9101,7 +9035,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9148,7 +9082,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9207,7 +9141,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9256,10 +9190,7 @@ export interface operations {
     list_fork_messages: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 50 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 50 by default. */
                 limit?: number;
                 /** @description Return messages after this one. */
                 after?: components["schemas"]["MessageId"];
@@ -9270,7 +9201,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9363,7 +9294,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9564,14 +9495,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The ETag of the draft, to avoid publishing unseen changes
-                 * @example "3"
-                 */
+                /** @description The ETag of the draft, to avoid publishing unseen changes */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9744,7 +9672,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9795,7 +9723,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9881,14 +9809,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /**
-                 * @description The ETag of the draft that was read
-                 * @example "3"
-                 */
+                /** @description The ETag of the draft that was read */
                 "If-Match": string;
             };
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10014,10 +9939,7 @@ export interface operations {
     list_resolutions: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -10026,7 +9948,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10109,7 +10031,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The deep dive. */
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10180,10 +10102,7 @@ export interface operations {
     list_invites: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -10292,7 +10211,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The invite: its ID, or the token from its link to view or accept it. */
+                /** @description ID of an invite, or the token from its link */
                 id: string;
             };
             cookie?: never;
@@ -10331,7 +10250,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The invite: its ID, or the token from its link to view or accept it. */
+                /** @description ID of an invite: `inv_` and 26 base-32 characters */
                 id: components["schemas"]["InviteId"];
             };
             cookie?: never;
@@ -10361,7 +10280,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The token from the link. */
+                /** @description The token from the link */
                 id: string;
             };
             cookie?: never;
@@ -10409,10 +10328,7 @@ export interface operations {
     list_members: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -10470,7 +10386,7 @@ export interface operations {
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description The person. */
+                /** @description ID of a person: `user_` and 26 base-32 characters */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -10503,7 +10419,7 @@ export interface operations {
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description The person. */
+                /** @description ID of a person: `user_` and 26 base-32 characters */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -10558,7 +10474,7 @@ export interface operations {
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description The person. */
+                /** @description ID of a person: `user_` and 26 base-32 characters */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -10610,7 +10526,7 @@ export interface operations {
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description The person. */
+                /** @description ID of a person: `user_` and 26 base-32 characters */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -10641,7 +10557,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The message. */
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
                 id: components["schemas"]["MessageId"];
             };
             cookie?: never;
@@ -10730,7 +10646,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The message. */
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
                 id: components["schemas"]["MessageId"];
             };
             cookie?: never;
@@ -10821,7 +10737,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The message. */
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
                 id: components["schemas"]["MessageId"];
             };
             cookie?: never;
@@ -10922,7 +10838,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The message. */
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
                 id: components["schemas"]["MessageId"];
                 /**
                  * @description One emoji, percent-encoded.
@@ -11018,7 +10934,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The message. */
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
                 id: components["schemas"]["MessageId"];
                 /**
                  * @description One emoji, percent-encoded.
@@ -11121,7 +11037,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /** @example {} */
+                /**
+                 * @example {
+                 *       "model": null
+                 *     }
+                 */
                 "application/json": components["schemas"]["ModelTestForm"];
             };
         };
@@ -11207,7 +11127,7 @@ export interface operations {
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description The name of a model, or `agent:NAME`. */
+                /** @description Name of a model, or `agent:NAME` */
                 id: string;
             };
             cookie?: never;
@@ -11333,7 +11253,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The response: `resp_…`. */
+                /** @description ID of a response: `resp_…` */
                 id: string;
             };
             cookie?: never;
@@ -11402,7 +11322,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The response: `resp_…`. */
+                /** @description ID of a response: `resp_…` */
                 id: string;
             };
             cookie?: never;
@@ -11605,7 +11525,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The sandbox policy. */
+                /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
                 id: components["schemas"]["SandboxPolicyId"];
             };
             cookie?: never;
@@ -11650,7 +11570,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The sandbox policy. */
+                /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
                 id: components["schemas"]["SandboxPolicyId"];
             };
             cookie?: never;
@@ -11714,7 +11634,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The sandbox policy. */
+                /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
                 id: components["schemas"]["SandboxPolicyId"];
             };
             cookie?: never;
@@ -11747,7 +11667,7 @@ export interface operations {
                  *     and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
                  *     `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
                  *     characters.
-                 * @example launch
+                 * @example release plan from:ada has:link
                  */
                 q?: string;
                 /** @description Only in this channel. */
@@ -11772,10 +11692,7 @@ export interface operations {
                 after?: string;
                 /** @description `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits. */
                 order?: "newest" | "oldest" | "relevance";
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
@@ -12009,20 +11926,17 @@ export interface operations {
     list_tasks: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
-                /** @description Only objects after the one with this ID. */
+                /** @description Only tasks created after the one with this ID. */
                 after?: components["schemas"]["TaskId"];
-                /** @description Only objects before the one with this ID. */
+                /** @description Only tasks created before the one with this ID. */
                 before?: components["schemas"]["TaskId"];
                 /** @description Only tasks with this status. */
                 status?: "queued" | "running" | "completed" | "failed" | "cancelled";
-                /** @description Only from this thread. */
+                /** @description Only tasks of this thread. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Only from this agent. */
+                /** @description Only tasks of this agent. */
                 agent_id?: components["schemas"]["AgentId"];
                 /** @description `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`. */
                 order?: "oldest" | "newest";
@@ -12081,7 +11995,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task. */
+                /** @description ID of a task: `task_` and 26 base-32 characters */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -12125,7 +12039,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task. */
+                /** @description ID of a task: `task_` and 26 base-32 characters */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -12171,7 +12085,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task. */
+                /** @description ID of a task: `task_` and 26 base-32 characters */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -12267,7 +12181,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task. */
+                /** @description ID of a task: `task_` and 26 base-32 characters */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -12313,7 +12227,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12386,7 +12300,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12471,7 +12385,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12518,7 +12432,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12553,10 +12467,7 @@ export interface operations {
     list_forks: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -12565,7 +12476,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12618,7 +12529,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12708,10 +12619,7 @@ export interface operations {
     list_messages: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 50 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 50 by default. */
                 limit?: number;
                 /** @description Return messages after this one. */
                 after?: components["schemas"]["MessageId"];
@@ -12722,7 +12630,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -12815,7 +12723,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -13017,7 +12925,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The thread. */
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -13128,10 +13036,7 @@ export interface operations {
     list_workspaces: {
         parameters: {
             query?: {
-                /**
-                 * @description 1 to 100; 20 by default.
-                 * @example 20
-                 */
+                /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description Only objects created after the one with this ID. */
                 after?: string;
@@ -13230,7 +13135,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -13269,7 +13174,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -13320,7 +13225,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -13365,12 +13270,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
-                /**
-                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
-                 * @example SOUL.md
-                 */
+                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -13409,19 +13311,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
-                /**
-                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
-                 * @example SOUL.md
-                 */
+                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -13472,19 +13368,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The version that you have read, from its `ETag`; a stale version gets 409.
-                 * @example "3"
-                 */
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
-                /**
-                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
-                 * @example SOUL.md
-                 */
+                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -13514,7 +13404,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -13549,7 +13439,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The workspace. */
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
