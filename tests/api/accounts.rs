@@ -277,6 +277,23 @@ async fn sessions_are_listed_and_ended_one_by_one() {
 }
 
 #[tokio::test]
+async fn all_other_sessions_are_ended_at_once_with_their_sockets() {
+    let t = team().await;
+    let (one, two) = (t.ada.log_in().await, t.ada.log_in().await);
+    let mut other = one.socket().await;
+    let mut own = t.ada.socket().await;
+    t.ada.delete("/v1/auth/sessions").await.is(204);
+    assert_eq!(other.closed().await, 4001);
+    for elsewhere in [one, two] {
+        elsewhere.get("/v1/auth/me").await.refused(401);
+    }
+    own.ack(json!({"type": "ping"})).await;
+    let left = list(&t.ada.get("/v1/auth/sessions").await.ok(), "/data");
+    assert_eq!(left.len(), 1);
+    t.bo.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
 async fn changing_the_password_ends_the_other_sessions() {
     let t = team().await;
     let elsewhere = t.ada.log_in().await;

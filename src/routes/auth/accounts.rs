@@ -47,7 +47,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(logout))
         .routes(routes!(me, update_me))
         .routes(routes!(password))
-        .routes(routes!(list_sessions))
+        .routes(routes!(list_sessions, end_other_sessions))
         .routes(routes!(end_session))
         .routes(routes!(list_auth_events))
 }
@@ -468,6 +468,28 @@ async fn list_sessions(
         })
         .collect();
     Ok(Json(page.cut(rows, |row: &MySession| row.session.id)?))
+}
+
+/// End all of your other sessions
+///
+/// API keys stay valid.
+#[utoipa::path(delete, path = "/v1/auth/sessions", tag = "accounts",
+    security(("session" = ["viewer"])), responses((status = 204)))]
+async fn end_other_sessions(
+    axum::extract::State(state): St,
+    caller: Caller,
+) -> Result<StatusCode, ApiError> {
+    let current = caller.require_session()?;
+    let user = caller.user;
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
+            sessions::end_others(c, user, current).await
+        })
+        .await?;
+    state.hub.close_where(Close::NotAuthenticated, |socket| {
+        socket.user == user && socket.session.is_some_and(|session| session != current)
+    });
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// End one of your sessions

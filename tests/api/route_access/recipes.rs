@@ -98,6 +98,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let form = json!({"email": w.olu.email, "password": PASSWORD});
             Call::post(path, form).by(w.double(who).await.asks)
         }
+        ("DELETE /v1/auth/sessions", _) => Call::delete(path).by(w.double(who).await.asks),
         ("POST /v1/auth/logout", _) => Call::act(path).by(w.double(who).await.asks),
         ("PATCH /v1/auth/me", _) => {
             Call::patch(path, json!({"name": format!("Renamed {n}")})).by(w.double(who).await.asks)
