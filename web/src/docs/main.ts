@@ -2,7 +2,7 @@
 // from other hosts (docs/adr/0008-offline-api-reference.md).
 import '@fontsource-variable/inter/wght.css';
 import '@fontsource-variable/jetbrains-mono/wght.css';
-import '../app.css';
+import '../styles/global.css';
 import { mount } from 'svelte';
 import { installCopy } from '../lib/enhance';
 import Reference from './Reference.svelte';

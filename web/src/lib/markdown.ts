@@ -2,6 +2,7 @@ import { Marked, type MarkedOptions, type Token, type TokensList } from 'marked'
 import DOMPurify from 'dompurify';
 import { boundedTokenizer, lexBounded } from './bounded-lexer';
 import { emojiNamed } from './emoji';
+import './markdown.css';
 
 /** Names that may be highlighted in a text: handles that were mentioned, channels that exist. */
 export interface Names {
