@@ -429,7 +429,7 @@ test('a page that failed to load shows the reason, and retries on click or recon
   const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
   await ada.page.route('**/v1/api-keys**', (r) => (broken ? r.fulfill({ status: 503, json }) : r.continue()));
   await open(ada, 'keys');
-  await main(ada).getByText("Couldn't load your keys").waitFor();
+  await main(ada).getByText('Couldn’t load your keys').waitFor();
   await accessible(ada.page, 'keys that failed to load');
   broken = false;
   // Two lists: the person's own keys, and those of other members.
@@ -440,7 +440,7 @@ test('a page that failed to load shows the reason, and retries on click or recon
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await tabs(ada).getByRole('link', { name: 'Devices' }).click();
-  await main(ada).getByText("Couldn't load").waitFor();
+  await main(ada).getByText('Couldn’t load').waitFor();
   await accessible(ada.page, 'settings, offline');
   await ada.context.setOffline(false);
   await ada.page.getByText('You are offline').waitFor({ state: 'detached' });

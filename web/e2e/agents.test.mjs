@@ -373,15 +373,15 @@ test('a page that failed to load can be retried; offline edits are kept', async 
   await ada.page.route(/\/v1\/agents\/agent_\w+(\/versions|\/files)?(\?.*)?$/, failing);
   await ada.page.goto(AGENTS);
   await card(ada, 'Coder').getByRole('link').click();
-  await main(ada).getByText("Couldn't load this agent").waitFor();
+  await main(ada).getByText('Couldn’t load this agent').waitFor();
   await accessible(ada.page, 'an agent that failed to load');
   broken = false;
   await button(ada.page, 'Try again').click();
   await tab(ada, 'Edit').click();
   await field(ada, 'Instructions').waitFor();
   for (const [name, words] of [
-    ['History', "Couldn't load the history"],
-    ['Files', "Couldn't load the files"],
+    ['History', 'Couldn’t load the history'],
+    ['Files', 'Couldn’t load the files'],
   ]) {
     broken = true;
     await tab(ada, name).click();

@@ -75,7 +75,7 @@ test('archiving asks for confirmation; Cancel does nothing', async () => {
   await button(ada.page, 'Archive channel…').click();
   await dialog(ada).getByRole('heading', { name: 'Archive #launch-week?' }).waitFor();
   await dialog(ada)
-    .getByText("It disappears from everyone's sidebar. Its threads stay readable and searchable.")
+    .getByText('It disappears from everyone’s sidebar. Its threads stay readable and searchable.')
     .waitFor();
   await accessible(ada.page, 'archiving a channel');
   await shot(ada.page, '34-archive-channel-dark');

@@ -359,7 +359,7 @@ test('a slow start: messages wait until the dive exists; a failed start can be r
   await inFork(bo, 'The old one?').waitFor();
   await bo.page.keyboard.type('Half a thou');
   open();
-  await forkPanel(bo).getByText("Couldn't start the dive. Busy.").waitFor();
+  await forkPanel(bo).getByText('Couldn’t start the dive. Busy.').waitFor();
   await inFork(bo, 'The old one?').getByText('Not sent.').waitFor();
   await accessible(bo.page, 'a dive that could not be started');
   await shot(bo.page, '44-dive-not-started-dark');

@@ -45,7 +45,7 @@ test('a reload without a network shows unsent messages and a notice', async () =
   await ada.page.reload();
   await ada.page.getByText('You are offline.').waitFor();
   await saved()
-    .getByText("2 messages are saved in this browser and will be sent when you're back online.")
+    .getByText('2 messages are saved in this browser and will be sent when you’re back online.')
     .waitFor();
   await saved().getByText('First from the tunnel').waitFor();
   await saved().getByText('Second from the tunnel').waitFor();

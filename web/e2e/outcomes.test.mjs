@@ -132,7 +132,7 @@ test('a rejected change is reverted, with a notice', async () => {
   await ada.page.route('**/v1/action-items/*', (r) => r.abort());
   await item(ada, 'Tell the press').click();
   await ada.page
-    .getByText(/^Couldn't save the change\./)
+    .getByText(/^Couldn’t save the change\./)
     .first()
     .waitFor({ state: 'attached' });
   assert.equal(await item(ada, 'Tell the press').isChecked(), false);
@@ -155,8 +155,8 @@ test('an action item links to its result and its dive', async () => {
 
 test('a list that failed to load can be retried', async () => {
   for (const [path, route, words, sign] of [
-    ['actions?whose=all', '**/v1/action-items?*', "Couldn't load action items", 'Tell the press'],
-    ['decisions', '**/v1/decisions?*', "Couldn't load decisions", 'Launch on Monday'],
+    ['actions?whose=all', '**/v1/action-items?*', 'Couldn’t load action items', 'Tell the press'],
+    ['decisions', '**/v1/decisions?*', 'Couldn’t load decisions', 'Launch on Monday'],
   ]) {
     let broken = true;
     await ada.page.route(route, (r) =>

@@ -269,7 +269,7 @@ test('checking off an item is live for everyone; a rejected change is reverted w
     r.fulfill({ status: 403, json: { error: { type: 'forbidden', code: 'x', message: 'Not now.' } } }),
   );
   await tick(bo).click();
-  await bo.page.getByText("Couldn't save the change. Not now.").first().waitFor({ state: 'attached' });
+  await bo.page.getByText('Couldn’t save the change. Not now.').first().waitFor({ state: 'attached' });
   assert.equal(await tick(bo).isChecked(), true);
   await bo.page.unroute('**/v1/action-items/*');
 });

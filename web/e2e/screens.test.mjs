@@ -207,7 +207,7 @@ test('a page that failed to load can be retried', async () => {
       : r.continue(),
   );
   await ada.page.goto('/northwind/c/general');
-  await ada.page.getByText("Couldn't load threads").waitFor();
+  await ada.page.getByText('Couldn’t load threads').waitFor();
   await accessible(ada.page, 'a channel that failed to load');
   broken = false;
   await button(ada.page, 'Try again').click();

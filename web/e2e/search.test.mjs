@@ -240,7 +240,7 @@ test('an invalid search shows the reason; a failed one can be retried; an offlin
       : r.continue(),
   );
   await field(ada).fill('kingfisher');
-  await ada.page.getByText("Couldn't search").waitFor();
+  await ada.page.getByText('Couldn’t search').waitFor();
   await accessible(ada.page, 'a search that failed');
   broken = false;
   await button(ada.page, 'Try again').click();

@@ -141,7 +141,7 @@ test('when the browser cannot store, a notice is shown and the text stays on scr
     };
   });
   await box(page, BOX).fill('kept on screen');
-  await page.getByText("This browser can't save drafts. Keep this window open.").waitFor();
+  await page.getByText('This browser can’t save drafts. Keep this window open.').waitFor();
   assert.equal(await box(page, BOX).inputValue(), 'kept on screen');
   await accessible(page, 'a browser that cannot store');
   await page.close();

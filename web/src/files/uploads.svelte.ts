@@ -242,7 +242,7 @@ export class Uploads {
     for (const [id, all] of [...this.#sent]) {
       const failed = all.filter((u) => u.status === 'failed');
       const error = failed.length
-        ? `Couldn't upload ${listed(failed.map((u) => u.name))}. ${failed[0]!.problem}`
+        ? `Couldn’t upload ${listed(failed.map((u) => u.name))}. ${failed[0]!.problem}`
         : null;
       if (all.every((u) => u.file)) this.#sent.delete(id);
       this.#deps.outbox.settle(

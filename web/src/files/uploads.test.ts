@@ -145,7 +145,7 @@ test('a failed upload fails its message, which can be retried with the same ID',
   await under[0]!.fail(new ApiError(422, { error: { message: 'the file is broken' } }, ''));
   expect(outbox.items[0]).toMatchObject({
     status: 'failed',
-    error: "Couldn't upload a. The file is broken",
+    error: 'Couldn’t upload a. The file is broken',
   });
   outbox.retry(id);
   expect(outbox.items[0]!.status).toBe('uploading');

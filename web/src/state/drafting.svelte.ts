@@ -75,7 +75,7 @@ export class Drafting extends DraftSync {
     if (task.status === 'completed') return this.#load();
     this.stopped = task.status === 'cancelled';
     await this.#noDraft(
-      task.status === 'cancelled' ? 'Stopped.' : `${this.deps.drafter()} couldn't draft this.`,
+      task.status === 'cancelled' ? 'Stopped.' : `${this.deps.drafter()} couldn’t draft this.`,
     );
   }
   async stop(): Promise<void> {
@@ -108,7 +108,7 @@ export class Drafting extends DraftSync {
       if (this.disposed) return;
       if (isMissing(e)) {
         this.#posted = false;
-        return this.#noDraft(`${this.deps.drafter()} couldn't draft this.`);
+        return this.#noDraft(`${this.deps.drafter()} couldn’t draft this.`);
       }
       this.failed = errorMessage(e);
       this.phase = this.empty ? 'error' : 'editing';

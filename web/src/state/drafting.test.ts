@@ -156,7 +156,7 @@ test('a reopened dive starts from its posted result, unless it has new messages'
 test('a failed or stopped draft leaves empty fields and gives the reason', async () => {
   await d.open(fork(), null, false);
   await d.follow({ ...backend.task, status: 'failed' });
-  expect([d.phase, d.failed]).toEqual(['editing', "Vibe couldn't draft this."]);
+  expect([d.phase, d.failed]).toEqual(['editing', 'Vibe couldn’t draft this.']);
   expect(d.empty).toBe(true);
 });
 test('in a reopened dive, editing continues from the posted result', async () => {

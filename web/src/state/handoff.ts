@@ -22,7 +22,7 @@ export async function rebind(
   { ws, ui }: BindingDeps,
 ): Promise<boolean> {
   if (ws.connection.net === 'offline') {
-    ui.show("You are offline. You can change the agent when you're back online.");
+    ui.show('You are offline. You can change the agent when you’re back online.');
     return false;
   }
   const { version } = ws.threads;

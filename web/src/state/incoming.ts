@@ -173,7 +173,7 @@ export class Incoming {
     if (task.status === 'running') this.#out.announce(`${name} is replying`);
     else if (task.status === 'completed') this.#out.announce(`${name} replied`);
     else if (task.status === 'cancelled') this.#out.announce('Stopped');
-    else if (task.status === 'failed') this.#out.announce(`${name} couldn't reply`);
+    else if (task.status === 'failed') this.#out.announce(`${name} couldn’t reply`);
   }
   #membership(added: boolean, channel: Channel, user: string): void {
     if (user === this.#ws.myId)

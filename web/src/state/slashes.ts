@@ -86,7 +86,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
   ws.outgoing.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
     router.go(home); // it waits there, visible
-    ui.show("You are offline. The new thread will start when you're back online.");
+    ui.show('You are offline. The new thread will start when you’re back online.');
   }
   return true;
 }
