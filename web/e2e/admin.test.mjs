@@ -5,68 +5,38 @@ import {
   accessible,
   box,
   button,
-  fits,
   inviteLink,
   joinBy,
   message,
   person,
   PHONE,
   reply,
-  shot,
   startThread,
 } from './lib/browser.mjs';
+import { dialog, inspect, main, signIn } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { server, browser, ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
-const WIDE = { width: 1440, height: 900 };
-const main = (p) => p.page.locator('main');
-const dialog = (p) => p.page.getByRole('dialog');
 const tabs = (p) => p.page.getByRole('navigation', { name: 'Settings' });
 const open = async (p, page) => {
   await p.page.goto(`/northwind/settings/${page}`);
   await tabs(p).waitFor();
 };
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const said = (p, text) => p.page.locator('.said').filter({ hasText: text }).waitFor({ state: 'attached' });
 const row = (p, list, text) =>
   p.page.getByRole('list', { name: list }).getByRole('listitem').filter({ hasText: text });
 
-/** Checks accessibility and takes pictures, in both themes and at both widths. */
-async function inspect(p, name) {
-  for (const [width, viewport] of [
-    ['wide', WIDE],
-    ['390', PHONE],
-  ]) {
-    await p.page.mouse.move(0, 0);
-    await p.page.setViewportSize(viewport);
-    await accessible(p.page, `${name}, ${width}`);
-    for (const t of ['dark', 'light']) {
-      await theme(p, t);
-      await shot(p.page, `admin-${name}-${width}-${t}`);
-    }
-    await p.page.setViewportSize({ width: 320, height: 700 });
-    await fits(p.page, `${name} at 320 px`);
-  }
-  await p.page.setViewportSize(WIDE);
-}
 const menu = async (p, name, what) => {
   await button(p.page, `Actions for ${name}`).click();
   await p.page.getByRole('menuitem', { name: what }).click();
 };
-async function signIn(p, email) {
-  await p.page.goto('/login');
-  await box(p.page, 'Email').fill(email);
-  await p.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
-  await button(p.page, 'Sign in').click();
-  await box(p.page, 'Start a thread in #general').waitFor();
-}
 
 test('admin pages are hidden from members, and their addresses show a notice', async () => {
   await open(bo, 'profile');
   assert.equal(await tabs(bo).getByRole('link', { name: 'Invites' }).count(), 0);
   await open(bo, 'invites');
   await main(bo).getByText('Only admins can see this').waitFor();
-  await inspect(bo, 'only-admins');
+  await inspect(bo, 'admin-only-admins');
   await open(ada, 'profile');
   await tabs(ada).getByRole('link', { name: 'Invites' }).click();
   await main(ada).getByRole('heading', { name: 'Invites' }).waitFor();
@@ -75,15 +45,15 @@ test('admin pages are hidden from members, and their addresses show a notice', a
 test('a key is created with scopes, shown once, used, and revoked', async () => {
   await open(ada, 'keys');
   await main(ada).getByText('No keys yet').waitFor();
-  await inspect(ada, 'keys-none');
+  await inspect(ada, 'admin-keys-none');
   await button(ada.page, 'New key').click();
   await box(ada.page, 'Name').fill('Nightly report');
   await dialog(ada).getByLabel('Write', { exact: false }).first().check();
   await dialog(ada).getByLabel('Expires after').selectOption('30');
-  await inspect(ada, 'key-new');
+  await inspect(ada, 'admin-key-new');
   await button(ada.page, 'Create key').click();
   await dialog(ada).getByText('see it again').waitFor();
-  await inspect(ada, 'key-made');
+  await inspect(ada, 'admin-key-made');
   const key = await dialog(ada).getByLabel('Key', { exact: true }).inputValue();
   assert.match(key, /^ov_/);
   await button(ada.page, 'Copy key').click();
@@ -96,7 +66,7 @@ test('a key is created with scopes, shown once, used, and revoked', async () => 
   const line = row(ada, 'Keys', 'Nightly report');
   await line.getByText('last used').waitFor();
   await line.getByText('Write', { exact: true }).waitFor();
-  await inspect(ada, 'keys');
+  await inspect(ada, 'admin-keys');
   await button(ada.page, 'Revoke Nightly report').click();
   await dialog(ada).getByText('stop working immediately').waitFor();
   await accessible(ada.page, 'revoking a key');
@@ -121,7 +91,7 @@ test('one device is signed out, then all others', async () => {
   await open(bo, 'sessions');
   await row(bo, 'Devices', 'This device').getByText('Chrome on Linux').waitFor();
   assert.equal(await row(bo, 'Devices', '').count(), 3);
-  await inspect(bo, 'devices');
+  await inspect(bo, 'admin-devices');
   await row(bo, 'Devices', 'Sign out').first().getByRole('button').click();
   await said(bo, 'That device is signed out');
   assert.equal(await row(bo, 'Devices', '').count(), 2);
@@ -157,7 +127,7 @@ test('an invite for one person is shown once, used up, and removed', async () =>
   await cy.page.getByRole('button', { name: /^Join / }).click();
   await cy.page.getByText('You are a viewer here').waitFor();
   await row(ada, 'Invites', 'Used up').waitFor();
-  await inspect(ada, 'invites');
+  await inspect(ada, 'admin-invites');
   await row(ada, 'Invites', 'used 1 time').getByRole('button').click();
   await button(ada.page, 'Revoke invite').click();
   await row(ada, 'Invites', 'used 1 time').waitFor({ state: 'detached' });
@@ -168,7 +138,7 @@ test('an invite for one person is shown once, used up, and removed', async () =>
 test('members are found by words and by role; roles change live, and the last admin stays', async () => {
   await open(ada, 'members');
   await main(ada).getByRole('heading', { name: '3 members' }).waitFor();
-  await inspect(ada, 'members');
+  await inspect(ada, 'admin-members');
   await ada.page.getByRole('searchbox', { name: 'Find a member' }).fill('chen @bo');
   await main(ada).getByText('1 match').waitFor();
   await ada.page.getByLabel('Role of Bo Chen').waitFor();
@@ -181,7 +151,7 @@ test('members are found by words and by role; roles change live, and the last ad
   await ada.page.getByLabel('Role', { exact: true }).selectOption('');
   await ada.page.getByLabel('Role of Ada Lindholm').selectOption('member');
   await dialog(ada).getByText('Give up your admin role?').waitFor();
-  await inspect(ada, 'step-down');
+  await inspect(ada, 'admin-step-down');
   await button(ada.page, 'Become a member').click();
   await dialog(ada).getByText('make someone else an admin first').waitFor();
   await button(ada.page, 'Cancel').click();
@@ -192,7 +162,7 @@ test('a new admin sees the admin pages immediately, and loses them with the role
   await open(bo, 'members');
   await main(bo).getByText('Bo Chen (you)').waitFor();
   assert.equal(await bo.page.getByLabel('Role of Ada Lindholm').count(), 0);
-  await inspect(bo, 'members-seen-by-a-member');
+  await inspect(bo, 'admin-members-seen-by-a-member');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('admin');
   await said(ada, 'Bo Chen is now an admin');
   await bo.page.getByLabel('Role of Ada Lindholm').waitFor();
@@ -208,14 +178,14 @@ test('a member’s menu changes the handle and removes the member, live for the 
   await box(ada.page, 'Handle').fill('bo-chen');
   await button(ada.page, 'Change handle').click();
   await dialog(ada).getByRole('alert').waitFor();
-  await inspect(ada, 'handle-taken');
+  await inspect(ada, 'admin-handle-taken');
   await box(ada.page, 'Handle').fill('cyn');
   await button(ada.page, 'Change handle').click();
   await main(ada).getByText('@cyn · cy@example.com').waitFor();
   await open(bo, 'members');
   await main(bo).getByText('@cyn').waitFor();
   await button(ada.page, 'Actions for Cy Novak').click();
-  await inspect(ada, 'member-menu');
+  await inspect(ada, 'admin-member-menu');
   await ada.page.getByRole('menuitem', { name: 'Remove…' }).click();
   await accessible(ada.page, 'removing a member');
   await button(ada.page, 'Remove Cy Novak').click();
@@ -230,7 +200,7 @@ test('a new name and address of the workspace reach everyone immediately', async
   await box(ada.page, 'Workspace name').fill('Northwind Trading');
   await box(ada.page, 'Address').fill('north');
   await main(ada).getByText('Links to /northwind/… stop working').waitFor();
-  await inspect(ada, 'general');
+  await inspect(ada, 'admin-general');
   await button(ada.page, 'Save').click();
   await said(ada, 'Saved');
   await ada.page.waitForURL('**/north/settings/workspace');
@@ -257,7 +227,7 @@ test('usage by person, agent, model, and month, as a table with totals and as a 
   const line = (p, name) => main(p).getByRole('row').filter({ hasText: name });
   await line(ada, 'Bo Chen').waitFor();
   assert.deepEqual((await line(ada, 'Bo Chen').getByRole('cell').allTextContents()).slice(0, 2), ['2', '1']);
-  await inspect(ada, 'usage');
+  await inspect(ada, 'admin-usage');
   const [file] = await Promise.all([
     ada.page.waitForEvent('download'),
     button(ada.page, 'Save as CSV').click(),
@@ -272,7 +242,7 @@ test('usage by person, agent, model, and month, as a table with totals and as a 
   await line(ada, 'scripted-1').waitFor();
   await button(ada.page, 'Months').click();
   await main(ada).getByRole('rowheader').nth(11).waitFor();
-  await inspect(ada, 'usage-by-month');
+  await inspect(ada, 'admin-usage-by-month');
   await ada.page.reload();
   await main(ada).getByRole('rowheader').nth(11).waitFor();
   await button(ada.page, 'Agents').click();
@@ -300,7 +270,7 @@ test('the audit log is newest first, has pages, and filters by person and by act
   await open(ada, 'audit');
   const entries = main(ada).getByRole('list', { name: 'Audit log' }).locator('.entry');
   await entries.first().getByText('created the key “Build”: Read').waitFor();
-  await inspect(ada, 'audit');
+  await inspect(ada, 'admin-audit');
   for (const n of [60, 110]) {
     await main(ada)
       .locator('.scroll')
@@ -325,12 +295,12 @@ test('the model page shows the current model, and the test reports its result', 
   await button(ada.page, 'Test the connection').click();
   const outcome = ada.page.getByRole('region', { name: 'Test result' });
   await outcome.getByText('It works').waitFor();
-  await inspect(ada, 'model');
+  await inspect(ada, 'admin-model');
 });
 
 test('my data is downloaded as a file', async () => {
   await open(bo, 'data');
-  await inspect(bo, 'my-data');
+  await inspect(bo, 'admin-my-data');
   const [file] = await Promise.all([
     bo.page.waitForEvent('download'),
     button(bo.page, 'Export my data').click(),
@@ -372,12 +342,12 @@ test('a member’s data is exported, then erased after the handle was typed', as
   assert.match(await readFile(await file.path(), 'utf8'), /what do you say\?/);
   await menu(ada, 'Bo Chen', 'Erase data…');
   assert.equal(await button(ada.page, 'Erase data').isDisabled(), true);
-  await inspect(ada, 'erase');
+  await inspect(ada, 'admin-erase');
   await box(ada.page, 'Type bo-chen to confirm').fill('bo-chen');
   await button(ada.page, 'Erase data').click();
   await dialog(ada).getByText('messages and 0 files of Bo Chen were deleted').waitFor();
   await dialog(ada).getByText('Their account was deleted too').waitFor();
-  await inspect(ada, 'erased');
+  await inspect(ada, 'admin-erased');
   await button(ada.page, 'Done').click();
   await main(ada).getByText('@bo-chen').waitFor({ state: 'detached' });
   await tabs(bo).waitFor({ state: 'detached' });

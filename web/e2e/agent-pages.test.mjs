@@ -13,35 +13,28 @@ import {
   shot,
   startThread,
 } from './lib/browser.mjs';
+import { agentCard, agentPanel, dialog, main, side } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const AGENTS = '/northwind/settings/agents';
 const ASKED = 'claude-sonnet-4-5';
 const { ada, model } = await startTeam({ model: true, bo: null });
-const main = (p) => p.page.locator('main');
-const dialog = (p) => p.page.getByRole('dialog');
-const card = (p, name) =>
-  main(p)
-    .getByRole('listitem')
-    .filter({ has: p.page.getByRole('heading', { name }) });
-const panel = (p) => p.page.getByRole('region', { name: 'Agent', exact: true });
 const fact = (where, name) => where.locator(`dt:text-is("${name}") + dd`);
-const openPanel = (p, name) =>
-  p.page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name }).click();
+const openPanel = (p, name) => side(p).getByRole('button', { name }).click();
 
 /** Every page that names a model names the one that replies. */
 async function namesModel(p, runs) {
   const words = `${runs} (the profile asks for ${ASKED})`;
   await p.page.goto(AGENTS);
-  await card(p, 'Coder').getByTitle(words).waitFor();
-  await card(p, 'Coder').getByRole('link').click();
+  await agentCard(p, 'Coder').getByTitle(words).waitFor();
+  await agentCard(p, 'Coder').getByRole('link').click();
   assert.equal(await fact(main(p), 'Model').innerText(), words);
   await p.page.getByRole('link', { name: 'Edit' }).click();
   await main(p).getByText(`${words} · up to 8,192 output tokens`).waitFor();
   await openPanel(p, 'Coder');
-  await fact(panel(p), 'Model').waitFor();
-  assert.equal(await fact(panel(p), 'Model').innerText(), words);
+  await fact(agentPanel(p), 'Model').waitFor();
+  assert.equal(await fact(agentPanel(p), 'Model').innerText(), words);
   await p.page.goto('/northwind/settings/model');
   await main(p).getByText(runs, { exact: true }).first().waitFor();
 }
@@ -98,7 +91,7 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
   await ada.page.goto(`${AGENTS}/${child.id}`);
   await fact(main(ada), 'Maximum output tokens').getByText('12,345').waitFor();
   await openPanel(ada, 'Quill');
-  await fact(panel(ada), 'Maximum output tokens').getByText('12,345').waitFor();
+  await fact(agentPanel(ada), 'Maximum output tokens').getByText('12,345').waitFor();
 });
 
 test('instructions above 2,000 tokens show a warning, shorter ones do not', async () => {

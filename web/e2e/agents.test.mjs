@@ -1,43 +1,20 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { accessible, box, button, PHONE, shot } from './lib/browser.mjs';
+import { accessible, box, button } from './lib/browser.mjs';
+import { agentCard, dialog, inspect, main, side } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { model, ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
 const { workspace } = await api(ada, 'GET', 'snapshot');
-const WIDE = { width: 1440, height: 900 };
 const AGENTS = '/northwind/settings/agents';
-const main = (p) => p.page.locator('main');
-const dialog = (p) => p.page.getByRole('dialog');
 const tab = (p, name) =>
   p.page.getByRole('navigation', { name: 'Agent', exact: true }).getByRole('link', { name });
 const section = (p, name) => p.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
 const field = (p, name) => p.page.getByRole('textbox', { name, exact: true });
 const told = (p) => p.page.getByRole('region', { name: 'Model prompt' });
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
-const card = (p, name) =>
-  main(p)
-    .getByRole('listitem')
-    .filter({ has: p.page.getByRole('heading', { name }) });
 
 const byName = async (name) => (await api(ada, 'GET', 'agents?limit=100')).data.find((a) => a.name === name);
-/** Checks accessibility and takes pictures, in both themes and at both widths. */
-async function inspect(p, name) {
-  for (const [width, viewport] of [
-    ['wide', WIDE],
-    ['390', PHONE],
-  ]) {
-    await p.page.mouse.move(0, 0);
-    await p.page.setViewportSize(viewport);
-    await accessible(p.page, `${name}, ${width}`);
-    for (const t of ['dark', 'light']) {
-      await theme(p, t);
-      await shot(p.page, `agents-${name}-${width}-${t}`);
-    }
-  }
-  await p.page.setViewportSize(WIDE);
-}
 const more = async (p, what) => {
   await p.page.getByRole('button', { name: /^Actions for/ }).click();
   await p.page.getByRole('menuitem', { name: what }).click();
@@ -45,13 +22,13 @@ const more = async (p, what) => {
 
 test('the agent list filters by status and by words', async () => {
   await ada.page.goto(AGENTS);
-  await card(ada, 'Vibe').getByText('Default').waitFor();
-  await card(ada, 'Researcher').getByText('Inactive').waitFor();
+  await agentCard(ada, 'Vibe').getByText('Default').waitFor();
+  await agentCard(ada, 'Researcher').getByText('Inactive').waitFor();
   await main(ada).getByRole('heading', { name: 'Start from a template' }).waitFor();
-  await inspect(ada, 'list');
+  await inspect(ada, 'agents-list');
   await ada.page.getByRole('searchbox', { name: 'Find an agent' }).fill('@cod');
-  await card(ada, 'Vibe').waitFor({ state: 'detached' });
-  await card(ada, 'Coder').waitFor();
+  await agentCard(ada, 'Vibe').waitFor({ state: 'detached' });
+  await agentCard(ada, 'Coder').waitFor();
   await ada.page.getByRole('searchbox', { name: 'Find an agent' }).fill('zzz');
   await main(ada).getByText('No matching agents').waitFor();
   await accessible(ada.page, 'no matching agents');
@@ -72,7 +49,7 @@ test('a new agent from a template, with its prompt beside the form', async () =>
   await main(ada).getByRole('heading', { name: 'New agent', level: 1 }).waitFor();
   assert.equal(await field(ada, 'Name').inputValue(), 'docs-writer');
   await told(ada).getByText('From this agent').waitFor();
-  await inspect(ada, 'new');
+  await inspect(ada, 'agents-new');
   await field(ada, 'Display name').fill('Quill');
   await field(ada, 'Name').fill('vibe');
   await main(ada).getByText('@vibe is taken').waitFor();
@@ -81,13 +58,10 @@ test('a new agent from a template, with its prompt beside the form', async () =>
   await told(ada).getByText('Short texts.').waitFor();
   await button(ada.page, 'Create agent').click();
   await main(ada).getByRole('heading', { name: 'Quill', level: 1 }).waitFor();
-  await ada.page
-    .getByRole('navigation', { name: 'Workspace' })
-    .getByRole('button', { name: 'Quill' })
-    .waitFor();
+  await side(ada).getByRole('button', { name: 'Quill' }).waitFor();
   assert.equal((await byName('quill')).version, 1);
   await main(ada).getByText('Short texts.').waitFor();
-  await inspect(ada, 'about');
+  await inspect(ada, 'agents-about');
 });
 
 test('an edit previews the base and the workspace’s rules, survives a reload, and is saved as a version', async () => {
@@ -115,7 +89,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await section(ada, 'Agency').click();
   await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
   await told(ada).getByText('Asks what is missing').waitFor();
-  await inspect(ada, 'edit');
+  await inspect(ada, 'agents-edit');
   await ada.page.reload();
   await main(ada).getByText('Your unsaved changes were restored').waitFor();
   await main(ada).getByText('3 unsaved changes').waitFor();
@@ -123,8 +97,8 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await dialog(ada).getByText('Leave without saving?').waitFor();
   await accessible(ada.page, 'leaving');
   await button(ada.page, 'Leave and keep').click();
-  await card(ada, 'Quill').getByText('Unsaved changes').waitFor();
-  await card(ada, 'Quill').getByRole('link').click();
+  await agentCard(ada, 'Quill').getByText('Unsaved changes').waitFor();
+  await agentCard(ada, 'Quill').getByRole('link').click();
   await tab(ada, 'Edit').click();
   await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved as version 2').first().waitFor();
@@ -155,7 +129,7 @@ test('concurrent edits are shown side by side and resolved field by field', asyn
   await main(ada).getByText('Version 3 was saved in the meantime').waitFor();
   await button(ada.page, 'Save').click();
   await main(ada).getByRole('heading', { name: 'Bo Chen saved version 3 in the meantime' }).waitFor();
-  await inspect(ada, 'conflict');
+  await inspect(ada, 'agents-conflict');
   assert.equal(await button(ada.page, 'Save choices').isDisabled(), true);
   await ada.page.getByRole('group', { name: 'Instructions' }).getByRole('radio', { name: 'Yours' }).check();
   await button(ada.page, 'Save choices').click();
@@ -172,7 +146,7 @@ test('the history shows changes by version, and rolls back', async () => {
   await tab(ada, 'History').click();
   await main(ada).getByText('From version 3 to 4').waitFor();
   await main(ada).getByText('Short texts, by Ada.').waitFor();
-  await inspect(ada, 'history');
+  await inspect(ada, 'agents-history');
   await ada.page.getByRole('checkbox', { name: /^Version 2/ }).check();
   await main(ada).getByText('From version 2 to 4').waitFor();
   await button(ada.page, 'Roll back to version 2').click();
@@ -187,26 +161,24 @@ test('the history shows changes by version, and rolls back', async () => {
 
 test('people without access lose the agent immediately', async () => {
   await bo.page.goto('/northwind/c/general');
-  const theirs = bo.page
-    .getByRole('navigation', { name: 'Workspace' })
-    .getByRole('button', { name: 'Quill' });
+  const theirs = side(bo).getByRole('button', { name: 'Quill' });
   await theirs.waitFor();
   await tab(ada, 'Access').click();
   await ada.page.getByRole('radio', { name: 'Only these people and roles' }).check();
   await ada.page.getByLabel('Allowed: add', { exact: true }).selectOption({ label: 'All admins' });
-  await inspect(ada, 'access');
+  await inspect(ada, 'agents-access');
   await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved as version 6').first().waitFor();
   await theirs.waitFor({ state: 'detached' });
   await bo.page.goto(`${AGENTS}/${(await byName('quill')).id}`);
   await main(bo).getByText('Agent not found').waitFor();
   await bo.page.goto(AGENTS);
-  await card(bo, 'Vibe').waitFor();
-  assert.equal(await card(bo, 'Quill').count(), 0);
+  await agentCard(bo, 'Vibe').waitFor();
+  assert.equal(await agentCard(bo, 'Quill').count(), 0);
   await ada.page.goto(AGENTS);
-  await card(ada, 'Quill').getByText('Restricted').waitFor();
-  await card(ada, 'Quill').getByText('Based on Desk').waitFor();
-  await card(ada, 'Desk').getByText('Base only').waitFor();
+  await agentCard(ada, 'Quill').getByText('Restricted').waitFor();
+  await agentCard(ada, 'Quill').getByText('Based on Desk').waitFor();
+  await agentCard(ada, 'Desk').getByText('Base only').waitFor();
 });
 
 test('files are listed with their source, edited, created, and deleted', async () => {
@@ -219,7 +191,7 @@ test('files are listed with their source, edited, created, and deleted', async (
   await field(ada, 'MEMORY.md').fill('# Memory\n\n- Ada likes short texts.\n');
   await button(ada.page, 'Save file').click();
   await ada.page.getByText('MEMORY.md saved').first().waitFor();
-  await inspect(ada, 'files');
+  await inspect(ada, 'agents-files');
   await button(ada.page, 'Add today’s log').click();
   const log = main(ada).getByRole('button', { name: /^memory\/\d{4}-\d\d-\d\d\.md/ });
   await log.waitFor();
@@ -260,7 +232,7 @@ test('an exported agent is imported as another agent', async () => {
   assert.match(files[0].buffer.toString(), /^You are Quill, from a file\./);
   await ada.page.goto(AGENTS);
   await button(ada.page, 'Import').click();
-  await inspect(ada, 'import');
+  await inspect(ada, 'agents-import');
   await dialog(ada).getByLabel('Choose files').setInputFiles(files);
   await dialog(ada).getByText('@quill is taken').waitFor();
   await dialog(ada).getByRole('textbox', { name: 'Name' }).fill('quill-two');
@@ -282,13 +254,13 @@ test('an agent is duplicated, made default, deactivated, archived, unarchived, a
   await more(ada, 'Make default');
   await ada.page.getByText('is now the default').first().waitFor();
   await ada.page.goto(AGENTS);
-  await card(ada, 'Vibe').getByText('Default').waitFor({ state: 'detached' });
-  await card(ada, 'Vibe').getByRole('link').click();
+  await agentCard(ada, 'Vibe').getByText('Default').waitFor({ state: 'detached' });
+  await agentCard(ada, 'Vibe').getByRole('link').click();
   await more(ada, 'Make default');
   await ada.page.getByText('Vibe is now the default').first().waitFor();
   await ada.page.getByRole('button', { name: /^Actions for/ }).click();
   assert.equal(await ada.page.getByRole('menuitem', { name: 'Archive…' }).count(), 0);
-  await inspect(ada, 'menu');
+  await inspect(ada, 'agents-menu');
   await ada.page.keyboard.press('Escape');
   await ada.page.goto(`${AGENTS}/${(await byName('quill-two-copy')).id}`);
   await more(ada, 'Deactivate');
@@ -300,16 +272,16 @@ test('an agent is duplicated, made default, deactivated, archived, unarchived, a
   await accessible(ada.page, 'archiving');
   await button(ada.page, 'Archive agent').click();
   await main(ada).getByText('Archived.').waitFor();
-  await inspect(ada, 'archived');
+  await inspect(ada, 'agents-archived');
   await button(ada.page, 'Unarchive').click();
   await main(ada).getByText('Archived.').waitFor({ state: 'detached' });
   await more(ada, 'Delete permanently…');
   assert.equal(await button(ada.page, 'Delete permanently').isDisabled(), true);
   await field(ada, 'Type quill-two-copy to confirm').fill('quill-two-copy');
-  await inspect(ada, 'delete');
+  await inspect(ada, 'agents-delete');
   await button(ada.page, 'Delete permanently').click();
   await ada.page.waitForURL(new RegExp(`${AGENTS}$`));
-  await card(ada, 'Vibe').waitFor();
+  await agentCard(ada, 'Vibe').waitFor();
   assert.equal(await byName('quill-two-copy'), undefined);
 });
 
@@ -318,7 +290,7 @@ test('admins change the workspace’s rules; members without the right have no b
   await field(ada, 'Required text').fill('Be kind to everyone.');
   await ada.page.getByLabel('All kinds').uncheck();
   await ada.page.getByLabel('web_fetch').uncheck();
-  await inspect(ada, 'rules');
+  await inspect(ada, 'agents-rules');
   await ada.page.getByLabel('Members can create and edit agents').uncheck();
   await button(ada.page, 'Save rules').click();
   await ada.page.getByText('Saved. The next reply').first().waitFor();
@@ -326,10 +298,10 @@ test('admins change the workspace’s rules; members without the right have no b
   assert.equal(policy.members_write_agents, false);
   assert.equal(policy.allowed_tools.includes('web_fetch'), false);
   await bo.page.goto(AGENTS);
-  await card(bo, 'Vibe').waitFor();
+  await agentCard(bo, 'Vibe').waitFor();
   await button(bo.page, 'Import').waitFor({ state: 'detached' });
   assert.equal(await bo.page.getByRole('link', { name: 'New agent' }).count(), 0);
-  await card(bo, 'Vibe').getByRole('link').click();
+  await agentCard(bo, 'Vibe').getByRole('link').click();
   await tab(bo, 'Files').waitFor();
   assert.equal(await tab(bo, 'Edit').count(), 0);
   await accessible(bo.page, 'an agent that one may only read');
@@ -358,7 +330,7 @@ test('Try it runs the unsaved draft, and Stop keeps the text so far', async () =
   await main(ada)
     .getByText(/^Stopped/)
     .waitFor();
-  await inspect(ada, 'try');
+  await inspect(ada, 'agents-try');
   await button(ada.page, 'Clear').click();
   await main(ada).getByText('The conversation is private and not stored').waitFor();
   assert.equal((await byName('coder')).version, 1);
@@ -372,7 +344,7 @@ test('a page that failed to load can be retried; offline edits are kept', async 
       : r.continue();
   await ada.page.route(/\/v1\/agents\/agent_\w+(\/versions|\/files)?(\?.*)?$/, failing);
   await ada.page.goto(AGENTS);
-  await card(ada, 'Coder').getByRole('link').click();
+  await agentCard(ada, 'Coder').getByRole('link').click();
   await main(ada).getByText('Couldn’t load this agent').waitFor();
   await accessible(ada.page, 'an agent that failed to load');
   broken = false;
@@ -422,7 +394,7 @@ test('the workspace’s AGENTS.md applies to agents without their own', async ()
   await ada.page.reload();
   await field(ada, 'AGENTS.md').waitFor();
   assert.equal(await field(ada, 'AGENTS.md').inputValue(), 'Answer in one line.');
-  await inspect(ada, 'shared-files');
+  await inspect(ada, 'agents-shared-files');
   await bo.page.goto('/northwind/settings/workspace');
   await field(bo, 'AGENTS.md').waitFor();
   assert.equal(await field(bo, 'AGENTS.md').isEditable(), false);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button, inviteLink, joinBy, person, reply, setUp, startThread } from './lib/browser.mjs';
+import { agentPanel, answers, composer, side } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -9,8 +10,6 @@ const { server, model, browser, ada, bo } = await startTeam({
   env: { OPENVIBE_RETRY_DELAYS: '2s,2s,2s' },
 });
 let cy;
-const composer = (p) => box(p.page, 'Reply, or @mention an agent');
-const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
 
 test('a mention shows before sending which agent will reply', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');
@@ -135,10 +134,7 @@ test('a failure notice explains the reason and the next step, and offers Retry',
 });
 
 test('in a direct channel, an agent replies to every message without a mention', async () => {
-  await ada.page
-    .getByRole('navigation', { name: 'Workspace' })
-    .getByRole('button', { name: 'Coder' })
-    .click();
+  await side(ada).getByRole('button', { name: 'Coder' }).click();
   await button(ada.page, 'Message Coder').click();
   const write = box(ada.page, 'Message Coder');
   await write.fill('Is the fair on Wednesday?');
@@ -164,10 +160,10 @@ test('edited instructions appear immediately in everyone’s agent panel', async
     .getByRole('navigation', { name: 'Agent', exact: true })
     .getByRole('link', { name: 'Edit' })
     .click();
-  await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
+  await side(bo).getByRole('button', { name: 'Vibe' }).click();
   await box(page, 'Instructions').fill('You are Vibe. Rhyme.');
   await button(page, 'Save').click();
-  const theirs = bo.page.getByRole('region', { name: 'Agent', exact: true });
+  const theirs = agentPanel(bo);
   await theirs.getByText('You are Vibe. Rhyme.').waitFor();
   await reply(bo.page, '@vibe say it in verse');
   const asked = await model.until((b) => /in verse/.test(b.messages.at(-1).content));
@@ -176,19 +172,18 @@ test('edited instructions appear immediately in everyone’s agent panel', async
 
 test('mentions of an inactive agent are plain text; the default agent cannot be deactivated', async () => {
   const { page } = ada;
-  const side = page.getByRole('navigation', { name: 'Workspace' });
   const panel = page.getByRole('region', { name: 'Agent', exact: true });
   const off = page.getByRole('menuitem', { name: 'Deactivate' });
   await page.getByRole('button', { name: 'Actions for Vibe' }).click();
   await page.getByRole('menuitem', { name: 'Duplicate' }).waitFor();
   assert.equal(await off.count(), 0);
   await page.keyboard.press('Escape');
-  await side.getByRole('button', { name: 'Coder' }).click();
+  await side(ada).getByRole('button', { name: 'Coder' }).click();
   await panel.getByRole('link', { name: 'Agent settings' }).click();
   await page.getByRole('button', { name: 'Actions for Coder' }).click();
   await off.click();
   await page.getByRole('note').getByText('Inactive.').waitFor();
-  await side.getByRole('button', { name: 'Coder' }).click();
+  await side(ada).getByRole('button', { name: 'Coder' }).click();
   await panel.getByText('Turned off').waitFor();
   await composer(bo).fill('@co');
   await bo.page.waitForFunction(

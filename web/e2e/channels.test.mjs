@@ -1,14 +1,12 @@
 // Channels: browsing, joining, renaming, archiving with Undo, and their rows in the sidebar.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, box, button, PHONE, shot, startThread } from './lib/browser.mjs';
+import { accessible, box, button, PHONE, shot, startThread, WIDE } from './lib/browser.mjs';
+import { dialog, side } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const channels = (p) => side(p).getByRole('region', { name: 'Channels' });
-const dialog = (p) => p.page.getByRole('dialog');
-const WIDE = { width: 1440, height: 900 };
 
 async function create(p, name, topic = '') {
   await button(p.page, 'New channel').click();

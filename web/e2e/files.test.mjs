@@ -1,18 +1,27 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, box, button, fits, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  message,
+  PHONE,
+  reply,
+  shot,
+  startThread,
+  WIDE,
+} from './lib/browser.mjs';
 import { pdf, png, wav } from './lib/made.mjs';
+import { REPLY_BOX, forkPanel, messageList, theme } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { server, ada, bo } = await startTeam({ bo: { theme: 'light' } });
-const WIDE = { width: 1440, height: 900 };
-const BOX = 'Reply, or @mention an agent';
 const HILLS = { name: 'hills.png', mimeType: 'image/png', buffer: png(1200, 800, 1) };
 const TALL = { name: 'tall.png', mimeType: 'image/png', buffer: png(300, 900, 0.3) };
 const PLAN = { name: 'plan.pdf', mimeType: 'application/pdf', buffer: pdf() };
 const NOTES = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Monday it is.\n') };
 const TONE = { name: 'tone.wav', mimeType: 'audio/wav', buffer: wav() };
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const tray = (p) => p.page.getByRole('list', { name: 'Attached files' });
 const chip = (p, name) => tray(p).getByRole('listitem').filter({ hasText: name });
 /** Waits until the upload is complete: no progress, no error. */
@@ -126,7 +135,7 @@ test('a picture opens large, with the others of its message; Esc closes it', asy
   await attach(ada, [TALL, HILLS]);
   await there(ada, 'tall.png');
   await there(ada, 'hills.png');
-  await box(ada.page, BOX).press('Enter'); // without text
+  await box(ada.page, REPLY_BOX).press('Enter'); // without text
   const row = ada.page
     .locator('article[data-seq]')
     .filter({ has: ada.page.getByRole('img', { name: 'tall.png' }) });
@@ -224,12 +233,12 @@ test('a waiting message can be moved back to the composer', async () => {
   await chip(ada, 'notes.txt').waitFor();
   await reply(ada.page, 'Not yet');
   await button(ada.page, 'Back to draft').click();
-  assert.equal(await box(ada.page, BOX).inputValue(), 'Not yet');
+  assert.equal(await box(ada.page, REPLY_BOX).inputValue(), 'Not yet');
   await chip(ada, 'notes.txt').waitFor();
   await release();
   await there(ada, 'notes.txt');
   await button(ada.page, 'Remove notes.txt').click();
-  await box(ada.page, BOX).fill('');
+  await box(ada.page, REPLY_BOX).fill('');
 });
 
 test('a failed upload shows the reason and can be retried; a file over the limit is rejected immediately', async () => {
@@ -255,11 +264,11 @@ test('a failed upload shows the reason and can be retried; a file over the limit
 });
 
 test('a draft keeps its uploads over a reload, and drops deleted ones', async () => {
-  await box(ada.page, BOX).fill('Later');
+  await box(ada.page, REPLY_BOX).fill('Later');
   await ada.page.reload();
   await there(ada, 'notes.txt');
-  assert.equal(await box(ada.page, BOX).inputValue(), 'Later');
-  await box(ada.page, BOX).press('Enter');
+  assert.equal(await box(ada.page, REPLY_BOX).inputValue(), 'Later');
+  await box(ada.page, REPLY_BOX).press('Enter');
   await message(ada.page, 'Later').getByRole('link', { name: 'Download notes.txt' }).waitFor();
   await attach(ada, [PLAN]);
   await there(ada, 'plan.pdf');
@@ -295,7 +304,7 @@ test('a thread that starts with files is named by them', async () => {
   await attach(ada, [PLAN]);
   await there(ada, 'plan.pdf');
   await button(ada.page, 'Send').click();
-  await box(ada.page, BOX).waitFor();
+  await box(ada.page, REPLY_BOX).waitFor();
   await ada.page.getByRole('heading', { name: 'plan.pdf', level: 1 }).waitFor();
   await ada.page.getByRole('link', { name: 'Back to #general' }).click();
   await ada.page.getByRole('link', { name: 'plan.pdf' }).waitFor();
@@ -358,11 +367,11 @@ test('text files are read beside the conversation: tables, text, and the beginni
 
 test('files in a dive', async () => {
   const row = message(ada.page, 'The view, and the plan');
-  await ada.page.getByRole('region', { name: 'Messages', exact: true }).hover();
+  await messageList(ada).hover();
   await ada.page.mouse.wheel(0, -9000);
   await row.focus(); // the list may still be scrolling under the mouse
   await row.getByRole('button', { name: 'Deep dive from here' }).click();
-  const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
+  const panel = forkPanel(ada);
   await attach(ada, [TALL], panel);
   await there(ada, 'tall.png');
   await panel.getByRole('textbox').fill('What is on this one?');
@@ -383,7 +392,7 @@ test('a composer stays while its dive is created, and the file that is being cho
   const row = message(ada.page, 'Meanwhile this');
   await row.hover();
   await row.getByRole('button', { name: 'Deep dive from here' }).click();
-  const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
+  const panel = forkPanel(ada);
   await panel.getByRole('textbox').fill('half a thought');
   await panel.getByRole('textbox').evaluate((el) => {
     el.dataset.same = 'yes';

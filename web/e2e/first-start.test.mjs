@@ -9,12 +9,13 @@ import {
   joinBy,
   launch,
   message,
-  PHONE,
   person,
+  PHONE,
   setUp,
   shot,
   startThread,
 } from './lib/browser.mjs';
+import { side, signIn } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 
 let server;
@@ -45,9 +46,9 @@ test('a fresh server redirects every address to the setup page', async () => {
 test('one form creates the account and the workspace, with #general, #random, Vibe, and Coder', async () => {
   await setUp(ada.page);
   assert.equal(new URL(ada.page.url()).pathname, '/northwind/c/general');
-  const side = ada.page.getByRole('navigation', { name: 'Workspace' });
-  for (const name of ['general', 'random']) await side.getByRole('link', { name, exact: true }).waitFor();
-  for (const name of ['Vibe', 'Coder']) await side.getByRole('button', { name, exact: true }).waitFor();
+  for (const name of ['general', 'random'])
+    await side(ada).getByRole('link', { name, exact: true }).waitFor();
+  for (const name of ['Vibe', 'Coder']) await side(ada).getByRole('button', { name, exact: true }).waitFor();
   await ada.page.getByText('Nothing here yet').waitFor();
   await accessible(ada.page, 'an empty channel');
 });
@@ -147,11 +148,7 @@ test('on a public address, setup requires the link that the server printed', asy
 
 test('a device that is signed out remotely returns to sign-in', async () => {
   const other = await person(browser, server.base);
-  await other.page.goto('/login');
-  await box(other.page, 'Email').fill('bo@example.com');
-  await other.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
-  await button(other.page, 'Sign in').click();
-  await box(other.page, 'Start a thread in #general').waitFor();
+  await signIn(other, 'bo@example.com');
   await bo.page.goto('/northwind/settings/sessions');
   await bo.page.getByText('This device').waitFor();
   await bo.page.locator('main').getByRole('button', { name: 'Sign out' }).first().click();

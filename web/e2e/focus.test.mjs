@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, message, shot, startThread } from './lib/browser.mjs';
+import { side } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam();
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 /** Accessible name of the focused element. */
 const focused = (page) =>
   page.evaluate(() => {

@@ -2,16 +2,13 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, button, message, startThread } from './lib/browser.mjs';
+import { forkPanel, side, threadId, threadList, threadRow } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam();
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const channel = (p, name) => side(p).getByRole('link', { name: new RegExp(`^${name}`) });
 const home = (p) => channel(p, 'general').click();
-const list = (p) => p.page.getByRole('region', { name: /^Threads in / });
-const row = (p, title) => list(p).getByRole('listitem').filter({ hasText: title });
 const forks = (p) => side(p).getByRole('region', { name: 'Deep dives' }).or(side(p).getByText('Deep dives'));
-const threadOf = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
 let scope;
 let general;
 const call = (p, ...request) => api(p, ...request, undefined, scope);
@@ -38,9 +35,9 @@ before(async () => {
 
 test('the follow button follows, unfollows, and unmutes a thread', async () => {
   await startThread(ada.page, 'Follow me');
-  const thread = threadOf(ada);
+  const thread = threadId(ada);
   await button(ada.page, 'Unfollow this thread').waitFor(); // its author follows it
-  await row(bo, 'Follow me').click();
+  await threadRow(bo, 'Follow me').click();
   await setLevel(bo, () => button(bo.page, 'Follow this thread').click());
   await button(bo.page, 'Unfollow this thread').waitFor();
   await bo.page.reload();
@@ -59,9 +56,9 @@ test('the follow button follows, unfollows, and unmutes a thread', async () => {
 test('a muted thread is not unread for the user who muted it; for others it is; mentions always are', async () => {
   await home(ada);
   await startThread(ada.page, 'Lunch for everybody');
-  const thread = threadOf(ada);
+  const thread = threadId(ada);
   await home(bo);
-  await row(bo, 'Lunch for everybody').click();
+  await threadRow(bo, 'Lunch for everybody').click();
   await message(bo.page, 'Lunch for everybody').waitFor();
   await fromMenu(bo, 'Mute');
   const { thread: other } = await post(ada, `channels/${general}/threads`, { content: 'Loud thread' });
@@ -71,20 +68,20 @@ test('a muted thread is not unread for the user who muted it; for others it is; 
   await say(ada, thread, 'Bread for me');
   // Later than the messages of the muted thread, so those have arrived when this one is shown.
   await home(bo);
-  await row(bo, 'Lunch for everybody').getByText('Bread for me').waitFor();
-  await row(bo, 'Loud thread').getByText('1 unread message').waitFor();
+  await threadRow(bo, 'Lunch for everybody').getByText('Bread for me').waitFor();
+  await threadRow(bo, 'Loud thread').getByText('1 unread message').waitFor();
   assert.equal(
-    await row(bo, 'Lunch for everybody')
+    await threadRow(bo, 'Lunch for everybody')
       .getByText(/unread message/)
       .count(),
     0,
   );
   await button(bo.page, 'Unread').click();
-  await row(bo, 'Lunch for everybody').waitFor({ state: 'detached' });
-  await row(bo, 'Loud thread').waitFor();
+  await threadRow(bo, 'Lunch for everybody').waitFor({ state: 'detached' });
+  await threadRow(bo, 'Loud thread').waitFor();
   await button(bo.page, 'All').click();
   await home(ada);
-  await row(ada, 'Lunch for everybody').getByText('1 unread message').waitFor();
+  await threadRow(ada, 'Lunch for everybody').getByText('1 unread message').waitFor();
   // Read the other thread, so that only the muted one could still count.
   await channel(bo, 'random').click();
   await api(bo, 'PUT', `threads/${other.id}/read`, { seq: other.last_seq }, scope);
@@ -99,7 +96,7 @@ test('a muted thread is not unread for the user who muted it; for others it is; 
   const { unread_count, mention_count } = await call(bo, 'GET', `threads/${thread}`);
   assert.deepEqual([unread_count, mention_count], [0, 1]);
   await home(bo);
-  await row(bo, 'Lunch for everybody').click();
+  await threadRow(bo, 'Lunch for everybody').click();
   await fromMenu(bo, 'Unmute');
   assert.equal(await level(bo, thread), 'mentions');
 });
@@ -124,7 +121,7 @@ test('the sidebar lists my open deep dives, here and in other channels, until th
   await links.nth(1).waitFor();
   assert.equal(await links.count(), 2, 'those of others are not listed');
   await links.nth(1).click();
-  await ada.page.getByRole('region', { name: 'Deep dive', exact: true }).waitFor();
+  await forkPanel(ada).waitFor();
   await ada.page.waitForURL(new RegExp(`/t/${first.thread.id}\\?panel=dive:${first.fork.id}`));
   assert.equal(await links.nth(1).getAttribute('aria-current'), 'page');
   assert.equal(await links.nth(0).getAttribute('aria-current'), null);
@@ -156,21 +153,21 @@ test('the filter Results shows threads with a result, also those below the loade
   for (let n = 1; n <= 40; n++)
     await post(ada, `channels/${general}/threads`, { content: `Small talk ${n}` });
   await bo.page.goto('/northwind/c/general');
-  await row(bo, 'Small talk 40').waitFor();
+  await threadRow(bo, 'Small talk 40').waitFor();
   await button(bo.page, 'Results').click();
-  await row(bo, 'Old question').getByText('The old answer').waitFor();
-  assert.equal(await list(bo).getByRole('listitem').count(), 1);
+  await threadRow(bo, 'Old question').getByText('The old answer').waitFor();
+  assert.equal(await threadList(bo).getByRole('listitem').count(), 1);
   // A new result appears while the filter is on, and stays when messages follow it.
   const fresh = await decide('New question', 'The new answer');
-  await row(bo, 'New question').getByText('The new answer').waitFor();
+  await threadRow(bo, 'New question').getByText('The new answer').waitFor();
   await say(ada, fresh, 'Thanks for this');
   await say(ada, old, 'Thanks for that');
-  await row(bo, 'Old question').getByText('Thanks for that').waitFor();
-  await row(bo, 'New question').getByText('Thanks for this').waitFor();
-  assert.equal(await list(bo).getByRole('listitem').count(), 2);
+  await threadRow(bo, 'Old question').getByText('Thanks for that').waitFor();
+  await threadRow(bo, 'New question').getByText('Thanks for this').waitFor();
+  assert.equal(await threadList(bo).getByRole('listitem').count(), 2);
   await accessible(bo.page, 'the filter Results');
   await button(bo.page, 'All').click();
-  await row(bo, 'Small talk 40').waitFor();
+  await threadRow(bo, 'Small talk 40').waitFor();
 });
 
 test('no page logged an error', () => {

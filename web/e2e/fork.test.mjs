@@ -14,6 +14,7 @@ import {
   shot,
   startThread,
 } from './lib/browser.mjs';
+import { forkPanel, messageList, side, theme } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { server, model, browser, ada, bo } = await startTeam({
@@ -23,7 +24,6 @@ const { server, model, browser, ada, bo } = await startTeam({
 /** Address of the thread. */
 let place;
 const QUESTION = 'Friday or Monday for the launch?';
-const forkPanel = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
 const thread = (p) => p.page.getByRole('region', { name: 'Thread', exact: true });
 const explore = (p) => box(p.page, 'Explore with @vibe');
 const inFork = (p, text) => forkPanel(p).getByRole('article').filter({ hasText: text });
@@ -31,7 +31,6 @@ const say = async (p, text) => {
   await explore(p).fill(text);
   await p.page.keyboard.press('Enter');
 };
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 /** Starts a dive with the message's tools, as with a mouse. */
 async function fork(p, text) {
   const row = thread(p).getByRole('article').filter({ hasText: text }).first();
@@ -56,7 +55,7 @@ const caller = async (p) => {
 };
 /** A new thread, so that the dives of other tests do not count. */
 async function startElsewhere(p, text) {
-  await p.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
+  await side(p).getByRole('link', { name: 'random' }).click();
   await startThread(p.page, text, 'random');
 }
 const focused = (p) => p.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
@@ -150,12 +149,10 @@ test('typing is shown in the dive and not in the thread', async () => {
 test('the thread is not affected: no message, no count, nothing unread', async () => {
   assert.equal(await thread(bo).getByRole('article').count(), 2);
   await close(bo);
-  await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
+  await side(bo).getByRole('link', { name: 'random' }).click();
   await say(ada, 'Anybody else?');
   await inFork(ada, 'Anybody else?').waitFor();
-  const general = bo.page
-    .getByRole('navigation', { name: 'Workspace' })
-    .getByRole('link', { name: /general/ });
+  const general = side(bo).getByRole('link', { name: /general/ });
   assert.equal((await general.innerText()).trim(), 'general');
   await general.click();
   const row = bo.page.getByRole('listitem').filter({ hasText: QUESTION });
@@ -250,7 +247,7 @@ test('keyboard: J and K move in the focused list, Esc closes and restores the fo
   await ada.page.keyboard.press('Escape');
   await ada.page.keyboard.press('Escape');
   await forkPanel(ada).waitFor({ state: 'detached' });
-  await ada.page.getByRole('region', { name: 'Messages', exact: true }).focus();
+  await messageList(ada).focus();
   await ada.page.keyboard.press('j');
   await ada.page.keyboard.press('j');
   assert.match(await focused(ada), /^Ada Lindholm, /);

@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import {
-  accessible,
-  box,
-  button,
-  fits,
-  message,
-  person,
-  PHONE,
-  reply,
-  shot,
-  startThread,
-} from './lib/browser.mjs';
+import { accessible, box, button, fits, message, person, PHONE, reply, startThread } from './lib/browser.mjs';
+import { answers, composer, option, pictures, side, threadId } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { server, model, browser, ada, bo } = await startTeam({
@@ -20,16 +10,10 @@ const { server, model, browser, ada, bo } = await startTeam({
 });
 /** Agents by name. */
 const agents = {};
-const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const start = (p, channel = 'general') => box(p.page, `Start a thread in #${channel}`);
-const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
 const here = (p, who) => button(p.page, `Replies here: ${who}`);
 const item = (p, name, role = 'menuitemradio') => p.page.getByRole(role, { name, exact: true });
-const option = (p, name) => p.page.getByRole('option', { name });
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const said = (p) => p.page.getByRole('article').count();
-const threadId = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
 const call = (...request) => api(ada, ...request);
 const press = async (p, ...keys) => {
   for (const key of keys) await p.page.keyboard.press(key);
@@ -41,13 +25,6 @@ const inside = async (p, what) => {
   assert.ok(x >= 0 && y >= 0 && x + width <= w && y + height <= h, `${x},${y} ${width}×${height}`);
 };
 const picker = (p) => p.page.getByRole('menu', { name: 'Agent that replies here' });
-/** Takes pictures in both themes. */
-const pictures = async (p, name) => {
-  await shot(p.page, `${name}-dark`);
-  await theme(p, 'light');
-  await shot(p.page, `${name}-light`);
-  await theme(p, 'dark');
-};
 
 before(async () => {
   for (const a of (await call('GET', 'agents')).data) agents[a.name] = a;

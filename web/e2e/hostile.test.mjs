@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, button, message, shot, startThread } from './lib/browser.mjs';
+import { accessible, button, message, PHONE, shot, startThread } from './lib/browser.mjs';
 import { hostile } from './lib/hostile.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
@@ -51,7 +51,7 @@ test('common Markdown is rendered as intended', async () => {
   await button(page, 'Show less').click();
   await accessible(page, 'Markdown');
   await page.evaluate(() => (document.documentElement.dataset.theme = 'light'));
-  await page.setViewportSize({ width: 390, height: 844 });
+  await page.setViewportSize(PHONE);
   await shot(page, 'markdown-light-narrow');
 });
 

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { box, message, person, reply, startThread } from './lib/browser.mjs';
+import { message, person, reply, startThread } from './lib/browser.mjs';
+import { messageList, signIn } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const COUNT = 260;
 const { server, browser, ada, bo } = await startTeam();
 let thread;
-const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
 const inDom = (p) => p.page.getByRole('article').count();
 /** Scrolls with the wheel until the condition is true. */
 const wheelTo = async (p, way, sign) => {
-  await list(p).hover();
+  await messageList(p).hover();
   for (let i = 0; i < 200 && !(await sign.isVisible()); i++) {
     await p.page.mouse.wheel(0, way * 900);
     await p.page.evaluate(() => new Promise(requestAnimationFrame));
@@ -63,10 +63,10 @@ test('scrolling up loads older pages to the first line, without jumps', async ()
 });
 
 test('new messages do not move a reader who is scrolled up; the pill counts them and jumps to them', async () => {
-  const before = await list(ada).evaluate((el) => el.scrollTop);
+  const before = await messageList(ada).evaluate((el) => el.scrollTop);
   await reply(bo.page, 'fresh from Bo');
   await ada.page.getByRole('button', { name: '1 new' }).waitFor();
-  assert.equal(await list(ada).evaluate((el) => el.scrollTop), before);
+  assert.equal(await messageList(ada).evaluate((el) => el.scrollTop), before);
   await ada.page.getByRole('button', { name: '1 new' }).click();
   await message(ada.page, 'fresh from Bo').waitFor();
 });
@@ -74,7 +74,7 @@ test('new messages do not move a reader who is scrolled up; the pill counts them
 test('at the end, the list follows new messages', async () => {
   await reply(bo.page, 'one more from Bo');
   await message(ada.page, 'one more from Bo').waitFor();
-  const gap = await list(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight);
+  const gap = await messageList(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight);
   assert.ok(gap < 5, `${gap}px from the end`);
 });
 
@@ -92,11 +92,7 @@ test('a link into the middle opens there, loads in both directions, and returns 
     .first()
     .getAttribute('id');
   const cold = await person(browser, server.base);
-  await cold.page.goto('/login');
-  await box(cold.page, 'Email').fill('bo@example.com');
-  await cold.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
-  await cold.page.getByRole('button', { name: 'Sign in', exact: true }).click();
-  await box(cold.page, 'Start a thread in #general').waitFor();
+  await signIn(cold, 'bo@example.com');
   await cold.page.goto(`${thread}#${id}`);
   await cold.page.waitForFunction((i) => document.getElementById(i)?.classList.contains('flash'), id);
   const seen = await cold.page.evaluate((i) => {
@@ -116,7 +112,7 @@ test('my own message scrolls to the end', async () => {
   assert.equal(await message(ada.page, 'one more from Bo').count(), 0, 'still reading back');
   await reply(ada.page, 'back at the end');
   await message(ada.page, 'back at the end').waitFor();
-  const gap = await list(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight);
+  const gap = await messageList(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight);
   assert.ok(gap < 5, `${gap}px from the end`);
 });
 

@@ -1,10 +1,10 @@
 // The client without a network: the page opens, written text is kept, and it is sent exactly once.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { accessible, box, button, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
+import { accessible, box, button, message, PHONE, reply, shot, startThread, WIDE } from './lib/browser.mjs';
+import { REPLY_BOX } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
-const BOX = 'Reply, or @mention an agent';
 const { server, ada } = await startTeam({ ada: { serviceWorkers: 'allow' }, bo: null });
 let thread;
 const theme = (name) => ada.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
@@ -41,7 +41,7 @@ test('a reload without a network shows unsent messages and a notice', async () =
   await reply(ada.page, 'First from the tunnel');
   await reply(ada.page, 'Second from the tunnel');
   await ada.page.getByText('Waiting to send').nth(1).waitFor();
-  await box(ada.page, BOX).fill('Half a thought');
+  await box(ada.page, REPLY_BOX).fill('Half a thought');
   await ada.page.reload();
   await ada.page.getByText('You are offline.').waitFor();
   await saved()
@@ -59,7 +59,7 @@ test('a reload without a network shows unsent messages and a notice', async () =
   await shot(ada.page, '120-offline-390-light');
   await theme('dark');
   await shot(ada.page, '120-offline-390-dark');
-  await ada.page.setViewportSize({ width: 1440, height: 900 });
+  await ada.page.setViewportSize(WIDE);
 });
 
 test('API requests, the API reference, and unknown files are never served from the cache', async () => {
@@ -79,7 +79,7 @@ test('API requests, the API reference, and unknown files are never served from t
 test('back online, the same page continues by itself: the messages are sent once, and the draft is kept', async () => {
   await ada.context.setOffline(false);
   await ada.page.locator('article[data-seq]').filter({ hasText: 'Second from the tunnel' }).waitFor();
-  assert.equal(await box(ada.page, BOX).inputValue(), 'Half a thought');
+  assert.equal(await box(ada.page, REPLY_BOX).inputValue(), 'Half a thought');
   const contents = await ada.page.evaluate(async (id) => {
     const { data } = await (await fetch(`/v1/threads/${id}/messages`)).json();
     return data.map((m) => m.content);

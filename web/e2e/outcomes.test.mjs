@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { accessible, button, PHONE, shot } from './lib/browser.mjs';
-import { api, startTeam } from './lib/team.mjs';
+import { accessible, button, PHONE, shot, WIDE } from './lib/browser.mjs';
+import { forkPanel, main, theme } from './lib/parts.mjs';
+import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 let ids;
-const WIDE = { width: 1440, height: 900 };
-const main = (p) => p.page.locator('main');
 const item = (p, text) => p.page.getByRole('checkbox', { name: text, exact: true });
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 /** Date in the API's format, a number of days from today in local time. */
 const day = (days) => {
   const at = new Date(Date.now() + days * 86_400_000);
@@ -38,14 +36,12 @@ async function decide(who, channel, question, resolution) {
 }
 
 before(async () => {
-  const s = await api(ada, 'GET', 'snapshot');
-  const channel = (name) => s.channels.find((c) => c.name === name).id;
-  const user = (name) => s.members.find((m) => m.name === name).user_id;
+  const { channelId, member } = await known(ada);
   ids = {
-    general: channel('general'),
-    random: channel('random'),
-    ada: user('Ada Lindholm'),
-    bo: user('Bo Chen'),
+    general: channelId('general'),
+    random: channelId('random'),
+    ada: member('Ada Lindholm').user_id,
+    bo: member('Bo Chen').user_id,
   };
 });
 
@@ -146,11 +142,7 @@ test('an action item links to its result and its dive', async () => {
     .waitFor();
   await ada.page.goBack();
   await main(ada).getByRole('link', { name: 'Open dive' }).first().click();
-  await ada.page
-    .getByRole('region', { name: 'Deep dive', exact: true })
-    .getByRole('article')
-    .getByText('Let us settle')
-    .waitFor();
+  await forkPanel(ada).getByRole('article').getByText('Let us settle').waitFor();
 });
 
 test('a list that failed to load can be retried', async () => {

@@ -1,12 +1,13 @@
 // Reading a long reply while it is written, with one and with two agents at once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { button, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
+import { button, message, PHONE, reply, shot, startThread, WIDE } from './lib/browser.mjs';
 import { LONG } from './lib/model.mjs';
+import { messageList } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { ada, model } = await startTeam({ model: true, bo: null });
-const list = () => ada.page.getByRole('region', { name: 'Messages', exact: true });
+const list = () => messageList(ada);
 const scrollTop = () => list().evaluate((el) => el.scrollTop);
 const answer = (name) => ada.page.getByRole('article', { name: new RegExp(`^${name}, `) }).last();
 const stop = (name) => ada.page.locator('.composer').getByRole('button', { name, exact: true });
@@ -28,7 +29,7 @@ test('the trigger message stays at the top while the reply grows below it; End f
   await ada.page.setViewportSize(PHONE);
   await button(ada.page, 'Continues below').waitFor();
   await shot(ada.page, 'reading-390');
-  await ada.page.setViewportSize({ width: 1440, height: 900 });
+  await ada.page.setViewportSize(WIDE);
   await ada.page.waitForFunction(
     (y) => Math.abs(document.querySelector('[role=region][aria-label=Messages]').scrollTop - y) < 2,
     before,
@@ -60,7 +61,7 @@ test('with two agents, each running reply has its own Stop, which stops only tha
   await ada.page.setViewportSize(PHONE);
   await stop('Stop Vibe').waitFor();
   await shot(ada.page, 'two-replies-390');
-  await ada.page.setViewportSize({ width: 1440, height: 900 });
+  await ada.page.setViewportSize(WIDE);
   await stop('Stop Coder').click();
   await stop('Stop').waitFor();
   await ada.page.locator('.composer').getByText('Vibe is writing').waitFor();

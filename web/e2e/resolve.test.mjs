@@ -11,8 +11,10 @@ import {
   setUp,
   shot,
   startThread,
+  WIDE,
 } from './lib/browser.mjs';
 import { DRAFT, SAID } from './lib/model.mjs';
+import { forkPanel, theme } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -21,11 +23,8 @@ const { server, model, browser, ada, bo } = await startTeam({
   env: { OPENVIBE_RETRY_DELAYS: '60s' },
   bo: { theme: 'light' },
 });
-const WIDE = { width: 1440, height: 900 };
-const forkPanel = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
 const headline = (p) => box(p.page, 'Headline');
 const card = (p, text) => p.page.getByRole('article', { name: `Result: ${text}`, exact: true });
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 
 async function openFork(p, text) {
   const m = message(p.page, text).first();

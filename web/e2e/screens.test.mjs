@@ -11,7 +11,9 @@ import {
   reply,
   shot,
   startThread,
+  WIDE,
 } from './lib/browser.mjs';
+import { agentPanel, side, theme } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { server, model, browser, ada, bo } = await startTeam({
@@ -19,12 +21,10 @@ const { server, model, browser, ada, bo } = await startTeam({
   env: { OPENVIBE_RETRY_DELAYS: '60s' },
   bo: { theme: 'light' },
 });
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const back = async (p) => {
   await side(p).getByRole('link', { name: 'general' }).click();
   return p.page;
 };
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 
 test('a channel with threads: read, unread, with a reply in progress', async () => {
   await startThread(
@@ -109,7 +109,7 @@ test('What it saw', async () => {
   await bo.page.setViewportSize(PHONE);
   await accessible(bo.page, 'What it saw at 390 px');
   await shot(bo.page, '08-what-it-saw-390-light');
-  await bo.page.setViewportSize({ width: 1440, height: 900 });
+  await bo.page.setViewportSize(WIDE);
   await panel.getByRole('button', { name: 'Close' }).click();
   await bo.page.goto(new URL(bo.page.url()).pathname + '?panel=task:task_00000000000000000000000000');
   await bo.page.getByText('This task is no longer available.').waitFor();
@@ -118,7 +118,7 @@ test('What it saw', async () => {
 
 test('the agent panel', async () => {
   await side(ada).getByRole('button', { name: 'Vibe' }).click();
-  const panel = ada.page.getByRole('region', { name: 'Agent', exact: true });
+  const panel = agentPanel(ada);
   await panel.getByText('Instructions', { exact: true }).waitFor();
   await accessible(ada.page, 'the agent panel');
   await shot(ada.page, '09-agent-dark');
@@ -176,7 +176,7 @@ test('settings, each page', async () => {
   await shot(ada.page, '12-members-dark');
   await ada.page.setViewportSize(PHONE);
   await accessible(ada.page, 'members at 390 px');
-  await ada.page.setViewportSize({ width: 1440, height: 900 });
+  await ada.page.setViewportSize(WIDE);
 });
 
 test('filters without matches, missing channels and threads', async () => {

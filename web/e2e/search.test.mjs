@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { accessible, box, button, fits, message, PHONE, shot } from './lib/browser.mjs';
-import { api, startTeam } from './lib/team.mjs';
+import { accessible, box, button, fits, message, PHONE, shot, WIDE } from './lib/browser.mjs';
+import { forkPanel, option, side, theme } from './lib/parts.mjs';
+import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 let ids;
-const WIDE = { width: 1440, height: 900 };
 const field = (p) => p.page.getByRole('combobox', { name: 'Search messages' });
 const found = (p) => p.page.getByRole('region', { name: 'Results, newest first' });
 const hits = (p) => found(p).locator('[data-hit]');
 const hit = (p, text) => hits(p).filter({ hasText: text });
-const option = (p, name) => p.page.getByRole('option', { name });
 const query = (p) => new URL(p.page.url()).searchParams.get('q');
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 /** Waits until exactly these hits are listed, newest first; each is given by a part of its text. */
 const lists = async (p, ...texts) => {
   await p.page.waitForFunction((want) => {
@@ -27,11 +24,10 @@ const say = async (p, thread, content) =>
   (await api(p, 'POST', `threads/${thread}/messages`, { content })).message.id;
 
 before(async () => {
-  const s = await api(ada, 'GET', 'snapshot');
-  const channel = (name) => s.channels.find((c) => c.name === name).id;
+  const { channelId, member } = await known(ada);
   const secret = await api(ada, 'POST', 'channels', { name: 'board', private: true });
-  const { handle } = s.members.find((m) => m.name === 'Bo Chen');
-  ids = { handle, general: channel('general'), random: channel('random'), board: secret.id };
+  const { handle } = member('Bo Chen');
+  ids = { handle, general: channelId('general'), random: channelId('random'), board: secret.id };
 
   const { thread: long, message: root } = await start(ada, ids.random, 'The long log of the lighthouse');
   for (let i = 1; i <= 400; i++) {
@@ -163,7 +159,7 @@ test('a hit in a dive opens the dive at the message', async () => {
   await lists(ada, 'What if it rains');
   await hit(ada, 'What if it rains').getByText(/dive/i).waitFor();
   await hit(ada, 'What if it rains').click();
-  const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
+  const panel = forkPanel(ada);
   const row = message(panel, 'What if it rains at the launch?');
   await row.waitFor();
   await ada.page.waitForFunction(() => {

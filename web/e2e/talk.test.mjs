@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, message, reply, startThread } from './lib/browser.mjs';
+import { composer, messageList, side } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { server, ada, bo } = await startTeam();
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
-const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const go = (p, channel) => side(p).getByRole('link', { name: channel }).click();
 
 test('presence: both people see each other online', async () => {
@@ -229,7 +228,7 @@ test('the keyboard reaches everything: switcher, next channel, messages, shortcu
   await go(ada, 'general');
   await ada.page.getByRole('link', { name: /Friday or Monday/ }).click();
   await message(ada.page, 'can you book the room?').waitFor();
-  await ada.page.getByRole('region', { name: 'Messages', exact: true }).focus();
+  await messageList(ada).focus();
   await ada.page.keyboard.press('j');
   await ada.page.waitForFunction(() => document.activeElement?.tagName === 'ARTICLE');
   await ada.page.getByRole('toolbar', { name: 'Message actions' }).waitFor();

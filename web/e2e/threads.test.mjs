@@ -1,24 +1,20 @@
 // Navigation in threads and conversations: list, switcher, find, menus, keyboard.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, box, button, message, PHONE, reply, shot, startThread } from './lib/browser.mjs';
-import { api, startTeam } from './lib/team.mjs';
+import { accessible, box, button, message, PHONE, reply, shot, startThread, WIDE } from './lib/browser.mjs';
+import { composer, side, threadRow } from './lib/parts.mjs';
+import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
-const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
 const home = (p, channel = 'general') => side(p).getByRole('link', { name: channel }).click();
-const list = (p) => p.page.getByRole('region', { name: /^Threads in / });
-const row = (p, title) => list(p).getByRole('listitem').filter({ hasText: title });
-const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const focusedText = (p) => p.page.evaluate(() => document.activeElement.textContent.trim());
-const WIDE = { width: 1440, height: 900 };
 
 test('a row is 56 px high: the title, and one line of the newest text', async () => {
   await startThread(ada.page, 'Launch on Monday\n\nThe fair is on Wednesday.');
   await home(ada);
-  await row(ada, 'Launch on Monday').getByText('The fair is on Wednesday.').waitFor();
+  await threadRow(ada, 'Launch on Monday').getByText('The fair is on Wednesday.').waitFor();
   // The first row of a day also contains its heading.
-  assert.equal((await row(ada, 'Launch on Monday').locator('.th').boundingBox()).height, 56);
+  assert.equal((await threadRow(ada, 'Launch on Monday').locator('.th').boundingBox()).height, 56);
 });
 
 test('with Stay here, starting a thread keeps the list open, and the choice is saved', async () => {
@@ -27,11 +23,11 @@ test('with Stay here, starting a thread keeps the list open, and the choice is s
   for (const text of ['Second thread', 'Third thread']) {
     await start.fill(text);
     await ada.page.keyboard.press('Enter');
-    await row(ada, text).waitFor();
+    await threadRow(ada, text).waitFor();
   }
   await ada.page.reload();
   assert.equal(await button(ada.page, 'Stay here').getAttribute('aria-pressed'), 'true');
-  await row(ada, 'Third thread').waitFor();
+  await threadRow(ada, 'Third thread').waitFor();
   await accessible(ada.page, 'a channel with Stay here');
   await shot(ada.page, '40-channel-rows-dark');
   await ada.page.setViewportSize(PHONE);
@@ -44,7 +40,7 @@ test('with Stay here, starting a thread keeps the list open, and the choice is s
 test('keyboard in the list: skip link, J, K, arrows, Enter, and ] to the next unread thread', async () => {
   const { page } = bo;
   await page.goto('/northwind/c/general');
-  await row(bo, 'Third thread').waitFor();
+  await threadRow(bo, 'Third thread').waitFor();
   await page.keyboard.press('Tab');
   assert.equal(await focusedText(bo), 'Skip to threads');
   await page.keyboard.press('Enter');
@@ -65,7 +61,7 @@ test('keyboard in the list: skip link, J, K, arrows, Enter, and ] to the next un
 
 test('Ctrl-B, Ctrl-I, Ctrl-E, lists, and a URL over a selection', async () => {
   const { page } = ada;
-  await row(ada, 'Second thread').click();
+  await threadRow(ada, 'Second thread').click();
   await composer(ada).fill('bold');
   await page.keyboard.press('Control+a');
   await page.keyboard.press('Control+b');
@@ -198,7 +194,7 @@ test('each conversation with an agent is in its menu; the switcher lists them un
 test('between people, the header does not mention agents', async () => {
   const { page } = bo;
   await home(bo);
-  await row(bo, 'Launch on Monday').click();
+  await threadRow(bo, 'Launch on Monday').click();
   await button(page, 'Agents: when mentioned').waitFor();
   await button(page, 'New message').click();
   await page
@@ -215,8 +211,7 @@ test('between people, the header does not mention agents', async () => {
 
 test('Recent replies: the newest six first, out of more than a page of tasks', async () => {
   const { page } = ada;
-  const { channels } = await api(ada, 'GET', 'snapshot');
-  const general = channels.find((c) => c.name === 'general').id;
+  const general = (await known(ada)).channelId('general');
   const started = [];
   for (let i = 1; i <= 24; i++) {
     const { thread } = await api(ada, 'POST', `channels/${general}/threads`, {

@@ -1,17 +1,27 @@
 // Unread messages stay unread until they have been on screen; thread lists lose none.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { accessible, box, button, fits, message, person, PHONE, shot, startThread } from './lib/browser.mjs';
-import { startTeam } from './lib/team.mjs';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  message,
+  person,
+  PHONE,
+  shot,
+  startThread,
+  WIDE,
+} from './lib/browser.mjs';
+import { messageList, side, signIn, theme } from './lib/parts.mjs';
+import { known, startTeam } from './lib/team.mjs';
 
 const UNREAD = 120;
 const THREADS = 600;
 const ELSEWHERE = 420;
 const { server, browser, ada, bo } = await startTeam();
 let thread;
-const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
 const bar = (p) => p.page.getByRole('region', { name: 'Unread messages' });
-const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 /** Posts as this person, over the API. */
 const post = (p, path, bodies) =>
   p.page.evaluate(
@@ -58,11 +68,6 @@ const until = async (check) => {
   }
   throw new Error(`not in time: ${check}`);
 };
-const channelId = (p, name) =>
-  p.page.evaluate(async (n) => {
-    const { channels } = await (await fetch('/v1/snapshot')).json();
-    return channels.find((c) => c.name === n).id;
-  }, name);
 
 before(async () => {
   await startThread(bo.page, 'Plans for the fair');
@@ -86,7 +91,7 @@ test('a thread with 120 unread messages opens at the first one', async () => {
   await ada.page.getByRole('separator', { name: 'New messages' }).waitFor();
   const first = message(ada.page, /Line number 1\b/).first();
   await first.waitFor();
-  const top = await list(ada).evaluate((el) => el.getBoundingClientRect().top);
+  const top = await messageList(ada).evaluate((el) => el.getBoundingClientRect().top);
   const at = await first.boundingBox();
   assert.ok(at.y >= top && at.y < top + 200, `the first unread message is ${at.y - top}px down`);
   assert.equal(await bar(ada).count(), 0);
@@ -126,7 +131,7 @@ test('jumping to the end leaves unseen messages unread, and shows their number',
   await shot(ada.page, '90-skipped-phone-light');
   await theme(ada, 'dark');
   await shot(ada.page, '90-skipped-phone-dark');
-  await ada.page.setViewportSize({ width: 1440, height: 900 });
+  await ada.page.setViewportSize(WIDE);
 });
 
 test('Go back returns to the first unread message, and stays there', async () => {
@@ -136,7 +141,7 @@ test('Go back returns to the first unread message, and stays there', async () =>
   await first.waitFor();
   await bar(ada).getByText('skipped').waitFor({ state: 'detached' });
   await onScreenForASecond();
-  const top = await list(ada).evaluate((el) => el.getBoundingClientRect().top);
+  const top = await messageList(ada).evaluate((el) => el.getBoundingClientRect().top);
   const at = await first.boundingBox();
   assert.ok(at && at.y >= top && at.y < top + 200, `it is ${at && at.y - top}px down`);
   assert.equal(await button(ada.page, 'Jump to latest').count(), 1, 'what comes below is one click away');
@@ -144,11 +149,7 @@ test('Go back returns to the first unread message, and stays there', async () =>
 
 test('after a link far below the divider, the bar shows since when, and Jump leads there', async () => {
   const other = await person(browser, server.base);
-  await other.page.goto('/login');
-  await box(other.page, 'Email').fill('ada@example.com');
-  await other.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
-  await button(other.page, 'Sign in').click();
-  await box(other.page, 'Start a thread in #general').waitFor();
+  await signIn(other, 'ada@example.com');
   const { id, unread } = await other.page.evaluate(async (t) => {
     const { data } = await (await fetch(`/v1/threads/${t}/messages?limit=20`)).json();
     return { id: data[0].id, unread: (await (await fetch(`/v1/threads/${t}`)).json()).unread_count };
@@ -177,7 +178,7 @@ test('Mark as read marks the whole thread', async () => {
 
 test('messages that arrive while the tab is hidden stay unread until they are on screen', async () => {
   // A reader at the end of the thread, since "Jump to latest" above.
-  await until(() => list(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 2));
+  await until(() => messageList(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 2));
   await ada.page.evaluate(() => {
     Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));
@@ -196,9 +197,8 @@ test('messages that arrive while the tab is hidden stay unread until they are on
 
 test('every thread of a long list is reachable, with few mounted rows, despite changes elsewhere', async () => {
   const titles = (name, n) => Array.from({ length: n }, (_, i) => ({ content: `${name} ${i + 1}.` }));
-  await post(bo, `/v1/channels/${await channelId(bo, 'random')}/threads`, titles('Topic', THREADS));
-  await ada.page
-    .getByRole('navigation', { name: 'Workspace' })
+  await post(bo, `/v1/channels/${(await known(bo)).channelId('random')}/threads`, titles('Topic', THREADS));
+  await side(ada)
     .getByRole('link', { name: /^random/ })
     .click();
   const region = ada.page.getByRole('region', { name: 'Threads in #random' });
@@ -223,7 +223,11 @@ test('every thread of a long list is reachable, with few mounted rows, despite c
   assert.equal(found, THREADS);
   assert.ok(most <= 60, `${most} rows in the page`);
   await accessible(ada.page, 'a long list of threads');
-  await post(bo, `/v1/channels/${await channelId(bo, 'general')}/threads`, titles('Elsewhere', ELSEWHERE));
+  await post(
+    bo,
+    `/v1/channels/${(await known(bo)).channelId('general')}/threads`,
+    titles('Elsewhere', ELSEWHERE),
+  );
   await region
     .getByRole('link', { name: /^Topic/ })
     .first()
@@ -253,7 +257,7 @@ test('every thread of a long list is reachable, with few mounted rows, despite c
   await ada.page.goto('/northwind/c/random');
   await region.getByRole('link').first().waitFor();
   await shot(ada.page, '92-list-phone-dark');
-  await ada.page.setViewportSize({ width: 1440, height: 900 });
+  await ada.page.setViewportSize(WIDE);
 });
 
 test('no page logged an error', () => {

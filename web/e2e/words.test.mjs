@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, startThread } from './lib/browser.mjs';
+import { REPLY_BOX } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
-const BOX = 'Reply, or @mention an agent';
 const { ada, bo } = await startTeam();
 /** Paths of the threads in which people write. */
 const threads = [];
@@ -24,7 +24,7 @@ async function open(of, path) {
   page.setDefaultTimeout(20_000);
   page.on('pageerror', (e) => of.errors.push(e.message));
   await page.goto(path);
-  await box(page, BOX).waitFor();
+  await box(page, REPLY_BOX).waitFor();
   return page;
 }
 const threadOf = (path) => path.split('/').at(-1);
@@ -42,26 +42,26 @@ const isEmpty = (page) =>
 test('two windows type in two threads and are closed: both drafts survive', async () => {
   const one = await open(ada, threads[0]);
   const two = await open(ada, threads[1]);
-  await box(one, BOX).fill('a draft in the first');
-  await box(two, BOX).fill('a draft in the second');
+  await box(one, REPLY_BOX).fill('a draft in the first');
+  await box(two, REPLY_BOX).fill('a draft in the second');
   await one.close();
   await two.close();
   const again = await open(ada, threads[0]);
-  assert.equal(await box(again, BOX).inputValue(), 'a draft in the first');
+  assert.equal(await box(again, REPLY_BOX).inputValue(), 'a draft in the first');
   await again.goto(threads[1]);
-  assert.equal(await box(again, BOX).inputValue(), 'a draft in the second');
-  await box(again, BOX).fill('');
+  assert.equal(await box(again, REPLY_BOX).inputValue(), 'a draft in the second');
+  await box(again, REPLY_BOX).fill('');
   await again.goto(threads[0]);
-  await box(again, BOX).fill('');
+  await box(again, REPLY_BOX).fill('');
   await again.close();
 });
 
 test('text typed in one window appears in another immediately, and is sent once', async () => {
   const one = await open(ada, threads[0]);
   const two = await open(ada, threads[0]);
-  await box(one, BOX).fill('typed in the one');
+  await box(one, REPLY_BOX).fill('typed in the one');
   await two.waitForFunction(() => document.querySelector('textarea')?.value === 'typed in the one');
-  await box(two, BOX).press('Enter');
+  await box(two, REPLY_BOX).press('Enter');
   await one.waitForFunction(() => document.querySelector('textarea')?.value === '');
   await message(one, 'typed in the one').waitFor();
   await isEmpty(one);
@@ -82,7 +82,7 @@ test('messages sent offline from two closed windows both arrive when one is open
     [two, 'offline from the two'],
   ]) {
     await page.getByText('You are offline').waitFor();
-    await box(page, BOX).fill(text);
+    await box(page, REPLY_BOX).fill(text);
     await page.keyboard.press('Enter');
     await message(page, text).getByText('Waiting to send').waitFor();
   }
@@ -101,7 +101,7 @@ test('with 200 messages waiting, sending is disabled, the text stays, and all of
   const page = await open(ada, threads[2]);
   await ada.context.setOffline(true);
   await page.getByText('You are offline').waitFor();
-  await box(page, BOX).focus();
+  await box(page, REPLY_BOX).focus();
   for (let i = 1; i <= 200; i++) {
     await page.keyboard.insertText(`waiting ${i}.`);
     await page.keyboard.press('Enter');
@@ -110,7 +110,7 @@ test('with 200 messages waiting, sending is disabled, the text stays, and all of
   await page.getByText('200 messages are not sent. Try again or delete some.').waitFor();
   assert.equal(await button(page, 'Send').isDisabled(), true);
   await page.keyboard.press('Enter');
-  assert.equal(await box(page, BOX).inputValue(), 'one too many');
+  assert.equal(await box(page, REPLY_BOX).inputValue(), 'one too many');
   assert.equal((await stored(page, 'openvibe.out.')).length, 200);
   await accessible(page, 'a full outbox');
   await ada.context.setOffline(false);
@@ -129,7 +129,7 @@ test('with 200 messages waiting, sending is disabled, the text stays, and all of
     there.filter((c) => c.startsWith('waiting')),
     Array.from({ length: 200 }, (_, i) => `waiting ${i + 1}.`),
   );
-  await box(page, BOX).fill('');
+  await box(page, REPLY_BOX).fill('');
   await page.close();
 });
 
@@ -140,9 +140,9 @@ test('when the browser cannot store, a notice is shown and the text stays on scr
       throw new DOMException('full', 'QuotaExceededError');
     };
   });
-  await box(page, BOX).fill('kept on screen');
+  await box(page, REPLY_BOX).fill('kept on screen');
   await page.getByText('This browser can’t save drafts. Keep this window open.').waitFor();
-  assert.equal(await box(page, BOX).inputValue(), 'kept on screen');
+  assert.equal(await box(page, REPLY_BOX).inputValue(), 'kept on screen');
   await accessible(page, 'a browser that cannot store');
   await page.close();
 });
@@ -194,7 +194,7 @@ test('whatever two windows and a second person do, online and offline, no text i
     async type(w) {
       const text = `${w.of === ada ? 'ada' : 'bo'} wrote ${++n}.`;
       await shows(w);
-      await box(w.page, BOX).focus();
+      await box(w.page, REPLY_BOX).focus();
       await w.page.keyboard.press('Control+End');
       await w.page.keyboard.insertText(text);
       drafts.get(w.of)[w.at] += text;
@@ -203,7 +203,7 @@ test('whatever two windows and a second person do, online and offline, no text i
       await shows(w);
       const text = drafts.get(w.of)[w.at];
       if (!text) return acts.type(w);
-      await box(w.page, BOX).press('Enter');
+      await box(w.page, REPLY_BOX).press('Enter');
       sent[w.at].push(text);
       drafts.get(w.of)[w.at] = '';
     },
@@ -223,7 +223,7 @@ test('whatever two windows and a second person do, online and offline, no text i
     async reload(w) {
       if (offline.get(w.of)) await setOffline(w.of, false);
       await w.page.reload();
-      await box(w.page, BOX).waitFor();
+      await box(w.page, REPLY_BOX).waitFor();
     },
     async network(w) {
       await setOffline(w.of, !offline.get(w.of));
@@ -242,7 +242,7 @@ test('whatever two windows and a second person do, online and offline, no text i
     for (const of of [ada, bo]) await setOffline(of, false);
     for (const w of actors) {
       await w.page.reload();
-      await box(w.page, BOX).waitFor();
+      await box(w.page, REPLY_BOX).waitFor();
     }
     for (const w of actors) await isEmpty(w.page);
     for (const [i, path] of threads.entries()) {
@@ -255,8 +255,8 @@ test('whatever two windows and a second person do, online and offline, no text i
       for (const w of actors) {
         w.at = i;
         await w.page.goto(path);
-        await box(w.page, BOX).waitFor();
-        assert.equal(await box(w.page, BOX).inputValue(), drafts.get(w.of)[i], `draft in thread ${i}`);
+        await box(w.page, REPLY_BOX).waitFor();
+        assert.equal(await box(w.page, REPLY_BOX).inputValue(), drafts.get(w.of)[i], `draft in thread ${i}`);
       }
     }
   } catch (e) {

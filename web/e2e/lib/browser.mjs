@@ -12,7 +12,7 @@ const path = [
 ].find((p) => p && existsSync(p));
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const shots = new URL('../../../test-artifacts/', import.meta.url).pathname;
-const WIDE = { width: 1440, height: 900 };
+export const WIDE = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 
 export async function launch() {

@@ -47,3 +47,12 @@ export async function api(p, method, path, data, headers = {}) {
   assert.ok(answer.ok(), `${method} ${path}: ${text}`);
   return text ? JSON.parse(text) : null;
 }
+
+/** IDs of the workspace's channels, and its members, by name. */
+export async function known(p) {
+  const { channels, members } = await api(p, 'GET', 'snapshot');
+  return {
+    channelId: (name) => channels.find((c) => c.name === name).id,
+    member: (name) => members.find((m) => m.name === name),
+  };
+}
