@@ -4,8 +4,9 @@ import { ApiError, errorMessage, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
 import { listed } from '../lib/text';
 import type { Drafts } from '../state/drafts.svelte';
-import type { Outbox, OutItem } from '../state/outbox.svelte';
-import { draftKeyOf } from './draft-key';
+import type { OutItem } from '../state/outbox-item';
+import type { Outbox } from '../state/outbox.svelte';
+import { draftKeyOf } from '../state/conversation-ref';
 import { sizeText } from './format';
 import { isFiles, Upload, type Held } from './upload.svelte';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Drafts } from '../state/drafts.svelte';
 import { OutboxStore } from '../state/outbox-store';
-import type { OutItem } from '../state/outbox.svelte';
+import type { OutItem } from '../state/outbox-item';
 import { store } from '../test/make';
 import { LAST_USER, savedWork } from './saved-work';
 

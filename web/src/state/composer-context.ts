@@ -1,12 +1,8 @@
 import type { Agent, Channel } from '../api/types';
 import { resolveResponder, type Binding, type Responder } from '../lib/responder';
-import type { WorkspaceState } from './workspace.svelte';
+import type { ConversationRef } from './conversation-ref';
+import type { WorkspaceParts } from './workspace-parts';
 
-/** A thread or a dive. */
-export interface ConversationRef {
-  thread: string;
-  fork: string | null;
-}
 /** Conversation of a composer, for its slash commands. */
 export interface ComposerContext {
   channel: Channel;
@@ -15,7 +11,7 @@ export interface ComposerContext {
   responder: Responder;
 }
 
-export const responderOf = (place: Binding, ws: WorkspaceState): Responder =>
+export const responderOf = (place: Binding, ws: WorkspaceParts): Responder =>
   resolveResponder(place, ws.people, ws.workspace.default_agent_id);
 
 const NOBODY = 'none';
@@ -25,11 +21,11 @@ export interface Preset {
   agent: Agent | null;
 }
 /** Undefined if none was chosen, or if the user can no longer invoke the chosen one. */
-export function presetOf(channel: string, ws: WorkspaceState): Preset | undefined {
+export function presetOf(channel: string, ws: WorkspaceParts): Preset | undefined {
   const kept = ws.drafts.get(key(channel));
   if (kept === NOBODY) return { agent: null };
   const agent = ws.people.agents.find((a) => a.id === kept);
   return agent && { agent };
 }
-export const setPreset = (channel: string, preset: Preset | undefined, ws: WorkspaceState): void =>
+export const setPreset = (channel: string, preset: Preset | undefined, ws: WorkspaceParts): void =>
   preset ? ws.drafts.set(key(channel), preset.agent?.id ?? NOBODY) : ws.drafts.clear(key(channel));

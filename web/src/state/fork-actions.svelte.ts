@@ -1,13 +1,14 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Api } from '../api/api';
 import { errorMessage } from '../api/problem';
-import type { Fork, ForkPatch, Message, NewFork } from '../api/types';
+import type { Fork, ForkPatch, Message } from '../api/types';
 import type { Uploads } from '../files/uploads.svelte';
 import { newId } from '../lib/secure';
 import { titleFrom } from '../lib/text';
 import type { Drafts } from './drafts.svelte';
 import type { ForkState } from './fork.svelte';
 import type { Forks } from './forks.svelte';
+import type { ForkStart } from './outbox-item';
 import type { Outbox } from './outbox.svelte';
 
 export interface ForkActionsDeps {
@@ -22,10 +23,6 @@ export interface ForkActionsDeps {
   fork(id: string): ForkState;
 }
 const LOCAL = 'new-';
-export interface ForkStart {
-  thread_id: string;
-  body: NewFork;
-}
 interface Start {
   fork: Fork;
   origin: Message;

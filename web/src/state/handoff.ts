@@ -2,7 +2,7 @@ import { errorMessage } from '../api/problem';
 import type { Agent } from '../api/types';
 import type { Responder } from '../lib/responder';
 import { agentName } from '../lib/text';
-import type { ConversationRef } from './composer-context';
+import type { ConversationRef } from './conversation-ref';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 

@@ -9,7 +9,7 @@ import {
 } from './notifications';
 import type { OpenConversations } from './open-conversations';
 import { placeOf } from './tasks.svelte';
-import type { WorkspaceState } from './workspace.svelte';
+import type { WorkspaceParts } from './workspace-parts';
 
 interface Effects {
   /** Text for the polite live region. */
@@ -21,14 +21,14 @@ interface Effects {
 
 /** Applies the server's events and frames to the state of a workspace. */
 export class Incoming {
-  #ws: WorkspaceState;
+  #ws: WorkspaceParts;
   #open: OpenConversations;
   #out: Effects;
   #fetching = new Set<string>();
   #outcomeListeners = new Set<(e: OutcomeEvent) => void>();
   #eventListeners = new Set<(e: ServerEvent) => void>();
 
-  constructor(ws: WorkspaceState, open: OpenConversations, out: Effects) {
+  constructor(ws: WorkspaceParts, open: OpenConversations, out: Effects) {
     this.#ws = ws;
     this.#open = open;
     this.#out = out;

@@ -1,7 +1,7 @@
 import type { ActionItem, Message } from '../api/types';
 import { isFrom, mentionsMe, tellsMe } from '../lib/messages';
 import { preview } from '../lib/text';
-import type { WorkspaceState } from './workspace.svelte';
+import type { WorkspaceParts } from './workspace-parts';
 
 /** A notification for the user. */
 export interface UserNotification {
@@ -15,7 +15,7 @@ export interface UserNotification {
 }
 
 /** A mention or direct message, or a result in which the user took part. */
-export function mentionNotification(m: Message, ws: WorkspaceState): UserNotification | null {
+export function mentionNotification(m: Message, ws: WorkspaceParts): UserNotification | null {
   if (isFrom(m, ws.myId) || m.kind === 'notice') return null;
   const direct =
     !m.fork_id && ws.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
@@ -23,13 +23,13 @@ export function mentionNotification(m: Message, ws: WorkspaceState): UserNotific
   return notificationOf(tellsMe(m, ws.myId) ? 'result' : 'mention', m, ws);
 }
 /** An agent completed the user's request. */
-export function replyNotification(m: Message, ws: WorkspaceState): UserNotification | null {
+export function replyNotification(m: Message, ws: WorkspaceParts): UserNotification | null {
   if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return null;
   const task = m.metadata.task_id ? ws.tasks.map.get(m.metadata.task_id) : undefined;
   return task?.requested_by === ws.myId ? notificationOf('answer', m, ws) : null;
 }
 /** An action item was assigned to the user. Call this before the item is stored. */
-export function assignmentNotification(item: ActionItem, ws: WorkspaceState): UserNotification | null {
+export function assignmentNotification(item: ActionItem, ws: WorkspaceParts): UserNotification | null {
   if (item.done || item.owner_id !== ws.myId) return null;
   if (ws.outcomes.items.get(item.id)?.owner_id === ws.myId) return null;
   const { channel_id, thread_id, message_id } = item;
@@ -46,7 +46,7 @@ export function assignmentNotification(item: ActionItem, ws: WorkspaceState): Us
 function notificationOf(
   kind: 'mention' | 'answer' | 'result',
   m: Message,
-  ws: WorkspaceState,
+  ws: WorkspaceParts,
 ): UserNotification {
   const c = ws.channels.map.get(m.channel_id);
   const name = ws.people.nameOf(m.author);

@@ -1,10 +1,9 @@
 import type { Thread } from '../api/types';
-import { ChannelState } from './channel.svelte';
-import { ForkState } from './fork.svelte';
+import { ChannelState, type ChannelStateDeps } from './channel.svelte';
+import { ForkState, type ForkStateDeps } from './fork.svelte';
 import { LruCache } from './lru-cache';
-import { ThreadState } from './thread.svelte';
+import { ThreadState, type ThreadStateDeps } from './thread.svelte';
 import type { MessageWindow } from './window.svelte';
-import type { WorkspaceState } from './workspace.svelte';
 
 const THREADS_OPEN_MAX = 8;
 const FORKS_OPEN_MAX = 8;
@@ -16,7 +15,7 @@ export class OpenConversations {
   readonly forks: LruCache<ForkState>;
   readonly channels: LruCache<ChannelState>;
 
-  constructor(ws: WorkspaceState) {
+  constructor(ws: ThreadStateDeps & ForkStateDeps & ChannelStateDeps) {
     this.threads = new LruCache(THREADS_OPEN_MAX, (id) => new ThreadState(id, ws));
     this.forks = new LruCache(FORKS_OPEN_MAX, (id) => new ForkState(id, ws));
     this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, ws));

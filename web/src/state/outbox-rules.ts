@@ -1,7 +1,7 @@
 import { ApiError, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
 import { listed } from '../lib/text';
-import type { OutItem } from './outbox.svelte';
+import type { OutItem } from './outbox-item';
 
 const RETRY_MS = 3000;
 const RETRY_MAX_MS = 60_000;

@@ -1,5 +1,5 @@
 import { readJson, type KeyValueStore } from '../lib/storage';
-import type { OutItem } from './outbox.svelte';
+import type { OutItem } from './outbox-item';
 
 export const isItem = (x: unknown): x is OutItem =>
   typeof x === 'object' && x !== null && 'client_id' in x && 'content' in x && 'channel_id' in x;

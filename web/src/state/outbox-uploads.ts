@@ -1,5 +1,5 @@
 import type { WindowLocks } from '../lib/window-locks';
-import type { OutItem } from './outbox.svelte';
+import type { OutItem } from './outbox-item';
 import { cutOff } from './outbox-rules';
 
 /** Without Web Locks: interval at which an uploading window updates its message, and time after which it counts as closed. Hidden windows run timers once a minute. */

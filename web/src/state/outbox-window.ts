@@ -1,5 +1,5 @@
 import type { WindowLocks } from '../lib/window-locks';
-import type { OutItem } from './outbox.svelte';
+import type { OutItem } from './outbox-item';
 
 /** Time without a change after which a visible window takes over a message: browsers may suspend the window that holds the lock. */
 const STEAL_AFTER_MS = 10_000;

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiError, Unreachable } from '../api/problem';
 import { Browser, store } from '../test/make';
-import { Outbox, WAITING_MAX, type OutboxWork, type OutItem } from './outbox.svelte';
+import type { OutItem } from './outbox-item';
+import { Outbox, WAITING_MAX, type OutboxWork } from './outbox.svelte';
 
 const inThread = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
 let post: ReturnType<typeof vi.fn<(item: OutItem) => Promise<string>>>;

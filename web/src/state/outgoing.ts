@@ -2,14 +2,14 @@ import type { Message, Task, Thread } from '../api/types';
 import type { Held } from '../files/upload.svelte';
 import { toggled } from '../lib/messages';
 import type { OpenConversations } from './open-conversations';
-import type { OutItem, Target } from './outbox.svelte';
-import type { WorkspaceState } from './workspace.svelte';
+import type { OutItem, Target } from './outbox-item';
+import type { WorkspaceParts } from './workspace-parts';
 
 /** Actions of the user on messages and tasks. */
 export class Outgoing {
-  #ws: WorkspaceState;
+  #ws: WorkspaceParts;
   #open: OpenConversations;
-  constructor(ws: WorkspaceState, open: OpenConversations) {
+  constructor(ws: WorkspaceParts, open: OpenConversations) {
     this.#ws = ws;
     this.#open = open;
   }

@@ -3,7 +3,7 @@ import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
 import { agentName } from '../lib/text';
 import { handTo } from './handoff';
-import { draftKeyOf } from '../files/draft-key';
+import { draftKeyOf } from './conversation-ref';
 import { setPreset, type ComposerContext } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';

@@ -3,7 +3,7 @@ import { errorMessage, isMissing } from '../api/problem';
 import { Socket, type SocketDeps } from '../api/socket';
 import type { Snapshot } from '../api/types';
 import type { OpenConversations } from './open-conversations';
-import type { WorkspaceState } from './workspace.svelte';
+import type { WorkspaceParts } from './workspace-parts';
 
 const RESUBSCRIBE_EVERY_MS = 500;
 const RECOUNTS_MAX = 5;
@@ -19,7 +19,7 @@ interface SyncDeps {
 
 /** Connection of a workspace to the server: the snapshot, the socket, and missed events. */
 export class Sync {
-  #ws: WorkspaceState;
+  #ws: WorkspaceParts;
   #open: OpenConversations;
   #user: string;
   #onEnded: () => void;
@@ -28,7 +28,7 @@ export class Sync {
   #stopped = false;
   #wasLive = false;
 
-  constructor(ws: WorkspaceState, open: OpenConversations, deps: SyncDeps) {
+  constructor(ws: WorkspaceParts, open: OpenConversations, deps: SyncDeps) {
     this.#ws = ws;
     this.#open = open;
     this.#user = deps.user;

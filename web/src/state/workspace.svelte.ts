@@ -30,6 +30,7 @@ import type { ThreadState } from './thread.svelte';
 import { Threads } from './threads.svelte';
 import { Typing } from './typing.svelte';
 import type { Loading } from './window.svelte';
+import type { WorkspaceParts } from './workspace-parts';
 
 export interface WorkspaceDeps {
   store: KeyValueStore;
@@ -49,7 +50,7 @@ export interface WorkspaceDeps {
 }
 
 /** One workspace of the user: the snapshot, kept up to date by events. The only way into state. */
-export class WorkspaceState {
+export class WorkspaceState implements WorkspaceParts {
   readonly id: string;
   readonly api: Api;
   status = $state<Loading>('loading');
@@ -59,7 +60,7 @@ export class WorkspaceState {
   fileBytesMax = 0;
   readonly people = new People();
   readonly channels = new Channels(this.people);
-  readonly threads = new Threads(() => this.#open.shownThreads());
+  readonly threads: Threads = new Threads(() => this.#open.shownThreads());
   readonly forks = new Forks();
   readonly tasks: Tasks;
   readonly streams = new Streams();

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Router } from '../lib/router.svelte';
 import { Scene } from '../test/backend';
 import { channel, thread } from '../test/make';
-import { responderOf, type ConversationRef } from './composer-context';
+import { responderOf } from './composer-context';
+import type { ConversationRef } from './conversation-ref';
 import type { Ui } from './ui.svelte';
 import { Writing } from './writing.svelte';
 

@@ -1,4 +1,8 @@
-import type { ConversationRef } from '../state/composer-context';
+/** A thread or a dive. */
+export interface ConversationRef {
+  thread: string;
+  fork: string | null;
+}
 
 /** Key of the draft of the composer that would post the message: `d:` dive, `t:` thread, `c:` channel. */
 export const draftKeyOf = (

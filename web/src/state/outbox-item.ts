@@ -1,0 +1,32 @@
+import type { NewFork } from '../api/types';
+import type { Unsent } from '../lib/rows';
+
+/** Data to create a dive. */
+export interface ForkStart {
+  thread_id: string;
+  body: NewFork;
+}
+/**
+ * Destination of a message: a dive, else a thread. Without either it starts a thread; in a direct channel it goes to
+ * the newest thread, if any.
+ */
+export interface Target {
+  channel_id: string;
+  thread_id: string | null;
+  fork_id?: string | null;
+  direct: boolean;
+  /** For a new thread: its agent, or the thread whose agent it takes over. */
+  agent_id?: string | null;
+  from_thread_id?: string;
+  /** Data to create its dive, which did not exist on the server when the message was written. */
+  fork_start?: ForkStart | undefined;
+}
+/** A message that is not confirmed yet. */
+export interface OutItem extends Unsent, Target {
+  /** Sent at least once: its destination is fixed, or a retry could post twice. */
+  tried: boolean;
+  /** Without Web Locks: when the window that uploads its files last wrote here, in ms since 1970. */
+  alive_at?: number;
+  /** Position in the outbox: the time in ms, and later than the previous message. */
+  order: number;
+}

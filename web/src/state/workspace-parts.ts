@@ -1,0 +1,48 @@
+import type { Api } from '../api/api';
+import type { DroppableFrame, ServerEvent } from '../api/events';
+import type { Task, Thread, Workspace } from '../api/types';
+import type { Uploads } from '../files/uploads.svelte';
+import type { Channels } from './channels.svelte';
+import type { Connection } from './connection.svelte';
+import type { Drafts } from './drafts.svelte';
+import type { ForkActions } from './fork-actions.svelte';
+import type { Forks } from './forks.svelte';
+import type { Outbox } from './outbox.svelte';
+import type { Outcomes } from './outcomes.svelte';
+import type { People } from './people.svelte';
+import type { Reads } from './reads';
+import type { Streams } from './streams.svelte';
+import type { Tasks } from './tasks.svelte';
+import type { Threads } from './threads.svelte';
+import type { Typing } from './typing.svelte';
+import type { Loading } from './window.svelte';
+
+/** What the parts of a workspace's state see of it: they do not depend on `WorkspaceState`, which consists of them. */
+export interface WorkspaceParts {
+  readonly id: string;
+  readonly myId: string;
+  readonly api: Api;
+  readonly people: People;
+  readonly channels: Channels;
+  readonly threads: Threads;
+  readonly forks: Forks;
+  readonly tasks: Tasks;
+  readonly streams: Streams;
+  readonly connection: Connection;
+  readonly typing: Typing;
+  readonly drafts: Drafts;
+  readonly outbox: Outbox;
+  readonly reads: Reads;
+  readonly forkActions: ForkActions;
+  readonly outcomes: Outcomes;
+  readonly uploads: Uploads | null;
+  status: Loading;
+  problem: string;
+  workspace: Workspace;
+  fileBytesMax: number;
+  apply(e: ServerEvent): void;
+  onFrame(f: DroppableFrame): void;
+  learnThread(thread: Thread, version?: number): void;
+  learnTasks(tasks: Task[]): void;
+  stop(): void;
+}
