@@ -411,9 +411,9 @@ async fn channel_with_threads(
             .run()
             .await?;
         for (id, back) in ids.into_iter().zip((0_i64..).take(MESSAGES)) {
-            c.q("insert into messages (id, workspace_id, channel_id, thread_id, seq, author_type, author_id, kind, state, \
+            c.q("insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, seq, author_type, author_id, kind, state, \
                  content, content_plain, mentions, reactions, metadata, created_at) \
-                 values ($1, $2, $3, $4, $5, 'human', $6, 'text', 'complete', $7, $7, $8, $8, $9, $10)")
+                 values ($1, $2, $3, $4, $4, $5, 'human', $6, 'text', 'complete', $7, $7, $8, $8, $9, $10)")
                 .bind(id)
                 .bind(workspace)
                 .bind(channel)

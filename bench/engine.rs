@@ -153,9 +153,9 @@ async fn post_one(c: &mut Conn, p: &Pattern) -> Result<(), DbError> {
         .bind(p.created_at)
         .run()
         .await?;
-    c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
+    c.q("insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, parent_id, seq, author_type, author_id, kind, state, \
          content, content_plain, mentions, reactions, metadata, client_id, created_at) \
-         values ($1, $2, $3, $4, null, null, $5, 'human', $6, 'text', 'complete', $7, $7, $8, $8, $9, $10, $11)")
+         values ($1, $2, $3, $4, $4, null, $5, 'human', $6, 'text', 'complete', $7, $7, $8, $8, $9, $10, $11)")
         .bind(id)
         .bind(p.workspace_id)
         .bind(p.channel_id)
@@ -171,8 +171,8 @@ async fn post_one(c: &mut Conn, p: &Pattern) -> Result<(), DbError> {
         .await?;
     count(c, p, 1, seq).await?;
     c.q(
-        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
-         values ($1, $2, 'message.created', $3, null, $4, $5, $6)",
+        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, is_restricted, includes_managers, frame, ts) \
+         values ($1, $2, 'message.created', $3, null, $4, FALSE, FALSE, $5, $6)",
     )
     .bind(p.workspace_id)
     .bind(seq)
@@ -213,11 +213,11 @@ fn fill_sql(rows: usize) -> &'static str {
         let values: Vec<String> = (0..rows)
             .map(|n| {
                 let (id, seq) = (9 + 2 * n, 10 + 2 * n);
-                format!("(${id}, $1, $2, $3, ${seq}, 'human', $4, 'text', 'complete', $5, $5, $6, $6, $7, $8)")
+                format!("(${id}, $1, $2, $3, $3, ${seq}, 'human', $4, 'text', 'complete', $5, $5, $6, $6, $7, $8)")
             })
             .collect();
         let text = format!(
-            "insert into messages (id, workspace_id, channel_id, thread_id, seq, author_type, author_id, kind, state, \
+            "insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, seq, author_type, author_id, kind, state, \
              content, content_plain, mentions, reactions, metadata, created_at) values {}",
             values.join(", ")
         );

@@ -2,7 +2,7 @@
 //! are returned with the agent.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use serde_json::Value;
 
 use super::AgentError;
 use crate::{
@@ -351,15 +351,7 @@ pub async fn delete(
     actor.require(Scope::AgentsAdmin)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     get(c, actor.workspace, id).await?;
-    let users: Option<(Uuid,)> = c
-        .q("select id from agents where workspace_id = $1 and CAST(profile AS TEXT) like $2 \
-            union all select workspace_id from workspace_policies where workspace_id = $1 and sandbox_policy_id = $3 limit 1")
-        .bind(actor.workspace)
-        .bind(format!("%{id}%"))
-        .bind(id)
-        .opt()
-        .await?;
-    if users.is_some() {
+    if is_used(c, actor.workspace, id).await? {
         return Err(AgentError::SandboxPolicyInUse);
     }
     audited(c, actor, "sandbox_policy.deleted", id).await?;
@@ -368,6 +360,34 @@ pub async fn delete(
         .run()
         .await?;
     Ok(())
+}
+
+/// Whether the workspace policy, an agent, or a tool of an agent refers to a policy.
+async fn is_used(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: SandboxPolicyId,
+) -> Result<bool, DbError> {
+    let used: bool = c
+        .q("select exists (select 1 from workspace_policies where workspace_id = $1 and sandbox_policy_id = $2)")
+        .bind(workspace)
+        .bind(id)
+        .value()
+        .await?;
+    if used {
+        return Ok(true);
+    }
+    let id = id.to_string();
+    let agents: Vec<(Option<String>, Option<Json<Value>>)> = c
+        .q("select profile ->> 'sandbox_policy_id', profile -> 'tools' from agents where workspace_id = $1")
+        .bind(workspace)
+        .all()
+        .await?;
+    Ok(agents.into_iter().any(|(own, tools)| {
+        let is_of_tool = |tool: &Value| tool["sandbox_policy_id"] == id.as_str();
+        let tools = tools.as_ref().and_then(|tools| tools.as_array());
+        own.as_ref() == Some(&id) || tools.is_some_and(|tools| tools.iter().any(is_of_tool))
+    }))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ pub(crate) fn parse_slug(text: &str) -> Result<String, AuthError> {
 
 async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result<bool, AuthError> {
     let n = c
-        .q("insert into workspaces (id, name, slug, seq, pruned_seq, task_turn, default_agent_id, settings, created_at) \
+        .q("insert into workspaces (id, name, slug, seq, pruned_seq, last_claim, default_agent_id, settings, created_at) \
             values ($1, $2, $3, 0, 0, 0, null, $4, $5) on conflict (slug) do nothing")
         .bind(id)
         .bind(name.to_owned())

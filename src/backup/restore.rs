@@ -14,10 +14,11 @@ use uuid::Uuid;
 use super::{
     Manifest,
     format::{Index, Reader, Verified, table_of},
+    v0_1,
 };
 use crate::db::{
     DatabaseUrl,
-    dump::{Load, Table},
+    dump::{self, Load, Table},
 };
 
 /// Contents of a restored backup.
@@ -114,6 +115,17 @@ pub async fn restore(
     ended: &[Access],
 ) -> anyhow::Result<Restored> {
     let Verified { manifest, index } = whole;
+    let is_old = manifest.migration == v0_1::MIGRATION;
+    anyhow::ensure!(
+        is_old || manifest.migration >= dump::oldest_version(),
+        "the backup was created by a development version of OpenVibe 0.1 (migration {}), which cannot be restored",
+        manifest.migration
+    );
+    let schema = if is_old {
+        v0_1::TARGET
+    } else {
+        manifest.migration
+    };
     require_empty(place, data_dir)?;
     let staging = Staging {
         database: match place {
@@ -129,17 +141,23 @@ pub async fn restore(
     // Leftover of an earlier restore that was killed.
     drop(fs::remove_dir_all(&staging.blobs));
     let mut load = match (place, &staging.database) {
-        (DatabaseUrl::Postgres(url), _) => Load::into_postgres(url, manifest.migration).await?,
+        (DatabaseUrl::Postgres(url), _) => Load::into_postgres(url, schema).await?,
         (_, Some((path, _))) => {
             drop(fs::remove_file(path));
             if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
                 fs::create_dir_all(dir)?;
             }
-            Load::into_file(path, manifest.migration).await?
+            Load::into_file(path, schema).await?
         }
         (DatabaseUrl::Sqlite(_), None) => anyhow::bail!("no restore target is configured"),
     };
+    if is_old {
+        v0_1::begin(&mut load).await?;
+    }
     let mut rows = fill(file, &manifest, &index, &mut load, &staging).await?;
+    if is_old {
+        v0_1::finish(&mut load).await?;
+    }
     for access in ended {
         load.clear(access.table()).await?;
         rows.remove(access.table());
@@ -166,14 +184,18 @@ async fn fill(
         .into_iter()
         .map(|table| (table.name.clone(), table))
         .collect();
+    let is_old = manifest.migration == v0_1::MIGRATION;
     for table in &manifest.tables {
+        let table = if is_old {
+            v0_1::table(table)
+        } else {
+            table.clone()
+        };
         let known = tables.get(&table.name);
         let fits = known.is_some_and(|known| {
-            table.columns.len() == known.columns.len()
-                && table
-                    .columns
-                    .iter()
-                    .all(|column| known.columns.contains(column))
+            let is_known = |column| known.columns.contains(column);
+            table.columns.iter().all(is_known)
+                && (is_old || table.columns.len() == known.columns.len())
         });
         anyhow::ensure!(
             fits,
@@ -198,11 +220,12 @@ async fn fill(
                 .find(|known| known.name == table)
                 .with_context(|| format!("{name} does not belong to a table"))?;
             let text = std::str::from_utf8(&bytes).with_context(|| name.clone())?;
-            let n = load
-                .insert(table, text)
-                .await
-                .with_context(|| name.clone())?;
-            *rows.entry(table.name.clone()).or_default() += n;
+            let n = if is_old {
+                insert_old(load, table, text).await
+            } else {
+                Ok(load.insert(table, text).await?)
+            };
+            *rows.entry(table.name.clone()).or_default() += n.with_context(|| name.clone())?;
         } else if let Some(blob) = name.strip_prefix("blobs/") {
             put_blob(load, staging, blob, &bytes).await?;
         }
@@ -213,6 +236,18 @@ async fn fill(
         "some rows are missing: expected {expected:?}, restored {rows:?}"
     );
     Ok(rows)
+}
+
+/// Inserts rows of version 0.1; returns their number.
+async fn insert_old(load: &mut Load, table: &Table, lines: &str) -> anyhow::Result<u64> {
+    let [converted, bound, recipients] = v0_1::rows(table, lines)?;
+    let n = load.insert(&converted.table, &converted.lines).await?;
+    for others in [bound, recipients] {
+        if !others.lines.is_empty() {
+            load.insert(&others.table, &others.lines).await?;
+        }
+    }
+    Ok(n)
 }
 
 /// A chunk of an upload: `HASH/UPLOAD/N`.

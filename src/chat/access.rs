@@ -9,8 +9,8 @@ use super::ChatError;
 use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
     chat::{channels::ChannelKind, forks::ForkStatus, threads::ThreadStatus},
-    db::{Conn, now},
-    ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    db::{Conn, is_visible_channel, now},
+    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Conversation},
     tasks::Task,
 };
@@ -53,14 +53,14 @@ struct ChannelRow {
     archived_at: Option<Timestamp>,
     role: Role,
     joined: Option<UserId>,
+    is_visible: bool,
     is_valid: bool,
 }
 
 impl ChannelRow {
     /// Returns `None` if the channel is hidden from the caller.
     fn admit(self, caller: &Caller) -> Result<Option<ChannelAccess<'_>>, AuthError> {
-        let visible = self.kind == ChannelKind::Public || self.joined.is_some();
-        if !visible || !caller.may_enter(self.workspace_id) {
+        if !self.is_visible || !caller.may_enter(self.workspace_id) {
             return Ok(None);
         }
         Ok(Some(ChannelAccess {
@@ -82,7 +82,7 @@ pub async fn channel<'a>(
 ) -> Result<ChannelAccess<'a>, ChatError> {
     let row: Option<ChannelRow> = c
         .q(concat!("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ",
-            credential_is_valid!("$3", "$4"),
+            is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
             " as is_valid from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
             left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"))
         .bind(id)
@@ -99,7 +99,7 @@ pub async fn channel<'a>(
 struct ThreadRow {
     thread_id: ThreadId,
     status: ThreadStatus,
-    bound_agent: Option<AgentId>,
+    bound: bool,
     #[sqlx(flatten)]
     channel: ChannelRow,
 }
@@ -112,9 +112,10 @@ pub async fn thread<'a>(
     id: ThreadId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
     let row: Option<ThreadRow> = c
-        .q(concat!("select t.id as thread_id, t.status, t.agent_id as bound_agent, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
+        .q(concat!("select t.id as thread_id, t.status, \
+            exists (select 1 from bindings b where b.conversation_id = t.id and b.is_bound) as bound, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
             m.role, cm.user_id as joined, ",
-            credential_is_valid!("$3", "$4"),
+            is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
             " as is_valid from threads t join channels ch on ch.id = t.channel_id \
             join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
             left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where t.id = $1"))
@@ -130,7 +131,7 @@ pub async fn thread<'a>(
         channel_access: channel_access.ok_or(ChatError::ThreadNotFound)?,
         thread: row.thread_id,
         archived: row.status == ThreadStatus::Archived,
-        bound: row.bound_agent.is_some(),
+        bound: row.bound,
         fork: None,
     })
 }
@@ -144,18 +145,19 @@ pub async fn fork<'a>(
     caller: &'a Caller,
     id: ForkId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
-    let row: Option<(ThreadId, ForkStatus, Option<AgentId>)> = c
-        .q("select thread_id, status, agent_id from forks where id = $1")
+    let row: Option<(ThreadId, ForkStatus, bool)> = c
+        .q("select f.thread_id, f.status, exists (select 1 from bindings b where b.conversation_id = f.id and b.is_bound) \
+            from forks f where f.id = $1")
         .bind(id)
         .opt()
         .await?;
-    let (thread_id, status, agent) = row.ok_or(ChatError::ForkNotFound)?;
+    let (thread_id, status, bound) = row.ok_or(ChatError::ForkNotFound)?;
     let access = thread(c, caller, thread_id).await.map_err(|e| match e {
         ChatError::ThreadNotFound => ChatError::ForkNotFound,
         other => other,
     })?;
     Ok(ThreadAccess {
-        bound: agent.is_some(),
+        bound,
         fork: Some(ForkAccess {
             id,
             is_active: status == ForkStatus::Active,
@@ -210,7 +212,7 @@ pub async fn message<'a>(
     id: MessageId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
     let row: Option<(ThreadId, Option<ForkId>)> = c
-        .q("select thread_id, fork_id from messages where id = $1")
+        .q("select thread_id, nullif(conversation_id, thread_id) from messages where id = $1")
         .bind(id)
         .opt()
         .await?;

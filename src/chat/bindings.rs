@@ -65,17 +65,14 @@ pub async fn find_binding(
     c: &mut Conn,
     conversation: Conversation,
 ) -> Result<Option<Binding>, DbError> {
-    let q = match conversation {
-        Conversation::Thread(_) => c.q(
-            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from threads t \
-            join bindings b on b.place_id = t.id and b.agent_id = t.agent_id left join agents a on a.id = b.agent_id where t.id = $1",
-        ),
-        Conversation::Fork(_) => c.q(
-            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from forks f \
-            join bindings b on b.place_id = f.id and b.agent_id = f.agent_id left join agents a on a.id = b.agent_id where f.id = $1",
-        ),
-    };
-    let row: Option<BindingRow> = q.bind(conversation.id()).opt().await?;
+    let row: Option<BindingRow> = c
+        .q(
+            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from bindings b \
+            left join agents a on a.id = b.agent_id where b.conversation_id = $1 and b.is_bound",
+        )
+        .bind(conversation.id())
+        .opt()
+        .await?;
     Ok(row.map(|row| Binding {
         agent: row.agent_id,
         version: row.agent_version,
@@ -99,23 +96,20 @@ pub async fn bind(
     conversation: Conversation,
     (agent, version): (AgentId, i64),
 ) -> Result<(), DbError> {
-    let fork = match conversation {
-        Conversation::Thread(_) => None,
-        Conversation::Fork(fork) => Some(fork),
-    };
-    c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, TRUE, $7, $7) \
-         on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = TRUE, updated_at = excluded.updated_at")
+    unbind(c, conversation).await?;
+    c.q("insert into bindings (conversation_id, agent_id, workspace_id, thread_id, agent_version, is_bound, auto_reply, created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, TRUE, TRUE, $6, $6) \
+         on conflict (conversation_id, agent_id) do update set agent_version = excluded.agent_version, is_bound = TRUE, auto_reply = TRUE, \
+           updated_at = excluded.updated_at")
         .bind(conversation.id())
         .bind(agent)
         .bind(workspace)
         .bind(thread)
-        .bind(fork)
         .bind(version)
         .bind(now())
         .run()
         .await?;
-    set_agent(c, conversation, Some(agent)).await
+    Ok(())
 }
 
 /// Records whether a notice announced the fallback agent of an agent that is turned off.
@@ -125,7 +119,7 @@ pub(super) async fn set_stood_in(
     agent: AgentId,
     stood_in: bool,
 ) -> Result<(), DbError> {
-    c.q("update bindings set stood_in = $3 where place_id = $1 and agent_id = $2")
+    c.q("update bindings set stood_in = $3 where conversation_id = $1 and agent_id = $2")
         .bind(conversation.id())
         .bind(agent)
         .bind(stood_in)
@@ -145,33 +139,30 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
     let default = profiles::find_default(c, workspace).await?;
     let default = default.filter(|agent| agent.id != gone);
     let announced: Vec<(ThreadId, ChannelId)> = c
-        .q("select t.id, t.channel_id from bindings b join threads t on t.id = b.place_id and t.agent_id = b.agent_id \
-            where b.agent_id = $1 order by t.last_activity_at desc limit $2")
+        .q(
+            "select t.id, t.channel_id from bindings b join threads t on t.id = b.conversation_id \
+            where b.agent_id = $1 and b.is_bound order by t.last_activity_at desc limit $2",
+        )
         .bind(gone)
         .bind(REBOUND_ANNOUNCED_MAX)
         .all()
         .await?;
     if let Some(agent) = &default {
-        c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
-             select b.place_id, $2, b.workspace_id, b.thread_id, b.fork_id, $3, b.auto_reply, $4, $4 from bindings b \
-             where b.agent_id = $1 and (exists (select 1 from threads t where t.id = b.place_id and t.agent_id = $1) \
-               or exists (select 1 from forks f where f.id = b.place_id and f.agent_id = $1)) \
-             on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = excluded.auto_reply, \
-               updated_at = excluded.updated_at")
+        // Earlier bindings to the default agent make way for the ones that it takes over.
+        c.q(
+            "delete from bindings where agent_id = $2 and conversation_id in \
+             (select conversation_id from bindings where agent_id = $1 and is_bound)",
+        )
+        .bind(gone)
+        .bind(agent.id)
+        .run()
+        .await?;
+        c.q("update bindings set agent_id = $2, agent_version = $3, stood_in = FALSE, handed_over_by = null, handed_over_from = null, \
+             handed_over_at = null, handoff_notice_id = null, created_at = $4, updated_at = $4 where agent_id = $1 and is_bound")
             .bind(gone)
             .bind(agent.id)
             .bind(agent.version)
             .bind(now())
-            .run()
-            .await?;
-    }
-    for sql in [
-        "update threads set agent_id = $2 where agent_id = $1 and id in (select place_id from bindings where agent_id = $1)",
-        "update forks set agent_id = $2 where agent_id = $1 and id in (select place_id from bindings where agent_id = $1)",
-    ] {
-        c.q(sql)
-            .bind(gone)
-            .bind(default.as_ref().map(|agent| agent.id))
             .run()
             .await?;
     }
@@ -190,17 +181,12 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
     Ok(())
 }
 
-/// Sets the agent of a conversation. `bind` writes the binding itself.
-async fn set_agent(
-    c: &mut Conn,
-    conversation: Conversation,
-    agent: Option<AgentId>,
-) -> Result<(), DbError> {
-    let q = match conversation {
-        Conversation::Thread(_) => c.q("update threads set agent_id = $2 where id = $1"),
-        Conversation::Fork(_) => c.q("update forks set agent_id = $2 where id = $1"),
-    };
-    q.bind(conversation.id()).bind(agent).run().await?;
+/// Leaves a conversation without a bound agent.
+async fn unbind(c: &mut Conn, conversation: Conversation) -> Result<(), DbError> {
+    c.q("update bindings set is_bound = FALSE where conversation_id = $1 and is_bound")
+        .bind(conversation.id())
+        .run()
+        .await?;
     Ok(())
 }
 
@@ -257,7 +243,7 @@ pub async fn change(
             let to = found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?;
             handoff(c, access, &to).await?;
         }
-        Some(None) => set_agent(c, conversation, None).await?,
+        Some(None) => unbind(c, conversation).await?,
         None => {}
     }
     let Some(auto_reply) = patch.auto_reply else {
@@ -272,7 +258,7 @@ pub async fn change(
             "auto_reply",
         ));
     };
-    c.q("update bindings set auto_reply = $3, updated_at = $4 where place_id = $1 and agent_id = $2")
+    c.q("update bindings set auto_reply = $3, updated_at = $4 where conversation_id = $1 and agent_id = $2")
         .bind(conversation.id())
         .bind(agent)
         .bind(auto_reply)
@@ -338,7 +324,7 @@ async fn handoff(
         notice.id
     };
     c.q("update bindings set handed_over_by = $3, handed_over_from = $4, handed_over_at = $5, handoff_notice_id = $6 \
-         where place_id = $1 and agent_id = $2")
+         where conversation_id = $1 and agent_id = $2")
         .bind(conversation.id())
         .bind(to.id)
         .bind(actor.user)
@@ -372,7 +358,7 @@ async fn recent_handoff(
 ) -> Result<Option<RecentHandoff>, DbError> {
     let row: Option<HandoffRow> = c
         .q("select handed_over_from, handoff_notice_id from bindings \
-            where place_id = $1 and agent_id = $2 and handed_over_by = $3 and handed_over_at > $4 \
+            where conversation_id = $1 and agent_id = $2 and handed_over_by = $3 and handed_over_at > $4 \
               and handed_over_from is not null and handoff_notice_id is not null")
         .bind(conversation.id())
         .bind(agent)

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{ChatError, messages::Message, plain};
 use crate::{
     chat::messages::AuthorKind,
-    db::{Conn, DbError},
+    db::{Conn, DbError, is_in_visible_channel},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventData, EventType, NewEvent, log},
     text_enum::text_enum,
@@ -83,13 +83,13 @@ impl EventData for ForkEvent<'_> {
 }
 
 macro_rules! fork_sql {
-    ($tail:literal) => {
+    ($tail:expr) => {
         concat!(
-            "select f.id, f.workspace_id, f.channel_id, f.thread_id, f.message_id, f.title, f.description, f.agent_id, \
+            "select f.id, f.workspace_id, f.channel_id, f.thread_id, f.message_id, f.title, f.description, b.agent_id, \
              b.agent_version, coalesce(b.auto_reply, FALSE) as auto_reply, f.context, f.status, f.stale, f.message_count, \
              f.created_by, f.created_at, f.resolved_at, f.resolution_id, \
              (select d.id from resolutions d where d.fork_id = f.id and d.status = 'draft') as draft_id \
-             from forks f left join bindings b on b.place_id = f.id and b.agent_id = f.agent_id ",
+             from forks f left join bindings b on b.conversation_id = f.id and b.is_bound ",
             $tail
         )
     };
@@ -137,12 +137,11 @@ pub async fn list_open(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Vec<Fork>, DbError> {
-    c.q(fork_sql!(
-        "where f.workspace_id = $1 and f.status = 'active' \
-         and exists (select 1 from channels ch where ch.id = f.channel_id and (ch.kind = 'public' \
-           or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2))) \
-         order by f.id limit $3"
-    ))
+    c.q(fork_sql!(concat!(
+        "where f.workspace_id = $1 and f.status = 'active' and ",
+        is_in_visible_channel!("f.channel_id", "$2"),
+        " order by f.id limit $3"
+    )))
     .bind(workspace)
     .bind(user)
     .bind(OPEN_MAX)

@@ -61,7 +61,7 @@ pub async fn of_channels(
     // Messages after the channel's mark, unless the thread's own mark is later.
     let unread = counted_sql!(
         "from threads t left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
-         join messages m on m.thread_id = t.id and m.fork_id is null \
+         join messages m on m.conversation_id = t.id \
            and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
          where t.channel_id = cm.channel_id and t.last_seq > cm.read_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
@@ -70,7 +70,7 @@ pub async fn of_channels(
     // Messages before the channel's mark, in threads whose own mark was moved back.
     let unread_again = counted_sql!(
         "from reads r join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
-         join messages m on m.thread_id = t.id and m.fork_id is null and m.seq > r.seq and m.seq > cm.joined_seq \
+         join messages m on m.conversation_id = t.id and m.seq > r.seq and m.seq > cm.joined_seq \
          where r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
            and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
@@ -126,7 +126,7 @@ pub async fn of_threads(
 ) -> Result<HashMap<ThreadId, (Counts, i64)>, DbError> {
     let marks: Vec<(ThreadId, i64, i64, i64)> = c
         .q("select t.id, coalesce(r.seq, cm.read_seq), \
-            (select count(*) from (select 1 from messages m where m.thread_id = t.id and m.fork_id is null \
+            (select count(*) from (select 1 from messages m where m.conversation_id = t.id \
                and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
                and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
                and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') limit $5) u), \
@@ -177,7 +177,7 @@ pub async fn first_unread(
         return Ok(None);
     };
     let first: Option<(MessageId,)> = c
-        .q("select m.id from messages m where m.thread_id = $1 and m.fork_id is null and m.seq > $2 \
+        .q("select m.id from messages m where m.conversation_id = $1 and m.seq > $2 \
             and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $3 order by m.seq limit 1")
         .bind(thread)
         .bind(read.max(joined))

@@ -64,8 +64,8 @@ pub(super) async fn insert(
     title: Option<&str>,
     agent: Option<&InvocableAgent>,
 ) -> Result<Thread, ChatError> {
-    c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, agent_id, reply_count, participants, last_seq, \
-         last_activity_at, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', null, -1, $6, 0, $7, $8, $7)")
+    c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
+         last_activity_at, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $8, $7)")
         .bind(id)
         .bind(channel_access.actor.workspace)
         .bind(channel_access.channel)
@@ -177,7 +177,7 @@ pub(super) async fn with_details(
         .await?;
     let lasts: Vec<messages::Row> = c
         .q(message_sql!(
-            "join threads t on t.id = m.thread_id and t.last_seq = m.seq and t.root_message_id <> m.id and m.fork_id is null \
+            "join threads t on t.id = m.conversation_id and t.last_seq = m.seq and t.root_message_id <> m.id \
              where t.channel_id = $1 and t.last_seq between $2 and $3"
         ))
         .bind(channel)

@@ -423,6 +423,11 @@ where
     Ok(Value::from(values).to_string())
 }
 
+/// Oldest migration that this program knows.
+pub fn oldest_version() -> i64 {
+    migrate::oldest()
+}
+
 /// Newest migration that this program knows.
 pub fn newest_version() -> i64 {
     migrate::newest()
@@ -434,13 +439,20 @@ pub struct Load {
 }
 
 impl Load {
+    /// Runs a statement.
+    ///
+    /// # Errors
+    /// If the database rejects it.
+    pub async fn execute(&mut self, sql: &str) -> Result<(), DbError> {
+        self.backend.run(sql).await
+    }
+
     /// Deletes all rows of a table that is not referenced.
     ///
     /// # Errors
     /// If the database rejects the deletion.
     pub async fn clear(&mut self, table: &str) -> Result<(), DbError> {
-        self.backend
-            .run(&format!("delete from {}", quoted(table)))
+        self.execute(&format!("delete from {}", quoted(table)))
             .await
     }
 

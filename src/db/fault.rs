@@ -2,7 +2,7 @@
 
 use sqlx::{migrate::MigrateError, sqlite::SqliteError};
 
-use super::DbError;
+use super::{DbError, migrate};
 
 /// Class of a database failure. Nothing was stored, except possibly for `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum DatabaseFault {
     Unknown,
     /// The database was written by a newer version, with this unknown migration.
     Newer(i64),
+    /// The database has the schema of a version before the first migration of this one.
+    Outdated,
 }
 
 impl DatabaseFault {
@@ -43,6 +45,10 @@ impl DatabaseFault {
             Self::Newer(migration) => format!(
                 "it was written by a newer OpenVibe (migration {migration} is unknown to this version): start that version, or restore a backup"
             ),
+            Self::Outdated => "it has the schema of OpenVibe 0.1, which this version reads only from a backup: \
+                 run `openvibe backup FILE` with the program that created it, then `openvibe restore FILE` with this version \
+                 into an empty data directory or database"
+                .to_owned(),
         }
     }
 }
@@ -95,6 +101,9 @@ fn of_sqlx(error: &sqlx::Error) -> Option<DatabaseFault> {
 
 fn of_migration(error: &MigrateError) -> Option<DatabaseFault> {
     match error {
+        MigrateError::VersionMissing(version) if *version < migrate::oldest() => {
+            Some(DatabaseFault::Outdated)
+        }
         MigrateError::VersionMissing(version) => Some(DatabaseFault::Newer(*version)),
         MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_sqlx(e),
         _ => None,

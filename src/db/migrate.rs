@@ -29,164 +29,58 @@ impl Text {
     }
 }
 
-/// Version, name, and text of each migration; never edited after merging.
+/// A migration with the same text for both engines.
+macro_rules! common {
+    ($version:literal, $name:literal) => {
+        (
+            $version,
+            $name,
+            Text::Common(include_str!(concat!(
+                "../../migrations/",
+                $version,
+                "_",
+                $name,
+                ".sql"
+            ))),
+        )
+    };
+}
+
+/// A migration with different texts for the engines.
+macro_rules! per_engine {
+    ($version:literal, $name:literal) => {
+        (
+            $version,
+            $name,
+            Text::PerEngine {
+                sqlite: include_str!(concat!(
+                    "../../migrations/sqlite/",
+                    $version,
+                    "_",
+                    $name,
+                    ".sql"
+                )),
+                postgres: include_str!(concat!(
+                    "../../migrations/postgres/",
+                    $version,
+                    "_",
+                    $name,
+                    ".sql"
+                )),
+            },
+        )
+    };
+}
+
+/// Version, name, and text of each migration; never edited after a release.
 const MIGRATIONS: &[(i64, &str, Text)] = &[
-    (
-        20_261_120_080_000,
-        "create_core",
-        Text::Common(include_str!(
-            "../../migrations/20261120080000_create_core.sql"
-        )),
-    ),
-    (
-        20_261_120_110_000,
-        "create_forks",
-        Text::Common(include_str!(
-            "../../migrations/20261120110000_create_forks.sql"
-        )),
-    ),
-    (
-        20_261_120_150_000,
-        "extend_agents",
-        Text::Common(include_str!(
-            "../../migrations/20261120150000_extend_agents.sql"
-        )),
-    ),
-    (
-        20_261_120_160_000,
-        "create_responses",
-        Text::Common(include_str!(
-            "../../migrations/20261120160000_create_responses.sql"
-        )),
-    ),
-    (
-        20_261_120_170_000,
-        "create_search",
-        Text::PerEngine {
-            sqlite: include_str!("../../migrations/sqlite/20261120170000_create_search.sql"),
-            postgres: include_str!("../../migrations/postgres/20261120170000_create_search.sql"),
-        },
-    ),
-    (
-        20_261_120_180_000,
-        "create_files",
-        Text::Common(include_str!(
-            "../../migrations/20261120180000_create_files.sql"
-        )),
-    ),
-    (
-        20_261_120_190_000,
-        "create_usage",
-        Text::Common(include_str!(
-            "../../migrations/20261120190000_create_usage.sql"
-        )),
-    ),
-    (
-        20_261_120_191_000,
-        "widen_indexes",
-        Text::Common(include_str!(
-            "../../migrations/20261120191000_widen_indexes.sql"
-        )),
-    ),
-    (
-        20_261_120_192_000,
-        "create_erasures",
-        Text::Common(include_str!(
-            "../../migrations/20261120192000_create_erasures.sql"
-        )),
-    ),
-    (
-        20_261_121_024_500,
-        "create_direct_members",
-        Text::Common(include_str!(
-            "../../migrations/20261121024500_create_direct_members.sql"
-        )),
-    ),
-    (
-        20_261_121_025_000,
-        "index_prefixes",
-        Text::PerEngine {
-            sqlite: include_str!("../../migrations/sqlite/20261121025000_index_prefixes.sql"),
-            postgres: include_str!("../../migrations/postgres/20261121025000_index_prefixes.sql"),
-        },
-    ),
-    (
-        20_261_121_025_007,
-        "create_follows",
-        Text::Common(include_str!(
-            "../../migrations/20261121025007_create_follows.sql"
-        )),
-    ),
-    (
-        20_261_121_030_000,
-        "create_known_clients",
-        Text::Common(include_str!(
-            "../../migrations/20261121030000_create_known_clients.sql"
-        )),
-    ),
-    (
-        20_261_121_030_643,
-        "create_agent_refreshes",
-        Text::Common(include_str!(
-            "../../migrations/20261121030643_create_agent_refreshes.sql"
-        )),
-    ),
-    (
-        20_261_121_031_000,
-        "add_handoffs_to_bindings",
-        Text::Common(include_str!(
-            "../../migrations/20261121031000_add_handoffs_to_bindings.sql"
-        )),
-    ),
-    (
-        20_261_121_031_400,
-        "add_stand_ins",
-        Text::Common(include_str!(
-            "../../migrations/20261121031400_add_stand_ins.sql"
-        )),
-    ),
-    (
-        20_261_121_032_500,
-        "create_auth_events",
-        Text::Common(include_str!(
-            "../../migrations/20261121032500_create_auth_events.sql"
-        )),
-    ),
-    (
-        20_261_121_033_400,
-        "create_workspace_sizes",
-        Text::Common(include_str!(
-            "../../migrations/20261121033400_create_workspace_sizes.sql"
-        )),
-    ),
-    (
-        20_261_121_061_200,
-        "create_context_parts",
-        Text::Common(include_str!(
-            "../../migrations/20261121061200_create_context_parts.sql"
-        )),
-    ),
-    (
-        20_261_121_075_500,
-        "count_message_bytes",
-        Text::Common(include_str!(
-            "../../migrations/20261121075500_count_message_bytes.sql"
-        )),
-    ),
-    (
-        20_261_121_094_423,
-        "count_uploads",
-        Text::Common(include_str!(
-            "../../migrations/20261121094423_count_uploads.sql"
-        )),
-    ),
-    (
-        20_261_121_101_200,
-        "reserve_refreshes",
-        Text::Common(include_str!(
-            "../../migrations/20261121101200_reserve_refreshes.sql"
-        )),
-    ),
+    common!(20_261_121_164_501, "create_accounts"),
+    common!(20_261_121_164_502, "create_agents"),
+    common!(20_261_121_164_503, "create_chat"),
+    common!(20_261_121_164_504, "create_forks"),
+    common!(20_261_121_164_505, "create_tasks"),
+    common!(20_261_121_164_506, "create_files"),
+    per_engine!(20_261_121_164_507, "create_search"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {
@@ -203,6 +97,15 @@ fn migrator(engine: Engine) -> Migrator {
         })
         .collect();
     Migrator::with_migrations(list)
+}
+
+/// Oldest version that this program knows.
+pub(super) fn oldest() -> i64 {
+    MIGRATIONS
+        .iter()
+        .map(|(version, ..)| *version)
+        .min()
+        .unwrap_or(0)
 }
 
 /// Newest version that this program knows.

@@ -15,6 +15,7 @@ mod fault;
 mod lanes;
 mod migrate;
 mod sessions;
+mod visibility;
 mod writer;
 
 use std::{
@@ -37,6 +38,7 @@ pub use fault::DatabaseFault;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool};
+pub(crate) use visibility::{is_in_visible_channel, is_visible_channel};
 use writer::Writers;
 pub use writer::{Listener, LostSignals};
 

@@ -99,9 +99,9 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \
-            and (CAST(v.profile AS TEXT) like $2 or CAST(v.resolved AS TEXT) like $2) limit 1")
+            and (v.profile -> 'avatar' ->> 'file_id' = $2 or v.resolved -> 'avatar' ->> 'file_id' = $2) limit 1")
         .bind(workspace)
-        .bind(format!("%{id}%"))
+        .bind(id.to_string())
         .opt()
         .await?;
     Ok(found.is_some())

@@ -312,7 +312,7 @@ impl ResolutionForm {
                     continue;
                 }
                 let row: Option<(MessageId,)> = c
-                    .q("select id from messages where id = $1 and fork_id = $2 and kind <> 'notice'")
+                    .q("select id from messages where id = $1 and conversation_id = $2 and kind <> 'notice'")
                     .bind(*source)
                     .bind(fork.id)
                     .opt()

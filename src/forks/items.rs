@@ -13,7 +13,7 @@ use super::{
 use crate::{
     auth::{Caller, Scope},
     chat::{ChatError, access, messages},
-    db::{Conn, DbError, Json, now},
+    db::{Conn, DbError, Json, is_in_visible_channel, now},
     forks::resolution::ResolutionStatus,
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
@@ -50,7 +50,7 @@ pub struct ActionItem {
 }
 
 macro_rules! action_item_sql {
-    ($tail:literal) => {
+    ($tail:expr) => {
         concat!(
             "select ",
             item_columns!(),
@@ -119,25 +119,24 @@ pub async fn list(
     (after, before): (Option<ActionItemId>, Option<ActionItemId>),
     limit: i64,
 ) -> Result<Vec<ActionItem>, DbError> {
+    macro_rules! listed_sql {
+        ($order:literal) => {
+            action_item_sql!(concat!(
+                "where i.workspace_id = $1 and i.id > $2 and i.id < $3 and r.status = 'published' \
+                 and (i.owner_id = $4 or $4 is null) and (i.owner_id is null or $5 = 0) and (i.done = $6 or $6 is null) \
+                 and (r.channel_id = $7 or $7 is null) and ",
+                is_in_visible_channel!("r.channel_id", "$8"),
+                " order by ",
+                $order,
+                " limit $9"
+            ))
+        };
+    }
     let backwards = before.is_some();
     let q = if backwards {
-        c.q(action_item_sql!(
-            "where i.workspace_id = $1 and i.id > $2 and i.id < $3 and r.status = 'published' \
-             and (i.owner_id = $4 or $4 is null) and (i.owner_id is null or $5 = 0) and (i.done = $6 or $6 is null) \
-             and (r.channel_id = $7 or $7 is null) \
-             and exists (select 1 from channels ch where ch.id = r.channel_id and (ch.kind = 'public' \
-               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $8))) \
-             order by i.id desc limit $9"
-        ))
+        c.q(listed_sql!("i.id desc"))
     } else {
-        c.q(action_item_sql!(
-            "where i.workspace_id = $1 and i.id > $2 and i.id < $3 and r.status = 'published' \
-             and (i.owner_id = $4 or $4 is null) and (i.owner_id is null or $5 = 0) and (i.done = $6 or $6 is null) \
-             and (r.channel_id = $7 or $7 is null) \
-             and exists (select 1 from channels ch where ch.id = r.channel_id and (ch.kind = 'public' \
-               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $8))) \
-             order by i.id limit $9"
-        ))
+        c.q(listed_sql!("i.id"))
     };
     let (owner, unowned) = match filter.owner {
         OwnedBy::Anyone => (None, 0_i64),

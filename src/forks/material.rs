@@ -74,7 +74,7 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
         .await?;
     let said: Vec<Row> = c
         .q(said_sql!(
-            "where m.fork_id = $1 and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' order by m.seq"
+            "where m.conversation_id = $1 and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' order by m.seq"
         ))
         .bind(id)
         .all()

@@ -21,7 +21,7 @@ use crate::{
         plain, post,
         search::index::{self, SearchDocument, ThreadRoot},
     },
-    db::{Conn, DbError, now},
+    db::{Conn, DbError, is_in_visible_channel, now},
     failpoint,
     ids::{AgentId, ForkId, MessageId, ResolutionId, TaskId, UserId},
     realtime::{Audience, EventType, Hub, log},
@@ -292,13 +292,15 @@ async fn recipients(
     author: Author,
 ) -> Result<Vec<UserId>, DbError> {
     let there: Vec<(UserId,)> = c
-        .q("select m.user_id from members m where m.workspace_id = $1 \
+        .q(concat!(
+            "select m.user_id from members m where m.workspace_id = $1 \
             and (m.user_id = $3 or m.user_id in (select author_id from messages \
-              where fork_id = $2 and author_type = 'human' and deleted_at is null) \
+              where conversation_id = $2 and author_type = 'human' and deleted_at is null) \
               or m.user_id in (select owner_id from action_items where resolution_id = $4 and owner_id is not null)) \
-            and exists (select 1 from channels ch where ch.id = $5 and (ch.kind = 'public' \
-              or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = m.user_id))) \
-            order by m.user_id limit $6")
+            and ",
+            is_in_visible_channel!("$5", "m.user_id"),
+            " order by m.user_id limit $6"
+        ))
         .bind(fork.workspace_id)
         .bind(fork.id)
         .bind(fork.created_by)

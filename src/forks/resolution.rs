@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     chat::threads::ParticipantKind,
-    db::{Conn, DbError, Json},
+    db::{Conn, DbError, Json, is_in_visible_channel},
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
@@ -133,7 +133,7 @@ struct ItemRow {
 }
 
 macro_rules! resolution_sql {
-    ($tail:literal) => {
+    ($tail:expr) => {
         concat!(
             "select r.id, r.workspace_id, r.channel_id, r.thread_id, r.fork_id, f.title as fork_title, r.version, r.status, \
              r.generated_by, r.edited_by, r.headline, r.conclusion, r.key_points, r.open_questions, r.deferred_items, r.covers_seq, \
@@ -369,15 +369,15 @@ pub async fn list_published(
     limit: i64,
 ) -> Result<Vec<(i64, Resolution)>, DbError> {
     let mut q = c
-        .q(resolution_sql!(
+        .q(resolution_sql!(concat!(
             "where r.workspace_id = $1 and r.status = 'published' and r.published_seq < $2 and (r.channel_id = $3 or $3 is null) \
-             and exists (select 1 from channels ch where ch.id = r.channel_id and (ch.kind = 'public' \
-               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $4))) \
-             and r.search_text like $6 escape '!' and r.search_text like $7 escape '!' and r.search_text like $8 escape '!' \
+             and ",
+            is_in_visible_channel!("r.channel_id", "$4"),
+            " and r.search_text like $6 escape '!' and r.search_text like $7 escape '!' and r.search_text like $8 escape '!' \
              and r.search_text like $9 escape '!' and r.search_text like $10 escape '!' and r.search_text like $11 escape '!' \
              and r.search_text like $12 escape '!' and r.search_text like $13 escape '!' \
              order by r.published_seq desc limit $5"
-        ))
+        )))
         .bind(workspace)
         .bind(before)
         .bind(filter.channel)

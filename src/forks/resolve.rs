@@ -136,7 +136,7 @@ pub async fn resolve(
 
 async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     let said: Vec<(i64,)> = c
-        .q("select seq from messages where fork_id = $1 and deleted_at is null and kind <> 'notice' limit 1")
+        .q("select seq from messages where conversation_id = $1 and deleted_at is null and kind <> 'notice' limit 1")
         .bind(fork)
         .all()
         .await?;

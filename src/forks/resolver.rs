@@ -316,7 +316,7 @@ async fn store_draft(
     };
     let id = drafts::insert_draft(c, &fork, &new, &content).await?;
     // Messages posted or changed while the draft was being made are not part of it.
-    c.q("update forks set stale = (exists (select 1 from messages m where m.fork_id = forks.id and m.kind <> 'notice' \
+    c.q("update forks set stale = (exists (select 1 from messages m where m.conversation_id = forks.id and m.kind <> 'notice' \
          and ((m.seq > $2 and m.deleted_at is null) or m.deleted_at > $3 or m.edited_at > $3)) \
          or exists (select 1 from messages o where o.id = forks.message_id and (o.deleted_at > $3 or o.edited_at > $3))) where id = $1")
         .bind(fork.id)

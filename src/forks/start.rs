@@ -79,9 +79,9 @@ pub async fn start_fork(
         channels::join(c, workspace, access.channel_access.channel, caller.user).await?;
     }
     let title = new.title.clone();
-    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, agent_id, context, \
+    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, context, \
          status, stale, message_count, last_seq, created_by, created_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, null, $9, 'active', FALSE, 0, 0, $10, $11)")
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', FALSE, 0, 0, $10, $11)")
         .bind(id)
         .bind(workspace)
         .bind(access.channel_access.channel)

@@ -469,9 +469,10 @@ fn advice(trouble: DatabaseFault) -> &'static str {
         DatabaseFault::Damaged => {
             "the server's database is damaged: its operator needs to restore a backup"
         }
-        DatabaseFault::Busy | DatabaseFault::Away | DatabaseFault::Newer(_) => {
-            "the database does not respond: try again in a moment"
-        }
+        DatabaseFault::Busy
+        | DatabaseFault::Away
+        | DatabaseFault::Newer(_)
+        | DatabaseFault::Outdated => "the database does not respond: try again in a moment",
         DatabaseFault::Unknown => {
             "the connection to the database was lost, so this may or may not be stored: send it again with the same client_id"
         }

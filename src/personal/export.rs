@@ -404,7 +404,7 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         let rows: Vec<ExportedMessage> = db
             .scan(who.share())
             .await?
-            .q("select seq, id, channel_id, thread_id, fork_id, parent_id, kind, content, attachments, created_at, edited_at, deleted_at \
+            .q("select seq, id, channel_id, thread_id, nullif(conversation_id, thread_id) as fork_id, parent_id, kind, content, attachments, created_at, edited_at, deleted_at \
                 from messages where workspace_id = $1 and seq > $2 and seq <= $5 and author_type = 'human' and author_id = $3 order by seq limit $4")
             .bind(who.workspace)
             .bind(after)
@@ -424,10 +424,9 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
             .scan(who.share())
             .await?
             .q("select seq, id, channel_id, reactions from messages \
-                where workspace_id = $1 and seq > $2 and seq <= $5 and CAST(reactions AS TEXT) like $3 order by seq limit $4")
+                where workspace_id = $1 and seq > $2 and seq <= $4 and CAST(reactions AS TEXT) <> '[]' order by seq limit $3")
             .bind(who.workspace)
             .bind(after)
-            .bind(format!("%{}%", who.user))
             .bind(PAGE)
             .bind(until)
             .all()
@@ -444,7 +443,8 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
                 .map(|reaction| reaction.emoji)
                 .collect(),
         };
-        let rows: Vec<Reacted> = rows.into_iter().map(own).collect();
+        let rows = rows.into_iter().map(own);
+        let rows: Vec<Reacted> = rows.filter(|own| !own.emoji.is_empty()).collect();
         out.rows(&rows, &mut first).await?;
     }
     out.text("]".to_owned()).await

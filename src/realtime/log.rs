@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::event::{EventData, EventType, Frame};
 use crate::{
-    db::{CommitMarker, Conn, DbError, Json, now},
+    db::{CommitMarker, Conn, DbError, dialect, is_in_visible_channel, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -33,11 +33,10 @@ impl Audience {
 }
 
 /// Recipients of an event about an agent that not everyone can see.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipients {
     pub users: Vec<UserId>,
     /// Also send it to people who manage agents.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub managers: bool,
 }
 
@@ -209,8 +208,8 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     })
     .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
     c.q(
-        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts, only_users) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, is_restricted, includes_managers, frame, ts) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     )
     .bind(workspace)
     .bind(event.seq)
@@ -218,11 +217,16 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     .bind(event.audience.channel())
     .bind(event.extra_recipient)
     .bind(event.message)
+    .bind(event.only.is_some())
+    .bind(event.only.as_ref().is_some_and(|only| only.managers))
     .bind(frame.clone())
     .bind(ts)
-    .bind(event.only.clone().map(Json))
     .run()
     .await?;
+    if let Some(only) = &event.only {
+        let users = only.users.iter().map(|user| user.0);
+        dialect::insert_recipients(c, workspace.0, event.seq, users).await?;
+    }
     c.mark_commit(CommitMarker {
         workspace: workspace.0,
         seq: event.seq,
@@ -280,31 +284,32 @@ pub async fn visible_after(
     (after, until): (i64, i64),
     max: PageMax,
 ) -> Result<Vec<(i64, String)>, DbError> {
-    c.q("select e.seq, e.frame from (\
+    c.q(concat!(
+        "select e.seq, e.frame from (\
            select seq, size, sum(size) over (order by seq) as size_through from (\
              select e.seq, octet_length(e.frame) as size from events e \
              where e.workspace_id = $1 and e.seq > $2 and e.seq <= $3 \
-               and (e.channel_id is null or e.user_id = $4 \
-                 or exists (select 1 from channels ch where ch.id = e.channel_id and ch.kind = 'public') \
-                 or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4)) \
-               and (e.only_users is null or CAST(e.only_users AS TEXT) like $6 \
-                 or ($7 and CAST(e.only_users AS TEXT) like '%managers%')) \
-               and ($8 or e.type not like 'agent.%') \
+               and (e.channel_id is null or e.user_id = $4 or ",
+        is_in_visible_channel!("e.channel_id", "$4"),
+        ") \
+               and (not e.is_restricted or (e.includes_managers and $6) or exists (select 1 from event_recipients r \
+                 where r.workspace_id = e.workspace_id and r.seq = e.seq and r.user_id = $4)) \
+               and ($7 or e.type not like 'agent.%') \
              order by e.seq limit $5) sized) page \
          join events e on e.workspace_id = $1 and e.seq = page.seq \
-         where page.size_through <= $9 or page.size_through = page.size \
-         order by page.seq limit $5")
-        .bind(workspace)
-        .bind(after)
-        .bind(until)
-        .bind(user)
-        .bind(max.events)
-        .bind(format!("%{user}%"))
-        .bind(visibility.all_agents)
-        .bind(visibility.agents)
-        .bind(max.bytes)
-        .all()
-        .await
+         where page.size_through <= $8 or page.size_through = page.size \
+         order by page.seq limit $5"
+    ))
+    .bind(workspace)
+    .bind(after)
+    .bind(until)
+    .bind(user)
+    .bind(max.events)
+    .bind(visibility.all_agents)
+    .bind(visibility.agents)
+    .bind(max.bytes)
+    .all()
+    .await
 }
 
 /// Removes the text of a deleted message from all stored frames. `blank` changes the JSON of one

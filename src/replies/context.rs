@@ -13,7 +13,7 @@ use crate::{
     replies::{
         manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
         prompt::{
-            Ask, Attached, Author, Context, Dive, HISTORY_MAX, HistoryKind, HistoryMessage,
+            Ask, Attached, Author, Context, ForkHeader, HISTORY_MAX, HistoryKind, HistoryMessage,
             attached_line,
         },
     },
@@ -194,28 +194,16 @@ async fn history(
     let mut rows = before(c, conversation, trigger_seq, HISTORY_MAX).await?;
     // Finished replies of this agent to earlier messages are placed before the trigger message even if they were
     // posted later.
-    let q = match conversation {
-        Conversation::Thread(_) => c.q(concat!(
+    let later: Vec<Row> = c
+        .q(concat!(
             row_sql!(
                 "p.seq",
-                "join messages p on p.id = m.parent_id and p.thread_id = m.thread_id and p.seq < $2 \
-                 where m.thread_id = $1 and m.fork_id is null and m.seq > $2 and m.author_type = 'agent' and m.author_id = $3 \
-                 and m.kind = 'text'"
+                "join messages p on p.id = m.parent_id and p.conversation_id = m.conversation_id and p.seq < $2 \
+                 where m.conversation_id = $1 and m.seq > $2 and m.author_type = 'agent' and m.author_id = $3 and m.kind = 'text'"
             ),
             said!(),
             "order by m.seq limit $4"
-        )),
-        Conversation::Fork(_) => c.q(concat!(
-            row_sql!(
-                "p.seq",
-                "join messages p on p.id = m.parent_id and p.fork_id = m.fork_id and p.seq < $2 \
-                 where m.fork_id = $1 and m.seq > $2 and m.author_type = 'agent' and m.author_id = $3 and m.kind = 'text'"
-            ),
-            said!(),
-            "order by m.seq limit $4"
-        )),
-    };
-    let later: Vec<Row> = q
+        ))
         .bind(conversation.id())
         .bind(trigger_seq)
         .bind(agent)
@@ -236,36 +224,26 @@ async fn before(
     seq: i64,
     count_max: usize,
 ) -> Result<Vec<Row>, DbError> {
-    let q = match conversation {
-        Conversation::Thread(_) => c.q(concat!(
-            row_sql!(
-                "CAST(null AS BIGINT)",
-                "where m.thread_id = $1 and m.fork_id is null and m.seq < $2"
-            ),
-            said!(),
-            "order by m.seq desc limit $3"
-        )),
-        Conversation::Fork(_) => c.q(concat!(
-            row_sql!(
-                "CAST(null AS BIGINT)",
-                "where m.fork_id = $1 and m.seq < $2"
-            ),
-            said!(),
-            "order by m.seq desc limit $3"
-        )),
-    };
-    q.bind(conversation.id())
-        .bind(seq)
-        .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
-        .all()
-        .await
+    c.q(concat!(
+        row_sql!(
+            "CAST(null AS BIGINT)",
+            "where m.conversation_id = $1 and m.seq < $2"
+        ),
+        said!(),
+        "order by m.seq desc limit $3"
+    ))
+    .bind(conversation.id())
+    .bind(seq)
+    .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
+    .all()
+    .await
 }
 
 /// Origin of a fork: its header, and the thread messages that the fork's agent can see.
 async fn origin(
     c: &mut Conn,
     fork: ForkId,
-) -> Result<(Option<Dive>, Vec<HistoryMessage>), DbError> {
+) -> Result<(Option<ForkHeader>, Vec<HistoryMessage>), DbError> {
     let (thread, message, context, description): (
         ThreadId,
         MessageId,
@@ -294,7 +272,7 @@ async fn origin(
         }
     }
     let shown = forked.shown();
-    let fork_header = Dive {
+    let fork_header = ForkHeader {
         message_id: message,
         author_name: forked
             .author_name
@@ -361,27 +339,18 @@ async fn passed_over(
     trigger_seq: i64,
     oldest: i64,
 ) -> Result<Vec<(MessageId, String)>, DbError> {
-    macro_rules! passed_over_sql {
-        ($conversation:literal) => {
-            concat!(
-                "select m.id, case when m.deleted_at is not null then 'deleted' when m.kind = 'notice' then 'notice' \
-                 when m.kind = 'resolution' then 'superseded' else 'streaming' end from messages m where ",
-                $conversation,
-                " and m.seq < $2 and m.seq > $3 and (m.deleted_at is not null or m.kind = 'notice' or m.state = 'streaming' \
-                 or (m.kind = 'resolution' and exists (select 1 from resolutions r where r.message_id = m.id \
-                   and r.status = 'superseded'))) order by m.seq desc limit 200"
-            )
-        };
-    }
-    let q = match conversation {
-        Conversation::Thread(_) => c.q(passed_over_sql!("m.thread_id = $1 and m.fork_id is null")),
-        Conversation::Fork(_) => c.q(passed_over_sql!("m.fork_id = $1")),
-    };
-    q.bind(conversation.id())
-        .bind(trigger_seq)
-        .bind(oldest)
-        .all()
-        .await
+    c.q(
+        "select m.id, case when m.deleted_at is not null then 'deleted' when m.kind = 'notice' then 'notice' \
+         when m.kind = 'resolution' then 'superseded' else 'streaming' end from messages m where m.conversation_id = $1 \
+         and m.seq < $2 and m.seq > $3 and (m.deleted_at is not null or m.kind = 'notice' or m.state = 'streaming' \
+           or (m.kind = 'resolution' and exists (select 1 from resolutions r where r.message_id = m.id \
+             and r.status = 'superseded'))) order by m.seq desc limit 200",
+    )
+    .bind(conversation.id())
+    .bind(trigger_seq)
+    .bind(oldest)
+    .all()
+    .await
 }
 
 /// Number of history messages in a conversation before the trigger message. Uses the thread's counter to avoid
@@ -393,11 +362,11 @@ async fn said_before(
 ) -> Result<i64, DbError> {
     let q = match conversation {
         Conversation::Thread(_) => c.q(
-            "select t.reply_count + 1 - (select count(*) from messages m where m.thread_id = t.id and m.fork_id is null \
+            "select t.reply_count + 1 - (select count(*) from messages m where m.conversation_id = t.id \
              and m.seq >= $2 and m.deleted_at is null and m.kind <> 'notice') from threads t where t.id = $1",
         ),
         Conversation::Fork(_) => c.q(concat!(
-            "select count(*) from messages m where m.fork_id = $1 and m.seq < $2",
+            "select count(*) from messages m where m.conversation_id = $1 and m.seq < $2",
             said!()
         )),
     };

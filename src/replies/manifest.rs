@@ -197,7 +197,9 @@ fn parts_of<'a>(
             Source::Trigger { message_id, .. } => {
                 (Block::Trigger, Some(SourceId::Message(*message_id)))
             }
-            Source::Dive { message_id } => (Block::ForkHeader, message_id.map(SourceId::Message)),
+            Source::ForkHeader { message_id } => {
+                (Block::ForkHeader, message_id.map(SourceId::Message))
+            }
             Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
             Source::Summary => (Block::Summary, None),
             Source::LeftOut => (Block::LeftOut, None),

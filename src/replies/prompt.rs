@@ -106,7 +106,7 @@ pub struct Ask {
 
 /// Header of a deep dive: the forked message and the description of the dive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dive {
+pub struct ForkHeader {
     pub message_id: MessageId,
     pub author_name: String,
     pub forked_content: String,
@@ -119,7 +119,7 @@ pub struct Context {
     pub instructions: String,
     /// The invoked agent; its own messages get the assistant role.
     pub agent_id: AgentId,
-    pub fork_header: Option<Dive>,
+    pub fork_header: Option<ForkHeader>,
     /// Thread messages up to the forked message, if the fork's agent can see them; oldest first.
     pub background: Vec<HistoryMessage>,
     /// Replaces messages that are no longer in `history`.
@@ -144,7 +144,7 @@ pub enum Source {
     /// The line that names the requester.
     Requester,
     /// The header of a deep dive, which quotes the forked message.
-    Dive {
+    ForkHeader {
         #[serde(default)]
         message_id: Option<MessageId>,
     },
@@ -203,7 +203,7 @@ pub fn render(context: &Context) -> Prompt {
     let said = |history_message: &HistoryMessage| message(history_message, context.agent_id);
     parts.extend(context.background.iter().filter_map(said));
     if let Some(fork_header) = &context.fork_header {
-        let source = Source::Dive {
+        let source = Source::ForkHeader {
             message_id: Some(fork_header.message_id),
         };
         parts.push(part(source, Role::User, fork_header_text(fork_header)));
@@ -329,7 +329,7 @@ fn with_cut_off_mark(text: &str, kind: HistoryKind) -> String {
     }
 }
 
-fn fork_header_text(fork_header: &Dive) -> String {
+fn fork_header_text(fork_header: &ForkHeader) -> String {
     let quote = one_line(&fork_header.forked_content);
     let mut quoted: String = quote.chars().take(DIVE_QUOTE_CHARS_MAX).collect();
     if quoted.len() < quote.len() {
@@ -837,7 +837,7 @@ mod tests {
         let mut own_card = says(vibe(id), "Budget is fixed");
         own_card.kind = HistoryKind::Result;
         let mut context = context(id, vec![card, own_card], "why?");
-        context.fork_header = Some(Dive {
+        context.fork_header = Some(ForkHeader {
             message_id: MessageId::new(),
             author_name: "Bo".to_owned(),
             forked_content: format!("Two\nlines and {}", "x".repeat(300)),
@@ -1168,7 +1168,7 @@ mod tests {
                     Source::Message { .. } => part.text.split_once("]: ").unwrap().1,
                     Source::Trigger { .. } => &part.text,
                     Source::Summary => part.text.split_once("\n\n").unwrap().1,
-                    Source::Requester | Source::Dive { .. } | Source::LeftOut => continue,
+                    Source::Requester | Source::ForkHeader { .. } | Source::LeftOut => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {
                     prop_assert!(!ours.is_match(line), "{line:?}");

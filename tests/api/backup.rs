@@ -13,7 +13,7 @@ use std::{
 
 use openvibe::db::{
     self,
-    dump::{Dump, Kind},
+    dump::{self, Dump, Kind, Load},
 };
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     Answer, Gate, ModelServer, Person, Socket, TestDatabase, TestProcess, command, id, list,
-    number, sign_up, text,
+    number, sign_up, text, visitor,
 };
 
 /// A server with a filled workspace, and the location of its data.
@@ -177,13 +177,16 @@ async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     all
 }
 
-/// Comparable across engines: values by kind, and JSON regardless of key order.
-async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
-    let at = match &place.postgres {
+fn url_of(place: &TestDatabase) -> db::DatabaseUrl {
+    match &place.postgres {
         Some(url) => db::DatabaseUrl::Postgres(url.clone()),
         None => db::DatabaseUrl::Sqlite(place.dir.join("data/openvibe.db")),
-    };
-    let mut dump = Dump::open(&at).await.unwrap();
+    }
+}
+
+/// Comparable across engines: values by kind, and JSON regardless of key order.
+async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
+    let mut dump = Dump::open(&url_of(place)).await.unwrap();
     let mut all = BTreeMap::new();
     for mut table in dump.tables().await.unwrap() {
         table.columns.sort_by(|a, b| a.name.cmp(&b.name));
@@ -538,23 +541,137 @@ async fn a_backup_of_a_missing_database_is_rejected() {
     assert!(!file.exists() && !place.dir.join("none.ovb.tmp").exists());
 }
 
+/// Creates an empty database with the migrations up to this version.
+async fn make_empty(place: &TestDatabase, version: i64) {
+    let load = match &place.postgres {
+        Some(url) => Load::into_postgres(url, version).await.unwrap(),
+        None => {
+            let dir = place.dir.join("data");
+            std::fs::create_dir_all(&dir).unwrap();
+            Load::into_file(&dir.join("openvibe.db"), version)
+                .await
+                .unwrap()
+        }
+    };
+    load.finish("0123").await.unwrap();
+}
+
 #[tokio::test]
 async fn a_backup_of_an_earlier_version_is_migrated() {
     let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
-    crate::migrations::make_before(20_261_120_160_000, &place).await;
+    make_empty(&place, dump::newest_version() - 1).await;
     let file = place.dir.join("old.ovb");
-    let arguments = ["backup", file.to_str().unwrap()];
-    let output = run(&place, &model, &arguments).await;
+    let output = run(&place, &model, &["backup", file.to_str().unwrap()]).await;
     assert!(output.status.success(), "{output:?}");
     let other = TestDatabase::new().await;
-    let arguments = ["restore", file.to_str().unwrap()];
-    let output = run(&other, &model, &arguments).await;
+    let output = run(&other, &model, &["restore", file.to_str().unwrap()]).await;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(values_of(&other).await, values_of(&place).await);
     TestProcess::start(&other, &model, &[]).await.kill().await;
-    TestProcess::start(&place, &model, &[]).await.kill().await;
-    let (new, old) = (values_of(&other).await, values_of(&place).await);
-    assert_eq!((&new["tasks"], new["tasks"].len()), (&old["tasks"], 2));
+    assert_eq!(
+        Dump::open(&url_of(&other))
+            .await
+            .unwrap()
+            .version()
+            .await
+            .unwrap(),
+        dump::newest_version()
+    );
+}
+
+/// Numbers that the restored data of version 0.1 must have.
+const OLD_DATA: &[(&str, i64)] = &[
+    ("select count(*) from messages", 44),
+    (
+        "select count(*) from messages where conversation_id in (select id from forks)",
+        9,
+    ),
+    (
+        "select count(*) from messages where conversation_id in (select id from threads)",
+        35,
+    ),
+    (
+        "select count(*) from tasks where kind = 'reply' and conversation_id = thread_id",
+        2,
+    ),
+    (
+        "select count(*) from tasks t join forks f on f.id = t.conversation_id and f.thread_id = t.thread_id",
+        2,
+    ),
+    ("select count(*) from bindings", 3),
+    (
+        "select count(*) from bindings b join threads t on t.id = b.conversation_id \
+         join agents a on a.id = b.agent_id where b.is_bound and a.name = 'coder'",
+        1,
+    ),
+    (
+        "select count(*) from bindings b join forks f on f.id = b.conversation_id \
+         join agents a on a.id = b.agent_id where b.is_bound and a.name = 'vibe'",
+        1,
+    ),
+    ("select count(*) from bindings where is_bound", 2),
+    (
+        "select count(*) from events where is_restricted and includes_managers",
+        1,
+    ),
+    ("select count(*) from events where is_restricted", 1),
+    (
+        "select count(*) from event_recipients r join users u on u.id = r.user_id \
+         join events e on e.workspace_id = r.workspace_id and e.seq = r.seq \
+         where e.is_restricted and u.email = 'jonas@ebb.example'",
+        1,
+    ),
+    ("select count(*) from event_recipients", 1),
+    ("select max(last_claim) from workspaces", 4),
+];
+
+/// A backup of the sample workspace, made by version 0.1 on `SQLite`.
+#[tokio::test]
+async fn a_backup_of_version_0_1_is_converted() {
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backup-0.1.ovb");
+    let output = run(&place, &model, &["restore", file.to_str().unwrap()]).await;
+    assert!(output.status.success(), "{output:?}");
+    assert!(said(&output).contains("restored 422 rows of 45 tables and 1 uploads"));
+    let sql: Vec<String> = OLD_DATA.iter().map(|(sql, _)| (*sql).to_owned()).collect();
+    let numbers = place.numbers(&sql).await;
+    for ((sql, expected), found) in OLD_DATA.iter().zip(numbers) {
+        assert_eq!(found, *expected, "{sql}");
+    }
+
+    let server = TestProcess::start(&place, &model, &OFF).await;
+    let mut mara = visitor(&server.base);
+    mara.email = "mara@ebb.example".to_owned();
+    let form = json!({"email": mara.email, "password": "SwGbH31f5UihyxIQ"});
+    mara.cookie = Some(mara.post("/v1/auth/login", form).await.cookie());
+    let snapshot = mara.get("/v1/snapshot").await.is(200);
+    let forks = list(&snapshot, "/open_forks");
+    let fork = forks.iter().find(|fork| fork["title"] == "Which week?");
+    let fork = fork.unwrap_or_else(|| panic!("no deep dive in {snapshot}"));
+    let agents = list(&snapshot, "/agents");
+    let vibe = agents.iter().find(|agent| agent["name"] == "vibe").unwrap();
+    assert_eq!(fork["agent_id"], vibe["id"]);
+    let path = format!("/v1/forks/{}/messages", id(fork));
+    let messages = list(&mara.get(&path).await.is(200), "/data");
+    assert!(
+        messages
+            .iter()
+            .all(|message| message["fork_id"] == fork["id"])
+    );
+    assert_eq!(messages[0]["content"], "What speaks for the second week?");
+    let path = format!("/v1/threads/{}/messages", text(fork, "/thread_id"));
+    let messages = list(&mara.get(&path).await.is(200), "/data");
+    assert!(messages.iter().all(|message| message["fork_id"].is_null()));
+    let last = messages.last().unwrap();
+    assert_eq!(last["content"], "Noted, @jonas please look");
+    let found = mara.get("/v1/search?q=second+week").await.is(200);
+    let found = list(&found, "/data");
+    assert!(
+        found.iter().any(|hit| hit["fork_id"] == fork["id"]),
+        "{found:?}"
+    );
+    let posted = mara.tell(&text(fork, "/thread_id"), "Back again").await;
+    mara.get(&format!("/v1/messages/{posted}")).await.is(200);
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn a_deleted_message_is_removed_from_every_record() {
     let copy = "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id) \
                 select t.id, 100 + p.position, p.name, p.source_type, p.source_id, p.role, p.tokens, p.text_id \
                 from context_parts p join context_texts x on x.id = p.text_id cross join tasks t \
-                where p.task_id in (select id from tasks where fork_id is null order by id limit 1) \
+                where p.task_id in (select id from tasks where conversation_id = thread_id order by id limit 1) \
                 and x.text like '%plugh%' and t.id in (select id from tasks order by id desc limit 1)";
     t.app.place.run(&[copy]).await;
     let tasks = [&in_thread, &in_fork, &in_own_fork, &elsewhere];

@@ -324,6 +324,24 @@ async fn a_database_of_a_newer_version_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_database_of_version_0_1_is_rejected() {
+    let p = prepared().await;
+    let (server, _) = p.start(&[]).await;
+    server.terminate();
+    assert!(server.exited().await.success());
+    let old = "insert into _sqlx_migrations (version, description, success, checksum, execution_time) \
+               select 20261120080000, 'create core', success, checksum, 0 from _sqlx_migrations limit 1";
+    p.place.run(&[old]).await;
+    let said = refusal(&command(&p.place, &p.model, &[]));
+    assert!(
+        said.contains("schema of OpenVibe 0.1")
+            && said.contains("openvibe backup")
+            && said.contains("openvibe restore"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn a_read_only_database_is_rejected() {
     if !is_sqlite() {
         return;

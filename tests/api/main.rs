@@ -51,7 +51,6 @@ mod logs;
 mod mentions;
 mod messages;
 mod metrics;
-mod migrations;
 mod model_test;
 mod openapi;
 mod outcomes;

@@ -1,11 +1,10 @@
 //! Usage by user, agent, month, and model.
 
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::{
-    Answer, Gate, MULTIPART, ModelServer, Person, Team, TestDatabase, TestProcess, id, list,
-    multipart, number, sign_up, team, team_with, text, unknown_id, within,
+    Answer, Gate, MULTIPART, Person, Team, id, list, multipart, number, team, team_with, text,
+    unknown_id, within,
 };
 
 fn answer(text: &str, input: i64, output: i64) -> Answer {
@@ -167,64 +166,6 @@ async fn an_invalid_usage_query_is_rejected() {
     assert_eq!(t.ada.get(&nobody).await.refused(404), "member_not_found");
     let unused = usage(&t.ada, &format!("user_id={}", t.bo.id)).await;
     assert_eq!(sums(&unused["total"]), [0; 4]);
-}
-
-/// Reverts the newest migrations as if the program had not applied them.
-async fn forget_usage(place: &TestDatabase) {
-    let sql = [
-        "drop table usage",
-        "delete from _sqlx_migrations where version = 20261120190000",
-    ];
-    if let Some(url) = &place.postgres {
-        let mut c = PgConnection::connect(url).await.unwrap();
-        for sql in sql {
-            sqlx::raw_sql(AssertSqlSafe(sql))
-                .execute(&mut c)
-                .await
-                .unwrap();
-        }
-        return;
-    }
-    let url = format!("sqlite://{}", place.dir.join("data/openvibe.db").display());
-    let mut c = sqlx::SqliteConnection::connect(&url).await.unwrap();
-    for sql in sql {
-        sqlx::raw_sql(AssertSqlSafe(sql))
-            .execute(&mut c)
-            .await
-            .unwrap();
-    }
-    c.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn usage_from_before_aggregation_is_counted() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
-    let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&made)).await;
-    model.script("vibe", [answer("One.", 100, 10), answer("Two.", 200, 20)]);
-    let thread = ada.thread(&id(&ada.channel("general").await), "Root").await;
-    for _ in 0..2 {
-        let task = ada.ask(&thread, "@vibe go").await;
-        ada.completed(&task).await;
-    }
-    let queries = ["", "group_by=agent", "group_by=month", "group_by=model"];
-    let mut before = Vec::new();
-    for query in queries {
-        before.push(usage(&ada, query).await);
-    }
-    server.kill().await;
-    forget_usage(&place).await;
-    let server = TestProcess::start(&place, &model, &[]).await;
-    let ada = ada.at(&server.base);
-    for (query, before) in queries.iter().zip(before) {
-        assert_eq!(usage(&ada, query).await, before, "{query}");
-    }
-    assert_eq!(sums(&usage(&ada, "").await["total"]), [2, 0, 300, 30]);
 }
 
 async fn stored_bytes(who: &Person) -> i64 {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{ChatError, access, reads};
 use crate::{
     auth::{Caller, slugify},
-    db::Conn,
+    db::{Conn, is_visible_channel},
     ids::{ChannelId, UserId, WorkspaceId},
 };
 
@@ -99,28 +99,36 @@ pub async fn list_mine(
     limit: i64,
 ) -> Result<Vec<MyChannel>, ChatError> {
     if let Some(id) = after.or(before) {
-        c.q("select ch.id from channels ch left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $3 \
-             where ch.id = $1 and ch.workspace_id = $2 and (ch.kind = 'public' or cm.user_id is not null)")
-            .bind(id)
-            .bind(workspace)
-            .bind(user)
-            .opt::<(ChannelId,)>()
-            .await?
-            .ok_or(ChatError::ChannelNotFound)?;
+        c.q(concat!(
+            "select ch.id from channels ch where ch.id = $1 and ch.workspace_id = $2 and ",
+            is_visible_channel!("ch", "$3")
+        ))
+        .bind(id)
+        .bind(workspace)
+        .bind(user)
+        .opt::<(ChannelId,)>()
+        .await?
+        .ok_or(ChatError::ChannelNotFound)?;
     }
     let q = if before.is_some() {
         c.q(channel_sql!(
             ", cm.read_seq",
-            "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
-             where ch.workspace_id = $1 and (ch.kind = 'public' or cm.user_id is not null) and ch.id > $3 and ch.id < $4 \
-             order by ch.id desc limit $5"
+            concat!(
+                "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
+                 where ch.workspace_id = $1 and ch.id > $3 and ch.id < $4 and ",
+                is_visible_channel!("ch", "$2"),
+                " order by ch.id desc limit $5"
+            )
         ))
     } else {
         c.q(channel_sql!(
             ", cm.read_seq",
-            "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
-             where ch.workspace_id = $1 and (ch.kind = 'public' or cm.user_id is not null) and ch.id > $3 and ch.id < $4 \
-             order by ch.id limit $5"
+            concat!(
+                "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
+                 where ch.workspace_id = $1 and ch.id > $3 and ch.id < $4 and ",
+                is_visible_channel!("ch", "$2"),
+                " order by ch.id limit $5"
+            )
         ))
     };
     let mut rows: Vec<MyRow> = q
@@ -149,10 +157,12 @@ pub async fn with_member_counts(
         return Ok(Vec::new());
     };
     let counts: HashMap<ChannelId, i64> = c
-        .q("select ch.id, (select count(*) from channel_members x where x.channel_id = ch.id) from channels ch \
-            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
-            where ch.workspace_id = $1 and (ch.kind = 'public' or cm.user_id is not null) and ch.id >= $3 and ch.id <= $4 \
-            order by ch.id limit $5")
+        .q(concat!(
+            "select ch.id, (select count(*) from channel_members x where x.channel_id = ch.id) from channels ch \
+             where ch.workspace_id = $1 and ch.id >= $3 and ch.id <= $4 and ",
+            is_visible_channel!("ch", "$2"),
+            " order by ch.id limit $5"
+        ))
         .bind(workspace)
         .bind(user)
         .bind(first.channel.id)

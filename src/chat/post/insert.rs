@@ -80,7 +80,7 @@ async fn insert_counted(
     audience: Audience,
 ) -> Result<Message, DbError> {
     let at = now();
-    let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
+    let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, parent_id, seq, author_type, author_id, kind, state, \
          content, content_plain, mentions, reactions, metadata, client_id, created_at, attachments, counted_bytes) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
          returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
@@ -91,7 +91,7 @@ async fn insert_counted(
         .bind(new.workspace)
         .bind(new.channel)
         .bind(new.thread)
-        .bind(new.fork)
+        .bind(new.fork.map_or(new.thread.0, |fork| fork.0))
         .bind(new.parent)
         .bind(seq)
         .bind(new.author_type)

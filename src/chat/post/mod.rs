@@ -513,7 +513,7 @@ async fn parent_in(
     parent: MessageId,
 ) -> Result<(), ChatError> {
     let row: Option<(ThreadId, Option<ForkId>, WorkspaceId)> = c
-        .q("select thread_id, fork_id, workspace_id from messages where id = $1")
+        .q("select thread_id, nullif(conversation_id, thread_id), workspace_id from messages where id = $1")
         .bind(parent)
         .opt()
         .await?;

@@ -86,7 +86,7 @@ fn members_of_key(key: &str) -> Vec<UserId> {
 }
 
 macro_rules! channel_sql {
-    ($extra:literal, $tail:literal) => {
+    ($extra:literal, $tail:expr) => {
         concat!(
             "select ch.id, ch.workspace_id, ch.kind, ch.name, ch.topic, ch.direct_key, ch.agent_id, ch.created_by, ch.created_at, \
              ch.archived_at",

@@ -208,7 +208,8 @@ impl From<Row> for Message {
 macro_rules! message_sql {
     ($tail:literal) => {
         concat!(
-            "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
+            "select m.id, m.workspace_id, m.channel_id, m.thread_id, \
+             nullif(m.conversation_id, m.thread_id) as fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
              coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
              coalesce(u.avatar_url, '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id')) as avatar_url, m.kind, m.state, m.content, \
@@ -278,15 +279,14 @@ async fn before(
     seq: i64,
     limit: i64,
 ) -> Result<Vec<Row>, DbError> {
-    let q = match conversation {
-        Conversation::Thread(_) => c.q(message_sql!(
-            "where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"
-        )),
-        Conversation::Fork(_) => c.q(message_sql!(
-            "where m.fork_id = $1 and m.seq < $2 order by m.seq desc limit $3"
-        )),
-    };
-    q.bind(conversation.id()).bind(seq).bind(limit).all().await
+    c.q(message_sql!(
+        "where m.conversation_id = $1 and m.seq < $2 order by m.seq desc limit $3"
+    ))
+    .bind(conversation.id())
+    .bind(seq)
+    .bind(limit)
+    .all()
+    .await
 }
 
 async fn after(
@@ -295,15 +295,14 @@ async fn after(
     seq: i64,
     limit: i64,
 ) -> Result<Vec<Row>, DbError> {
-    let q = match conversation {
-        Conversation::Thread(_) => c.q(message_sql!(
-            "where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"
-        )),
-        Conversation::Fork(_) => c.q(message_sql!(
-            "where m.fork_id = $1 and m.seq > $2 order by m.seq limit $3"
-        )),
-    };
-    q.bind(conversation.id()).bind(seq).bind(limit).all().await
+    c.q(message_sql!(
+        "where m.conversation_id = $1 and m.seq > $2 order by m.seq limit $3"
+    ))
+    .bind(conversation.id())
+    .bind(seq)
+    .bind(limit)
+    .all()
+    .await
 }
 
 /// Sequence number of a message if it belongs to this conversation.
@@ -312,12 +311,11 @@ pub async fn conversation_seq(
     conversation: Conversation,
     id: MessageId,
 ) -> Result<Option<i64>, DbError> {
-    let q = match conversation {
-        Conversation::Thread(_) => {
-            c.q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
-        }
-        Conversation::Fork(_) => c.q("select seq from messages where id = $1 and fork_id = $2"),
-    };
-    let row: Option<(i64,)> = q.bind(id).bind(conversation.id()).opt().await?;
+    let row: Option<(i64,)> = c
+        .q("select seq from messages where id = $1 and conversation_id = $2")
+        .bind(id)
+        .bind(conversation.id())
+        .opt()
+        .await?;
     Ok(row.map(|row| row.0))
 }

@@ -106,9 +106,9 @@ impl From<Row> for Thread {
 macro_rules! thread_sql {
     ($tail:literal) => {
         concat!(
-            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, t.agent_id, b.agent_version, b.auto_reply, \
+            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, b.agent_id, b.agent_version, b.auto_reply, \
              t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
-             from threads t left join bindings b on b.place_id = t.id and b.agent_id = t.agent_id ",
+             from threads t left join bindings b on b.conversation_id = t.id and b.is_bound ",
             $tail
         )
     };

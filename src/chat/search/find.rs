@@ -20,6 +20,7 @@ use crate::{
     db::{
         Conn, DbError, Json,
         dialect::search::{self as store, Match, Order, Phrase, Scope},
+        is_visible_channel,
     },
     ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
     sql_with_numbers,
@@ -308,8 +309,11 @@ async fn channel_named(
     name: &str,
 ) -> Result<Option<Phrase>, DbError> {
     let row: Option<(ChannelId,)> = c
-        .q("select ch.id from channels ch where ch.workspace_id = $1 and (ch.name = $2 or ch.id = $3) and (ch.kind = 'public' \
-            or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $4)) order by ch.id limit 1")
+        .q(concat!(
+            "select ch.id from channels ch where ch.workspace_id = $1 and (ch.name = $2 or ch.id = $3) and ",
+            is_visible_channel!("ch", "$4"),
+            " order by ch.id limit 1"
+        ))
         .bind(actor.workspace)
         .bind(name.to_owned())
         .bind(ChannelId::parse(name).ok())

@@ -3,6 +3,7 @@
 pub mod context;
 pub mod search;
 
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::{Conn, DbError, Engine};
@@ -54,6 +55,27 @@ pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
             .opt::<(i64,)>()
             .await?;
     }
+    Ok(())
+}
+
+/// Stores the users to whom an event is restricted.
+pub async fn insert_recipients(
+    c: &mut Conn,
+    workspace: Uuid,
+    seq: i64,
+    users: impl Iterator<Item = Uuid>,
+) -> Result<(), DbError> {
+    let users: Vec<String> = users.map(|user| user.simple().to_string()).collect();
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "insert into event_recipients (workspace_id, seq, user_id) select $1, $2, unhex(value) from json_each($3)",
+        ),
+        Engine::Postgres => c.q(
+            "insert into event_recipients (workspace_id, seq, user_id) \
+             select $1, $2, cast(value as uuid) from jsonb_array_elements_text($3)",
+        ),
+    };
+    q.bind(workspace).bind(seq).bind(Json(users)).run().await?;
     Ok(())
 }
 

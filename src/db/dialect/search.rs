@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine},
+    db::{Conn, DbError, Engine, is_in_visible_channel},
     time::Timestamp,
 };
 
@@ -243,10 +243,12 @@ pub async fn find_documents(
     /// Access is checked with the rows, not with the index.
     macro_rules! visible {
         () => {
-            "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
-             and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) \
-             and exists (select 1 from channels ch where ch.id = m.channel_id and (ch.kind = 'public' \
-               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $5))) "
+            concat!(
+                "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
+                 and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) and ",
+                is_in_visible_channel!("m.channel_id", "$5"),
+                " "
+            )
         };
     }
     let rows: Vec<(i64,)> = match c.engine() {

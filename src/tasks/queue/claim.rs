@@ -93,10 +93,10 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
            where status = 'running' and worker_id = $3 group by requested_by) of_person on of_person.requested_by = t.requested_by \
          where t.status = 'queued' and (t.retry_at is null or t.retry_at <= $1) \
            and coalesce(of_workspace.running, 0) < $4 and coalesce(of_person.running, 0) < $5 \
-           and not exists (select 1 from tasks o where o.place_id = t.place_id and o.agent_id = t.agent_id and o.id <> t.id \
-             and (o.status = 'running' or (o.status = 'queued' and (o.holds_place \
+           and not exists (select 1 from tasks o where o.conversation_id = t.conversation_id and o.agent_id = t.agent_id and o.id <> t.id \
+             and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
                or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1)))))) \
-         order by case when of_workspace.running is null then 0 else 1 end, w.task_turn, t.id limit $2")
+         order by case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
         .bind(now())
         .bind(limit)
         .bind(claimer.worker)
@@ -141,10 +141,10 @@ pub async fn claim(
     let task: Option<Task> = c
         .q(task_sql!(
             "update tasks set status = 'running', worker_id = $2, lease_token = $3, lease_until = $4, retry_at = null, \
-             wait_reason = null, holds_place = TRUE, started_at = coalesce(started_at, $5) \
+             wait_reason = null, holds_slot = TRUE, started_at = coalesce(started_at, $5) \
              where id = $1 and status = 'queued' and (retry_at is null or retry_at <= $5) \
-               and not exists (select 1 from tasks o where o.place_id = tasks.place_id and o.agent_id = tasks.agent_id \
-                 and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_place \
+               and not exists (select 1 from tasks o where o.conversation_id = tasks.conversation_id and o.agent_id = tasks.agent_id \
+                 and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
                    or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5)))))) \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
                  and r.workspace_id = tasks.workspace_id) < $6 \
@@ -166,7 +166,7 @@ pub async fn claim(
     let Some((task, target)) = found else {
         return Ok(None);
     };
-    c.q("update workspaces set task_turn = (select max(task_turn) from workspaces) + 1 where id = $1")
+    c.q("update workspaces set last_claim = (select max(last_claim) from workspaces) + 1 where id = $1")
         .bind(due.workspace_id)
         .run()
         .await?;
@@ -209,7 +209,8 @@ impl Lost {
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
-    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, thread_id, fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
+    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, thread_id, \
+            nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
         .bind(now())
         .all()
         .await
@@ -223,7 +224,7 @@ pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
 pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     let row: Option<(Json<serde_json::Value>,)> = c
-        .q("select counts from tasks where id = $1 and lease_token = $2 and status = 'running' and lease_until < $3")
+        .q("select retry_counts from tasks where id = $1 and lease_token = $2 and status = 'running' and lease_until < $3")
         .bind(lease.task)
         .bind(lease.token)
         .bind(now())
@@ -243,7 +244,7 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     }
     let task: Task = c
         .q(task_sql!(
-            "update tasks set status = 'queued', attempt = attempt + 1, counts = $2, lease_token = null, lease_until = null, \
+            "update tasks set status = 'queued', attempt = attempt + 1, retry_counts = $2, lease_token = null, lease_until = null, \
              worker_id = null where id = $1 returning",
             ""
         ))

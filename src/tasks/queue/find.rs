@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::tasks::Task;
 use crate::{
-    db::{Conn, DbError},
+    db::{Conn, DbError, is_in_visible_channel},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     tasks::{TaskKind, TaskStatus},
     time::Timestamp,
@@ -61,9 +61,9 @@ macro_rules! listed_sql {
                 "from tasks where workspace_id = $1 and id > $2 and id < $3 \
                  and ($4 is null or status = $4) and ",
                 $index,
-                " and (exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
-                   or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
-                   or (channel_id is null and (requested_by = $7 or $9))) order by ",
+                " and (",
+                is_in_visible_channel!("tasks.channel_id", "$7"),
+                " or (channel_id is null and (requested_by = $7 or $9))) order by ",
                 $order,
                 " limit $8"
             )
@@ -118,10 +118,11 @@ pub async fn active(
 ) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
-        "from tasks where workspace_id = $1 and status in ('queued', 'running') \
-         and exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
-           or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2))) \
-         order by id limit 500"
+        concat!(
+            "from tasks where workspace_id = $1 and status in ('queued', 'running') and ",
+            is_in_visible_channel!("tasks.channel_id", "$2"),
+            " order by id limit 500"
+        )
     ))
     .bind(workspace)
     .bind(user)
@@ -162,7 +163,7 @@ pub async fn active_of_reply(
     conversation: Uuid,
     reply: MessageId,
 ) -> Result<Option<Task>, DbError> {
-    c.q(task_sql!("select", "from tasks where place_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
+    c.q(task_sql!("select", "from tasks where conversation_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
         .bind(conversation)
         .bind(reply)
         .opt()
@@ -184,7 +185,7 @@ pub async fn left_behind(
 pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
-        "from tasks where place_id = $1 and fork_id = $1 and status in ('queued', 'running') order by id limit 500"
+        "from tasks where conversation_id = $1 and status in ('queued', 'running') order by id limit 500"
     ))
     .bind(fork)
     .all()

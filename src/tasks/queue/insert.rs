@@ -69,10 +69,10 @@ pub async fn insert(
         c.notify(Box::new(Wake));
     }
     let task: Option<Task> = c.q(task_sql!(
-        "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
-         trigger_message_id, requested_by, retry_of, root_task_id, depth, attempt, counts, holds_place, input, error, queued_at, \
+        "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
+         trigger_message_id, requested_by, retry_of, root_task_id, depth, attempt, retry_counts, holds_slot, input, error, queued_at, \
          completed_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $1, 0, 1, $14, FALSE, $15, $16, $17, $18) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $1, 0, 1, $13, FALSE, $14, $15, $16, $17) \
          on conflict do nothing returning",
         ""
     ))
@@ -84,7 +84,6 @@ pub async fn insert(
     .bind(new.agent_version)
     .bind(new.channel)
     .bind(new.thread)
-    .bind(new.fork)
     .bind(conversation)
     .bind(new.trigger)
     .bind(new.requested_by)

@@ -8,7 +8,8 @@ macro_rules! task_sql {
     ($head:literal, $tail:expr) => {
         concat!(
             $head,
-            " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, trigger_message_id, \
+            " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
+             nullif(conversation_id, thread_id) as fork_id, trigger_message_id, \
              reply_message_id, requested_by, retry_of, attempt, retry_at, wait_reason, input, output, token_usage, error, \
              queued_at, started_at, completed_at ",
             $tail

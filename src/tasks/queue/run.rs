@@ -77,7 +77,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     let task: Task = c
         .q(task_sql!(
             "update tasks set status = $3, output = $4, token_usage = $5, error = $6, notice_message_id = $7, completed_at = $8, \
-             holds_place = FALSE, lease_token = null, lease_until = null, worker_id = null \
+             holds_slot = FALSE, lease_token = null, lease_until = null, worker_id = null \
              where id = $1 and lease_token = $2 returning",
             ""
         ))
@@ -109,7 +109,7 @@ pub async fn requeue(
 ) -> Result<Task, DbError> {
     let task: Task = c
         .q(task_sql!(
-            "update tasks set status = 'queued', retry_at = $3, wait_reason = $4, holds_place = $5, counts = $6, \
+            "update tasks set status = 'queued', retry_at = $3, wait_reason = $4, holds_slot = $5, retry_counts = $6, \
              attempt = attempt + 1, lease_token = null, lease_until = null, worker_id = null \
              where id = $1 and lease_token = $2 returning",
             ""
@@ -153,7 +153,7 @@ pub async fn next_attempt(
     counts: serde_json::Value,
 ) -> Result<i64, LeaseLost> {
     let row: Option<(i64,)> = c
-        .q("update tasks set attempt = attempt + 1, counts = $3 where id = $1 and lease_token = $2 and status = 'running' returning attempt")
+        .q("update tasks set attempt = attempt + 1, retry_counts = $3 where id = $1 and lease_token = $2 and status = 'running' returning attempt")
         .bind(lease.task)
         .bind(lease.token)
         .bind(Json(counts))
@@ -165,7 +165,7 @@ pub async fn next_attempt(
 /// The task's counts so far: the JSON last passed to `requeue`.
 pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, DbError> {
     let counts: Json<serde_json::Value> = c
-        .q("select counts from tasks where id = $1")
+        .q("select retry_counts from tasks where id = $1")
         .bind(task)
         .value()
         .await?;
@@ -200,7 +200,7 @@ pub async fn cancel(
 ) -> Result<Option<Task>, DbError> {
     let task: Option<Task> = c
         .q(task_sql!(
-            "update tasks set status = 'cancelled', completed_at = $2, holds_place = FALSE, retry_at = null, wait_reason = null, \
+            "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, retry_at = null, wait_reason = null, \
              lease_token = null, lease_until = null, worker_id = null \
              where id = $1 and status in ('queued', 'running') returning",
             ""
@@ -265,10 +265,10 @@ pub async fn record(
 ) -> Result<(), DbError> {
     let task: Task = c
         .q(task_sql!(
-            "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
-             requested_by, parent_task_id, root_task_id, depth, attempt, counts, holds_place, input, token_usage, error, queued_at, \
+            "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
+             requested_by, parent_task_id, root_task_id, depth, attempt, retry_counts, holds_slot, input, token_usage, error, queued_at, \
              started_at, completed_at) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, 1, 1, $13, FALSE, $14, $15, $16, $17, $17, $18) returning",
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 1, $12, FALSE, $13, $14, $15, $16, $16, $17) returning",
             ""
         ))
         .bind(TaskId::new())
@@ -279,7 +279,6 @@ pub async fn record(
         .bind(parent.agent_version)
         .bind(parent.channel_id)
         .bind(parent.thread_id)
-        .bind(parent.fork_id)
         .bind(lease.target.conversation().id())
         .bind(parent.requested_by)
         .bind(parent.id)
@@ -316,7 +315,7 @@ pub struct Call {
 /// Records a call as a task that has ended. It has no conversation, so it has no event.
 pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
     c.q("insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, requested_by, root_task_id, depth, attempt, \
-         counts, holds_place, input, output, token_usage, error, queued_at, started_at, completed_at) \
+         retry_counts, holds_slot, input, output, token_usage, error, queued_at, started_at, completed_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $1, 0, $8, $9, FALSE, $10, $11, $12, $13, $14, $14, $15)")
         .bind(call.id)
         .bind(call.workspace)

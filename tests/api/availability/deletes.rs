@@ -17,10 +17,10 @@ async fn copy_task(place: &TestDatabase, count: i64) {
     };
     let tasks = format!(
         "with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) \
-         insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
-           trigger_message_id, requested_by, root_task_id, depth, attempt, counts, holds_place, input, queued_at) \
-         select {new_id}, t.workspace_id, t.kind, t.status, t.agent_id, t.agent_version, t.channel_id, t.thread_id, t.fork_id, \
-           t.place_id, {new_id}, t.requested_by, t.root_task_id, t.depth, t.attempt, t.counts, t.holds_place, t.input, t.queued_at \
+         insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
+           conversation_id, trigger_message_id, requested_by, root_task_id, depth, attempt, retry_counts, holds_slot, input, queued_at) \
+         select {new_id}, t.workspace_id, t.kind, t.status, t.agent_id, t.agent_version, t.channel_id, t.thread_id, \
+           t.conversation_id, {new_id}, t.requested_by, t.root_task_id, t.depth, t.attempt, t.retry_counts, t.holds_slot, t.input, t.queued_at \
          from tasks t cross join n"
     );
     let records = "insert into task_contexts (task_id, manifest, attempts) select t.id, o.manifest, o.attempts \

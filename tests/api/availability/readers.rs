@@ -24,9 +24,9 @@ pub async fn copy_message(place: &TestDatabase, count: i64) {
     };
     let copies = format!(
         "with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) \
-         insert into messages (id, workspace_id, channel_id, thread_id, seq, author_type, author_id, kind, state, content, content_plain, \
+         insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, seq, author_type, author_id, kind, state, content, content_plain, \
            mentions, reactions, metadata, created_at) \
-         select {new_id}, m.workspace_id, m.channel_id, m.thread_id, w.seq + n.i, m.author_type, m.author_id, m.kind, m.state, m.content, \
+         select {new_id}, m.workspace_id, m.channel_id, m.thread_id, m.conversation_id, w.seq + n.i, m.author_type, m.author_id, m.kind, m.state, m.content, \
            m.content_plain, m.mentions, m.reactions, m.metadata, m.created_at \
          from messages m join threads t on t.root_message_id = m.id join workspaces w on w.id = m.workspace_id cross join n \
          where m.content = 'Copied'"

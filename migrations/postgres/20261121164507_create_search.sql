@@ -1,6 +1,7 @@
--- Full-text search on PostgreSQL; what it holds is written by the program (src/chat/search).
+-- Full-text search on PostgreSQL; the program writes the documents (src/chat/search).
 
--- The words of each message, folded, and facts about it, which begin with `=`.
+-- The words of each message, folded, its filterable properties, which begin with `=`, and the beginnings of its words, of two
+-- and three letters, which begin with `^`.
 create table search_index (
     workspace_id uuid not null references workspaces (id) on delete cascade,
     seq bigint not null,

@@ -1,7 +1,7 @@
 -- Files of messages, and pictures of agents. One text for SQLite and PostgreSQL.
 
--- What is stored, once by the SHA-256 of its bytes. On SQLite they are in the file of that name below `blobs/`; on PostgreSQL
--- in the pieces of `upload_id`.
+-- Stored bytes, once per SHA-256. On SQLite they are in the file of that name below `blobs/`; on PostgreSQL in the chunks of
+-- `upload_id`.
 create table blobs (
     hash text primary key,
     upload_id uuid not null unique,
@@ -9,7 +9,7 @@ create table blobs (
     created_at timestamptz not null
 );
 
--- Pieces of 1 MiB, the last one shorter. They come before the row of their blob, so that nothing holds a whole upload.
+-- Chunks of 1 MiB, the last one shorter. They are stored before the row of their blob, so that nothing holds a whole upload.
 create table blob_chunks (
     upload_id uuid not null,
     n bigint not null,
@@ -17,7 +17,8 @@ create table blob_chunks (
     primary key (upload_id, n)
 );
 
--- Uploads. `message_id` is the message that a file is in; one that is in none and no agent's picture goes after a day.
+-- Uploads. `message_id` is the message that a file is attached to; a file without one that is no agent's picture is deleted
+-- after a day.
 create table files (
     id uuid primary key,
     workspace_id uuid not null references workspaces (id) on delete cascade,
@@ -35,9 +36,6 @@ create table files (
 );
 create index files_workspace on files (workspace_id, id);
 create index files_hash on files (hash);
-create index files_maker on files (created_by, workspace_id);
+create index files_creator on files (created_by, workspace_id);
 create index files_message on files (message_id) where message_id is not null;
-create index files_loose on files (created_at) where message_id is null and is_avatar = false;
-
--- What a message needs of its files to be shown, so that reading it takes no join.
-alter table messages add column attachments jsonb not null default '[]';
+create index files_unattached on files (created_at) where message_id is null and is_avatar = false;

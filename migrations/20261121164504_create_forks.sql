@@ -1,8 +1,8 @@
--- Deep dives and what comes out of them. One text for SQLite and PostgreSQL.
+-- Forks and their resolutions. One text for SQLite and PostgreSQL.
 
--- A deep dive into one message of a thread's main line. `title_from` is the message that its title was taken from, null
--- when a person chose it: at first the forked one, then what a person says first. `last_seq` is the newest message's;
--- `resolution_id` the newest published result.
+-- A fork starts from a message of a thread's main line. `title_from` is the message that its title was taken from: at first
+-- the forked one, then the first of a person; null if a person chose the title. `last_seq` is that of the newest message;
+-- `resolution_id` is the newest published resolution.
 create table forks (
     id uuid primary key,
     workspace_id uuid not null references workspaces (id) on delete cascade,
@@ -12,7 +12,6 @@ create table forks (
     title text not null,
     title_from uuid,
     description text,
-    agent_id uuid,
     context text not null,
     status text not null,
     stale boolean not null,
@@ -28,9 +27,9 @@ create index forks_message on forks (message_id);
 create index forks_channel on forks (channel_id);
 create index forks_active on forks (workspace_id, id) where status = 'active';
 
--- A dive's results: at most one draft, the published one, and those that it replaced. `version` counts published ones;
+-- Resolutions of a fork: at most one draft, the published one, and those that it replaced. `version` counts published ones;
 -- `revision` counts the edits of a draft, which is its ETag. `covers_seq` is the newest message that it was made from.
--- `announced_at` is when everyone was last told of an edit, `is_announced` whether they know the newest one.
+-- `announced_at` is the time of the last announced edit; `is_announced` is false if there is a newer edit.
 create table resolutions (
     id uuid primary key,
     workspace_id uuid not null references workspaces (id) on delete cascade,
@@ -62,14 +61,14 @@ create table resolutions (
 create unique index resolutions_version on resolutions (fork_id, version);
 create unique index resolutions_draft on resolutions (fork_id) where status = 'draft';
 create unique index resolutions_published on resolutions (fork_id) where status = 'published';
-create unique index resolutions_card on resolutions (message_id) where message_id is not null;
+create unique index resolutions_message on resolutions (message_id) where message_id is not null;
 create index resolutions_workspace on resolutions (workspace_id, published_seq) where status = 'published';
 create index resolutions_channel on resolutions (channel_id, published_seq) where status = 'published';
 create index resolutions_thread on resolutions (thread_id);
 create index resolutions_unannounced on resolutions (announced_at) where is_announced = false;
 
--- Action items of every version of a result. An item keeps its id from version to version; only the published version's
--- row counts as the item.
+-- Action items of every version of a resolution. An item keeps its ID from version to version; only the row of the published
+-- version counts as the item.
 create table action_items (
     resolution_id uuid not null references resolutions (id) on delete cascade,
     id uuid not null,
@@ -88,6 +87,3 @@ create table action_items (
 );
 create index action_items_id on action_items (id);
 create index action_items_owner on action_items (workspace_id, owner_id, id);
-
--- One resolve at a time in a dive, whoever asks.
-create unique index tasks_resolve on tasks (fork_id) where kind = 'resolve' and status in ('queued', 'running');
