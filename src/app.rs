@@ -216,10 +216,13 @@ impl App {
             delays: config.retry_delays.clone(),
             ..RetryPolicy::default()
         };
+        let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
+            .context("could not prepare the directory for uploads")?;
         let turns: Arc<dyn Handler> = Arc::new(ReplyHandler {
             db: db.clone(),
             hub: Arc::clone(&hub),
             provider: Arc::clone(&provider),
+            blobs: blobs.clone(),
             policy: policy.clone(),
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
@@ -260,8 +263,6 @@ impl App {
             trusted_proxies: config.trusted_proxies.clone(),
             ..Bounds::new(config.connections_max)
         };
-        let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
-            .context("could not prepare the directory for uploads")?;
         let state = State(Arc::new(Inner {
             db,
             public_url,

@@ -62,6 +62,16 @@ impl Timestamp {
         self.0.date_naive()
     }
 
+    /// The date in UTC for people, such as `Friday, November 20, 2026`.
+    pub fn to_date_text(self) -> String {
+        self.0.format("%A, %B %-d, %Y").to_string()
+    }
+
+    /// The time of day in UTC, such as `10:24`.
+    pub fn to_clock_text(self) -> String {
+        self.0.format("%H:%M").to_string()
+    }
+
     /// The duration from `earlier` to this time; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         (self.0 - earlier.0).to_std().unwrap_or_default()

@@ -133,6 +133,10 @@ pub(super) fn delivery(content_type: &str) -> Delivery {
     }
 }
 
+pub(super) fn is_text_type(content_type: &str) -> bool {
+    matches!(content_type, TEXT | MARKUP)
+}
+
 /// Value of the `Content-Type` header: texts are UTF-8, and markup is served as plain text.
 pub(super) fn served_type(content_type: &str) -> &str {
     match content_type {

@@ -50,6 +50,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// Text in UTF-8, including markup.
+    pub fn is_text(&self) -> bool {
+        kind::is_text_type(&self.content_type)
+    }
+
     pub fn into_file(self, workspace: WorkspaceId, message: Option<MessageId>) -> File {
         File {
             object: "file".to_owned(),

@@ -10,6 +10,7 @@ use super::{
     resolver::{Read, Resolver},
 };
 use crate::{
+    agents::system::{System, SystemPartName},
     db::{Conn, now},
     model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
@@ -146,11 +147,7 @@ impl Calls<'_> {
     pub(super) async fn note(&self, briefs: &[Brief]) -> Result<(), Abort> {
         let dive = &self.read.dive;
         let part = |piece: &draft::Piece| {
-            let at = piece.line.and_then(|at| {
-                let author = dive.authors.get(at)?.clone();
-                Some((*dive.message_ids.get(at)?, author))
-            });
-            let source = match at {
+            let source = match piece.line.and_then(|line| dive.source(line)) {
                 Some((message_id, author)) => Source::Message { message_id, author },
                 // A merge request contains the summaries of all chunks instead of messages.
                 None if briefs.len() == 1 && self.attempt > 1 => Source::Summary,
@@ -164,9 +161,10 @@ impl Calls<'_> {
             }
         };
         let prompt = Prompt {
-            system: briefs
-                .first()
-                .map_or_else(String::new, |brief| brief.system.clone()),
+            system: System::of(
+                SystemPartName::Instructions,
+                briefs.first().map_or("", |brief| &brief.system),
+            ),
             parts: briefs
                 .iter()
                 .flat_map(|brief| &brief.pieces)

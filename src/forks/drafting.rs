@@ -35,6 +35,9 @@ use crate::{
 /// overlook text in the middle.
 const BRIEF_TOKENS_MAX: u64 = 32_000;
 
+/// Part of a request that the thread before the forked message can take.
+const BACKGROUND_SHARE: u64 = 4;
+
 impl Resolver {
     /// Drafts with the model if there is one and its answer is usable; otherwise returns the
     /// extracted draft.
@@ -66,6 +69,7 @@ impl Resolver {
         let guidance = task.input.0.prompt.trim();
         let asked = DraftRequest {
             material: &read.dive.material,
+            background: &[],
             description: read.dive.fork.description.as_deref(),
             guidance: Some(guidance).filter(|text| !text.is_empty()),
         };
@@ -75,6 +79,11 @@ impl Resolver {
         }
         loop {
             let tokens_max = self.brief_tokens_max(&calls.model, counts);
+            let background = read.dive.background(tokens_max / BACKGROUND_SHARE);
+            let asked = DraftRequest {
+                background: &background,
+                ..asked
+            };
             let failure = match calls.draft(&asked, tokens_max).await {
                 Ok(outline) => {
                     return Ok(Drafted {
@@ -282,7 +291,8 @@ fn part(read: &Read, ids: &[String], brief: &Brief, answer: &Collected) -> Outli
     if let Ok(raw) = draft::parse(&answer.text, ids) {
         return draft::check(&raw, material, &read.reading).outline;
     }
-    let lines: Vec<usize> = brief.pieces.iter().filter_map(|piece| piece.line).collect();
+    let lines = brief.pieces.iter().filter_map(|piece| piece.line);
+    let lines: Vec<usize> = lines.filter(|at| *at < material.lines.len()).collect();
     let chunk = Material {
         people: material.people.clone(),
         lines: lines

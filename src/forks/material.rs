@@ -4,17 +4,27 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     chat::{
-        forks::{self, Fork},
+        forks::{self, Fork, ForkContext},
         messages::AuthorKind,
     },
     db::{Conn, DbError, Json},
     files::Attachment,
+    forks::draft::Background,
     ids::{AgentId, ForkId, MessageId, UserId},
-    model::extract::{Line, Material, Person, Speaker},
-    replies::prompt::{Attached, Author, attached_line},
+    model::{
+        estimate_tokens,
+        extract::{Line, Material, Person, Speaker},
+    },
+    replies::{
+        lines::{AI_SUFFIX, clean_name, escape_lines, person_name, without_middle},
+        prompt::{Attached, Author, attached_line},
+    },
     time::Timestamp,
 };
 
+/// Maximum number of messages of the thread before the forked one, and of characters of each.
+const BACKGROUND_MAX: i64 = 50;
+const BACKGROUND_CHARS_MAX: usize = 1_200;
 /// Maximum number of members whose names are searched for in a fork.
 const MEMBERS_MAX: i64 = 20_000;
 
@@ -27,10 +37,55 @@ pub struct ForkMaterial {
     pub message_ids: Vec<MessageId>,
     /// Parallel to `material.lines`.
     pub authors: Vec<Author>,
+    /// Messages of the thread before the forked one, if the fork's context is `thread`; oldest first.
+    pub background: Vec<BackgroundMessage>,
     /// Parallel to `material.people`; `None` for former members.
     pub people: Vec<Option<UserId>>,
     /// `seq` of the newest message read.
     pub covers_seq: i64,
+}
+
+/// A message of the thread before the forked one.
+#[derive(Debug, Clone)]
+pub struct BackgroundMessage {
+    pub message_id: MessageId,
+    pub author: Author,
+    text: String,
+}
+
+impl ForkMaterial {
+    /// Labeled messages of the thread: the newest ones that fit into `tokens_max`.
+    pub fn background(&self, tokens_max: u64) -> Vec<Background> {
+        let mut room = tokens_max;
+        let first = self.material.lines.len();
+        let mut kept: Vec<Background> = Vec::new();
+        for (n, message) in self.background.iter().enumerate().rev() {
+            let Some(left) = room.checked_sub(estimate_tokens(&message.text) + 1) else {
+                break;
+            };
+            room = left;
+            kept.push(Background {
+                line: first + n,
+                text: message.text.clone(),
+            });
+        }
+        kept.reverse();
+        kept
+    }
+
+    /// Message and author of a line, or of a message before the fork.
+    pub fn source(&self, line: usize) -> Option<(MessageId, Author)> {
+        match line.checked_sub(self.material.lines.len()) {
+            Some(before) => {
+                let before = self.background.get(before)?;
+                Some((before.message_id, before.author.clone()))
+            }
+            None => Some((
+                *self.message_ids.get(line)?,
+                self.authors.get(line)?.clone(),
+            )),
+        }
+    }
 }
 
 #[derive(sqlx::FromRow)]
@@ -72,6 +127,20 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
         .bind(fork.message_id)
         .opt()
         .await?;
+    let background: Vec<Row> = match &origin {
+        Some(origin) if fork.context == ForkContext::Thread => {
+            c.q(said_sql!(
+                "where m.conversation_id = $1 and m.seq < $2 and m.deleted_at is null and m.kind = 'text' \
+                 and m.state <> 'streaming' order by m.seq desc limit $3"
+            ))
+            .bind(fork.thread_id)
+            .bind(origin.seq)
+            .bind(BACKGROUND_MAX)
+            .all()
+            .await?
+        }
+        _ => Vec::new(),
+    };
     let said: Vec<Row> = c
         .q(said_sql!(
             "where m.conversation_id = $1 and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' order by m.seq"
@@ -88,7 +157,9 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
         .bind(MEMBERS_MAX)
         .all()
         .await?;
-    Ok(Some(assemble(fork, covers_seq, rows, members)))
+    let mut material = assemble(fork, covers_seq, rows, members);
+    material.background = background.into_iter().rev().map(Row::background).collect();
+    Ok(Some(material))
 }
 
 fn assemble(
@@ -164,6 +235,7 @@ fn assemble(
         material: Material { people, lines },
         message_ids,
         authors,
+        background: Vec::new(),
         people: ids,
         covers_seq,
     }
@@ -180,6 +252,33 @@ fn files_told(files: Vec<Attachment>) -> Vec<String> {
 }
 
 impl Row {
+    fn background(self) -> BackgroundMessage {
+        let name = self
+            .author_name
+            .clone()
+            .unwrap_or_else(|| "Deleted account".to_owned());
+        let (author, label) = match self.person() {
+            Some(id) => (
+                Author::Human {
+                    id,
+                    name: name.clone(),
+                },
+                person_name(&name),
+            ),
+            None => {
+                let id = AgentId(self.author_id.unwrap_or_default());
+                let label = format!("{}{AI_SUFFIX}", clean_name(&name));
+                (Author::Agent { id, name }, label)
+            }
+        };
+        let text = escape_lines(&without_middle(self.content.trim(), BACKGROUND_CHARS_MAX));
+        BackgroundMessage {
+            message_id: self.id,
+            author,
+            text: format!("[{label}, {}]: {text}", self.created_at.day()),
+        }
+    }
+
     fn person(&self) -> Option<UserId> {
         self.author_id
             .filter(|_| self.author_type == AuthorKind::Human)

@@ -6,24 +6,28 @@ use crate::{
         forks::ForkContext,
         messages::{AuthorKind, MessageKind, MessageState},
     },
-    db::{Conn, DbError, Json},
+    db::{Conn, DbError, Json, now},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
     realtime::hub::Conversation,
     replies::{
+        attached::{self, ReadableFile},
         manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
         prompt::{
             Ask, Attached, Author, Context, ForkHeader, HISTORY_MAX, HistoryKind, HistoryMessage,
-            attached_line,
+            PARTICIPANTS_MAX, Participant, Setting, attached_line, fork_quote,
         },
     },
     tasks::Task,
+    time::Timestamp,
 };
 
 /// The loaded context and the messages that were left out.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub context: Context,
+    /// Text files of the trigger message that fit into the context.
+    pub readable: Vec<ReadableFile>,
     pub asked_by: AskedBy,
     pub left_out: Vec<LeftOut>,
 }
@@ -39,6 +43,8 @@ struct Row {
     state: MessageState,
     content: String,
     attachments: Json<Vec<Attachment>>,
+    created_at: Timestamp,
+    author_handle: Option<String>,
     /// For a later reply, the seq of the message that it replies to.
     parent_seq: Option<i64>,
 }
@@ -51,32 +57,20 @@ impl Row {
     }
 
     fn history_message(self) -> HistoryMessage {
-        let name = self.author_name.unwrap_or_else(|| {
-            if self.author_type == AuthorKind::Agent {
-                "Deleted agent".to_owned()
-            } else {
-                "Deleted account".to_owned()
-            }
-        });
-        let id = self.author_id.unwrap_or_default();
         HistoryMessage {
             message_id: self.id,
-            author: if self.author_type == AuthorKind::Agent {
-                Author::Agent {
-                    id: AgentId(id),
-                    name,
-                }
-            } else {
-                Author::Human {
-                    id: UserId(id),
-                    name,
-                }
-            },
+            author: author(
+                self.author_type,
+                self.author_id.unwrap_or_default(),
+                self.author_name,
+            ),
             kind: match (self.kind, self.state) {
                 (MessageKind::Resolution, _) => HistoryKind::Result,
                 (_, MessageState::Interrupted) => HistoryKind::CutOff,
                 _ => HistoryKind::Complete,
             },
+            handle: self.author_handle,
+            posted_at: self.created_at,
             content: self.content,
             attachments: told(self.attachments.0),
         }
@@ -92,6 +86,20 @@ impl Row {
             text.push_str(&attached_line(&file));
         }
         text
+    }
+}
+
+fn author(kind: AuthorKind, id: uuid::Uuid, name: Option<String>) -> Author {
+    if kind == AuthorKind::Agent {
+        Author::Agent {
+            id: AgentId(id),
+            name: name.unwrap_or_else(|| "Deleted agent".to_owned()),
+        }
+    } else {
+        Author::Human {
+            id: UserId(id),
+            name: name.unwrap_or_else(|| "Deleted account".to_owned()),
+        }
     }
 }
 
@@ -112,9 +120,10 @@ macro_rules! row_sql {
         concat!(
             "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
-             m.kind, m.state, m.content, m.attachments, ",
+             m.kind, m.state, m.content, m.attachments, m.created_at, coalesce(h.handle, a.name) as author_handle, ",
             $parent_seq,
             " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join members h on m.author_type = 'human' and h.user_id = m.author_id and h.workspace_id = m.workspace_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
             $tail
         )
@@ -146,33 +155,57 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     };
     let rows = history(c, conversation, trigger_seq, agent.agent).await?;
     let left_out = left_out(c, conversation, trigger_seq, &rows).await?;
-    let (fork_header, background) = match task.fork_id {
-        Some(fork) => origin(c, fork).await?,
-        None => (None, Vec::new()),
+    let (setting, thread_root) = setting(c, task, target.thread).await?;
+    let setting = Setting {
+        participants: participants(c, task, conversation, (trigger_seq, agent.agent)).await?,
+        ..setting
     };
-    let requester: Option<(String, Option<String>)> = c
-        .q("select u.name, m.role from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
+    let origin = match task.fork_id {
+        Some(fork) => origin(c, fork).await?,
+        None => Origin::default(),
+    };
+    let root = match task.fork_id {
+        Some(_) if origin.background.is_empty() => None,
+        Some(_) => root_before(c, thread_root, origin.first_seq).await?,
+        None => {
+            let first_seq = rows.iter().map(|row| row.seq).min();
+            root_before(c, thread_root, first_seq.unwrap_or(trigger_seq)).await?
+        }
+    };
+    let older = left_out.iter().find(|left| left.reason == OLDER);
+    let older = older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default());
+    let requester: Option<(String, Option<String>, Option<String>)> = c
+        .q("select u.name, m.role, m.handle from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
         .bind(task.requested_by)
         .bind(task.workspace_id)
         .opt()
         .await?;
-    let (name, role) = requester.unwrap_or_else(|| ("Deleted account".to_owned(), None));
+    let (name, role, handle) =
+        requester.unwrap_or_else(|| ("Deleted account".to_owned(), None, None));
     let role = role.unwrap_or_else(|| "former member".to_owned());
     Ok(Some(Loaded {
+        readable: attached::readable(c, &attachments.0).await?,
         context: Context {
-            instructions: system::render(c, task.workspace_id, agent).await?.text(),
+            system: system::in_conversation(c, task.workspace_id, agent).await?,
             agent_id: agent.agent,
-            fork_header,
-            background,
+            setting,
+            root,
+            background_left_out: origin.left_out,
+            background: origin.background,
+            fork_header: origin.header,
+            left_out: older,
             summary: None,
             history: rows.into_iter().map(Row::history_message).collect(),
             ask: Ask {
                 message_id: trigger,
                 content,
                 attachments: told(attachments.0),
+                files: Vec::new(),
                 requester_id: task.requested_by,
                 requester_name: name.clone(),
+                requester_handle: handle,
                 requester_role: role.clone(),
+                asked_at: now(),
             },
         },
         asked_by: AskedBy {
@@ -182,6 +215,111 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
         },
         left_out,
     }))
+}
+
+/// Reason for messages before the window.
+const OLDER: &str = "older_than_newest_50";
+/// Number of the newest messages whose authors count as participants.
+const PARTICIPANTS_AMONG: i64 = 1_000;
+
+/// Place of a conversation without its participants, and the thread's first message.
+async fn setting(
+    c: &mut Conn,
+    task: &Task,
+    thread: ThreadId,
+) -> Result<(Setting, MessageId), DbError> {
+    let (channel, thread_title, root): (Option<String>, Option<String>, MessageId) = c
+        .q("select case when h.kind = 'direct' then null else h.name end, t.title, t.root_message_id \
+            from threads t join channels h on h.id = t.channel_id where t.id = $1")
+        .bind(thread)
+        .one()
+        .await?;
+    let fork: Option<(Option<String>, ForkContext)> = match task.fork_id {
+        // A title derived from the forked message would repeat it.
+        Some(fork) => {
+            c.q("select case when title_from is null then title end, context from forks where id = $1")
+                .bind(fork)
+                .opt()
+                .await?
+        }
+        None => None,
+    };
+    let sees_thread = fork
+        .as_ref()
+        .is_none_or(|(_, context)| *context == ForkContext::Thread);
+    let setting = Setting {
+        channel,
+        thread_title: thread_title.filter(|_| sees_thread),
+        root_id: Some(root),
+        is_fork: task.fork_id.is_some(),
+        fork_title: fork.and_then(|(title, _)| title),
+        participants: Vec::new(),
+    };
+    Ok((setting, root))
+}
+
+#[derive(sqlx::FromRow)]
+struct ParticipantRow {
+    author_type: AuthorKind,
+    author_id: uuid::Uuid,
+    name: Option<String>,
+    handle: Option<String>,
+}
+
+/// Authors of the conversation up to the trigger message, except for the invoked agent: the newest ones, in the order
+/// of their first message.
+async fn participants(
+    c: &mut Conn,
+    task: &Task,
+    conversation: Conversation,
+    (trigger_seq, agent): (i64, AgentId),
+) -> Result<Vec<Participant>, DbError> {
+    let rows: Vec<ParticipantRow> = c
+        .q(concat!(
+                "select x.author_type, x.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
+                 (select n.name from agent_names n where n.agent_id = x.author_id)) as name, \
+                 coalesce(h.handle, a.name) as handle from \
+                 (select y.author_type, y.author_id, min(y.seq) as first_seq from \
+                  (select m.author_type, m.author_id, m.seq from messages m where m.conversation_id = $1 and m.seq <= $2",
+                said!(),
+                "order by m.seq desc limit $5) y where y.author_id is not null and y.author_id <> $3 \
+                 group by y.author_type, y.author_id order by first_seq desc limit $6) x \
+                 left join users u on x.author_type = 'human' and u.id = x.author_id \
+                 left join members h on x.author_type = 'human' and h.user_id = x.author_id and h.workspace_id = $4 \
+                 left join agents a on x.author_type = 'agent' and a.id = x.author_id \
+                 order by x.first_seq"
+        ))
+        .bind(conversation.id())
+        .bind(trigger_seq)
+        .bind(agent)
+        .bind(task.workspace_id)
+        .bind(PARTICIPANTS_AMONG)
+        .bind(i64::try_from(PARTICIPANTS_MAX).unwrap_or(i64::MAX))
+        .all()
+        .await?;
+    let rows = rows.into_iter().map(|row| Participant {
+        author: author(row.author_type, row.author_id, row.name),
+        handle: row.handle,
+    });
+    Ok(rows.collect())
+}
+
+/// The thread's first message if it was posted before `seq` and was not deleted.
+async fn root_before(
+    c: &mut Conn,
+    root: MessageId,
+    seq: i64,
+) -> Result<Option<HistoryMessage>, DbError> {
+    let found: Option<Row> = c
+        .q(concat!(
+            row_sql!("CAST(null AS BIGINT)", "where m.id = $1 and m.seq < $2"),
+            said!()
+        ))
+        .bind(root)
+        .bind(seq)
+        .opt()
+        .await?;
+    Ok(found.map(Row::history_message))
 }
 
 /// The newest messages in a conversation before the trigger message, oldest first, at most `HISTORY_MAX`.
@@ -239,11 +377,18 @@ async fn before(
     .await
 }
 
-/// Origin of a fork: its header, and the thread messages that the fork's agent can see.
-async fn origin(
-    c: &mut Conn,
-    fork: ForkId,
-) -> Result<(Option<ForkHeader>, Vec<HistoryMessage>), DbError> {
+/// What the fork's agent can see of the thread.
+#[derive(Default)]
+struct Origin {
+    header: Option<ForkHeader>,
+    background: Vec<HistoryMessage>,
+    /// `seq` of the first message in `background`.
+    first_seq: i64,
+    /// Number of messages of the thread before `background`.
+    left_out: u64,
+}
+
+async fn origin(c: &mut Conn, fork: ForkId) -> Result<Origin, DbError> {
     let (thread, message, context, description): (
         ThreadId,
         MessageId,
@@ -260,31 +405,46 @@ async fn origin(
         .opt()
         .await?;
     let Some(forked) = forked else {
-        return Ok((None, Vec::new()));
+        return Ok(Origin::default());
     };
-    let mut background = Vec::new();
-    if context == ForkContext::Thread {
-        let mut rows = before(c, Conversation::Thread(thread), forked.seq, HISTORY_MAX).await?;
-        rows.reverse();
-        background.extend(rows.into_iter().map(Row::history_message));
-        if !forked.shown().is_empty() {
-            background.push(forked.clone().history_message());
-        }
-    }
     let shown = forked.shown();
-    let fork_header = ForkHeader {
+    let mut header = ForkHeader {
         message_id: message,
         author_name: forked
             .author_name
+            .clone()
             .unwrap_or_else(|| "Deleted account".to_owned()),
-        forked_content: if shown.is_empty() {
+        forked_content: Some(if shown.is_empty() {
             DELETED.to_owned()
         } else {
-            shown
-        },
+            shown.clone()
+        }),
+        forked: None,
         description,
     };
-    Ok((Some(fork_header), background))
+    let mut origin = Origin::default();
+    if context == ForkContext::Thread {
+        let conversation = Conversation::Thread(thread);
+        let mut rows = before(c, conversation, forked.seq, HISTORY_MAX).await?;
+        rows.reverse();
+        origin.first_seq = rows.first().map_or(forked.seq, |row| row.seq);
+        if rows.len() == HISTORY_MAX {
+            let said = said_before(c, conversation, forked.seq).await?;
+            let sent = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            origin.left_out = u64::try_from(said - sent).unwrap_or_default();
+        }
+        origin
+            .background
+            .extend(rows.into_iter().map(Row::history_message));
+        if !shown.is_empty() {
+            header.forked_content = None;
+            origin.background.push(forked.history_message());
+        }
+    } else if !fork_quote(&shown).1 {
+        header.forked = Some(forked.history_message());
+    }
+    origin.header = Some(header);
+    Ok(origin)
 }
 
 /// Messages before the trigger message that are not sent, grouped by reason. The cost does not depend on the length
@@ -309,7 +469,7 @@ async fn left_out(
         let sent = used.iter().filter(|row| row.seq < trigger_seq).count();
         let count = said - i64::try_from(sent).unwrap_or(0);
         reasons.push(LeftOut {
-            reason: "older_than_newest_50".to_owned(),
+            reason: OLDER.to_owned(),
             count: count.max(named),
             message_ids: older,
         });

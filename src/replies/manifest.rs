@@ -20,15 +20,18 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    agents::derived::{self, Change, DELETED, REWRITTEN, SourceId},
+    agents::{
+        derived::{self, Change, DELETED, REWRITTEN, SourceId},
+        system::{System, SystemPartName},
+    },
     db::{
         Conn, Db, DbError, Json,
         dialect::context::{self as rows, CitationRow, PartRow, TextRow},
         now,
     },
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
-    model::{Role, estimate_tokens},
-    replies::prompt::{Author, Prompt, Source},
+    model::Role,
+    replies::prompt::{Author, Part, Prompt, Source},
     tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
     time::Timestamp,
 };
@@ -100,44 +103,63 @@ impl Facts {
 /// Block of a prompt that a part belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    System,
+    /// A part of the system text; all of it in records of earlier versions.
+    System(SystemPartName),
+    Conversation,
     ForkHeader,
     Summary,
     /// The line in place of messages before the first one.
     LeftOut,
+    /// Messages, and the lines with their dates.
     Messages,
+    /// Text files of the trigger message.
+    Files,
     Requester,
     Trigger,
 }
 
 impl Block {
-    const ALL: [Self; 7] = [
-        Self::System,
+    const DATA: [Self; 8] = [
+        Self::Conversation,
         Self::ForkHeader,
         Self::Summary,
         Self::LeftOut,
         Self::Messages,
+        Self::Files,
         Self::Requester,
         Self::Trigger,
     ];
+    /// Name of the whole system text in records of earlier versions.
+    const WHOLE_SYSTEM: &str = "system";
 
     /// Value of the column `context_parts.name`.
     fn text(self) -> &'static str {
         match self {
-            Self::System => "system",
+            Self::System(name) => name.as_str(),
+            Self::Conversation => "conversation",
             Self::ForkHeader => "fork_header",
             Self::Summary => "summary",
             Self::LeftOut => "left_out",
             Self::Messages => "messages",
+            Self::Files => "files",
             Self::Requester => "requester",
             Self::Trigger => "trigger",
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|block| block.text() == text)
+    fn parse(text: &str, is_system: bool) -> Option<Self> {
+        if !is_system {
+            return Self::DATA.into_iter().find(|block| block.text() == text);
+        }
+        if text == Self::WHOLE_SYSTEM {
+            return Some(Self::System(SystemPartName::Instructions));
+        }
+        text.parse().ok().map(Self::System)
     }
 }
+
+/// Value of the column `context_parts.role` for the system text.
+const SYSTEM_ROLE: &str = "system";
 
 /// A part before it is stored.
 struct NewPart<'a> {
@@ -179,15 +201,15 @@ fn parts_of<'a>(
     summarised: &[MessageId],
     named: &[UserId],
 ) -> Vec<NewPart<'a>> {
-    let system = NewPart {
-        block: Block::System,
+    let system = prompt.system.parts.iter().map(|part| NewPart {
+        block: Block::System(part.name),
         source: None,
         role: None,
-        tokens: estimate_tokens(&prompt.system),
-        text: &prompt.system,
+        tokens: part.tokens,
+        text: &part.text,
         cites: Vec::new(),
         is_gone: false,
-    };
+    });
     let people = || named.iter().copied().map(SourceId::User);
     let parts = prompt.parts.iter().map(|part| {
         let (block, source) = match &part.source {
@@ -200,11 +222,18 @@ fn parts_of<'a>(
             Source::ForkHeader { message_id } => {
                 (Block::ForkHeader, message_id.map(SourceId::Message))
             }
+            Source::Conversation { .. } => (Block::Conversation, None),
+            Source::Date => (Block::Messages, None),
+            Source::File { message_id } => (Block::Files, Some(SourceId::Message(*message_id))),
             Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
             Source::Summary => (Block::Summary, None),
             Source::LeftOut => (Block::LeftOut, None),
         };
         let mut cites: Vec<SourceId> = source.into_iter().collect();
+        if let Source::Conversation { people, root_id } = &part.source {
+            cites.extend(people.iter().copied().map(SourceId::User));
+            cites.extend(root_id.map(SourceId::Message));
+        }
         match block {
             Block::Requester => cites.extend(people()),
             Block::Summary => {
@@ -223,7 +252,7 @@ fn parts_of<'a>(
             is_gone: false,
         }
     });
-    std::iter::once(system).chain(parts).collect()
+    system.chain(parts).collect()
 }
 
 /// Interval at which the reuse of a text is recorded, so that a reply does not rewrite the row of every message in its prompt.
@@ -302,7 +331,7 @@ async fn put_parts(
             source_type: part.source.map(SourceId::kind),
             source_id: part.source.map(SourceId::uuid),
             role: match part.role {
-                None => "system",
+                None => SYSTEM_ROLE,
                 Some(role) => role.text(),
             },
             tokens: part.tokens,
@@ -392,7 +421,7 @@ struct Row {
 
 impl Row {
     fn part(self) -> Option<SentPart> {
-        let block = Block::parse(&self.name)?;
+        let block = Block::parse(&self.name, self.role == SYSTEM_ROLE)?;
         let text = match (self.text, self.hash) {
             (None, _) => SentText::Expired,
             (Some(text), Some(_)) => SentText::Kept(text),
@@ -545,12 +574,18 @@ pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError
     Ok(all)
 }
 
+#[derive(Deserialize)]
+struct OldPrompt {
+    system: String,
+    parts: Vec<Part>,
+}
+
 /// Record of earlier versions: one JSON object with the texts.
 #[derive(Deserialize)]
 struct OldManifest {
     #[serde(flatten)]
     facts: Facts,
-    prompt: Prompt,
+    prompt: OldPrompt,
     #[serde(default)]
     summarised: Vec<MessageId>,
 }
@@ -626,9 +661,13 @@ async fn convert(
     used_at: Timestamp,
 ) -> Result<(), DbError> {
     let requester = old.facts.asked_by.id;
-    let mut parts = parts_of(&old.prompt, requester, &old.summarised, &[]);
+    let prompt = Prompt {
+        system: System::of(SystemPartName::Instructions, &old.prompt.system),
+        parts: old.prompt.parts.clone(),
+    };
+    let mut parts = parts_of(&prompt, requester, &old.summarised, &[]);
     for part in &mut parts {
-        part.is_gone = part.block != Block::System && part.text == DELETED;
+        part.is_gone = part.role.is_some() && part.text == DELETED;
     }
     put_parts(c, (workspace, task), parts, used_at).await?;
     c.q("update task_contexts set manifest = $2 where task_id = $1")

@@ -1,6 +1,9 @@
 //! Replies of agents: context, prompt, model call, and retries after failed calls.
 
+pub mod attached;
 pub mod context;
+mod labels;
+pub mod lines;
 pub mod manifest;
 pub mod prompt;
 pub mod retry;

@@ -48,10 +48,10 @@ fn paths(files: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// System prompt of the speaker's `n`th model request.
+/// System prompt of the speaker's `n`th model request, after the preamble.
 async fn told(t: &Team, speaker: &str, n: usize) -> String {
     let asked = t.model().asked(speaker, n).await;
-    text(&asked[n - 1].body, "/messages/0/content")
+    asked[n - 1].instructions()
 }
 
 async fn ask(t: &Team, content: &str) {

@@ -46,10 +46,10 @@ fn sources(agent: &Value) -> Vec<(String, i64)> {
         .collect()
 }
 
-/// System prompt of the speaker's `n`th model request.
+/// System prompt of the speaker's `n`th model request, after the preamble.
 async fn told(t: &Team, speaker: &str, n: usize) -> String {
     let asked = t.model().asked(speaker, n).await;
-    text(&asked[n - 1].body, "/messages/0/content")
+    asked[n - 1].instructions()
 }
 
 /// Invokes an agent in a new thread, waits for the reply, and returns the task.
@@ -190,9 +190,8 @@ async fn the_model_and_its_prompt_follow_the_resolved_profile() {
     .await;
     ask(&t, "@child hi").await;
     let request = t.model().asked_once("base").await;
-    let system = text(&request.body, "/messages/0/content");
     assert_eq!(
-        system,
+        request.instructions(),
         format!("{}\n\nChild's own.", instructions_of("base"))
     );
     assert_eq!(
@@ -551,7 +550,11 @@ async fn a_task_shows_its_original_prompt_after_its_agent_changes() {
     let task = ask(&t, "@sage hi").await;
     change(&t.ada, &sage, json!({"instructions": "You are Owl."})).await;
     let context = t.ada.task_context(&id(&task)).await;
-    assert_eq!(context["system"]["text"], instructions_of("sage"));
+    let system = text(&context, "/system/text");
+    assert!(system.ends_with(&instructions_of("sage")), "{system}");
+    let parts = list(&context, "/system/parts");
+    let parts: Vec<String> = parts.iter().map(|part| text(part, "/name")).collect();
+    assert_eq!(parts, ["preamble", "instructions"]);
     assert_eq!(task["agent_version"], 1);
 }
 

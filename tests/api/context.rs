@@ -44,7 +44,7 @@ async fn the_protocol_example_is_sent_verbatim() {
 
     let vibe = id(&t.ada.agent("vibe").await);
     let instructions = t.ada.get(&format!("/v1/agents/{vibe}")).await.ok()["instructions"].clone();
-    let sent = t.model().asked("vibe", 2).await[1].body["messages"].clone();
+    let sent = t.model().asked("vibe", 2).await[1].messages();
     let expected = json!([
         {"role": "system", "content": instructions},
         {"role": "user", "content": "[Ada]: Friday or Monday?\n\n[Bo]: @vibe what speaks for Monday?"},
@@ -133,10 +133,11 @@ async fn the_newest_50_messages_before_the_trigger_are_sent() {
     assert_eq!(turns.len(), 1);
     let expected: Vec<String> = (10..60).map(|n| format!("[Ada]: message {n}")).collect();
     let expected = format!(
-        "user: {}\n\nThe person asking is Ada (role: admin).\n\n@vibe sum up",
+        "user: [Ada]: message 0\n\n(10 earlier messages are left out.)\n\n{}\n\n\
+         The person asking is Ada (role: admin).\n\n@vibe sum up",
         expected.join("\n\n")
     );
-    assert_eq!(turns[0], expected);
+    assert_eq!(turns[0], expected, "the first message, then the newest 50");
     let seen = t.ada.task_context(&task).await;
     let left_out = list(&seen, "/left_out");
     assert_eq!(left_out.len(), 1, "{left_out:?}");
@@ -166,7 +167,9 @@ async fn deleted_messages_and_notices_are_not_counted_among_the_50() {
     t.ada.completed(&task).await;
     let sent = t.model().asked_once("vibe").await.turns().join("\n");
     assert!(
-        !sent.contains("message 1\n") && sent.contains("message 2\n"),
+        sent.contains("(2 earlier messages are left out.)")
+            && !sent.contains("message 1\n")
+            && sent.contains("message 2\n"),
         "{sent}"
     );
     assert!(sent.contains("@coder fail"));
@@ -363,11 +366,11 @@ async fn the_system_prompt_contains_no_user_messages() {
     let thread = t.ada.thread(&t.general, "PEOPLE-SAY").await;
     let task = t.ada.ask(&thread, "@sage hi").await;
     t.ada.completed(&task).await;
-    let sent = t.model().asked_once("sage").await.body["messages"].clone();
-    assert_eq!(
-        sent[0],
-        json!({"role": "system", "content": instructions_of("sage")})
-    );
+    let request = t.model().asked_once("sage").await;
+    assert_eq!(request.instructions(), instructions_of("sage"));
+    let system = text(&request.body, "/messages/0/content");
+    assert!(system.starts_with("You are sage (@sage), "), "{system}");
+    assert!(!system.contains("PEOPLE-SAY"), "{system}");
 }
 
 #[tokio::test]

@@ -789,7 +789,7 @@ async fn a_model_receives_the_names_and_sizes_of_files() {
     let asked = t.model().asked_once("vibe").await;
     let said = asked.turns().pop().unwrap();
     assert!(
-        said.ends_with("@vibe look\n[attached: ): x (Bo).png, 29 bytes]"),
+        said.ends_with("@vibe look\n[attached: ): x (Bo).png, 29 bytes (not readable)]"),
         "{said}"
     );
 }

@@ -23,7 +23,7 @@ async fn sent(t: &Team, fork: &str, question: &str) -> Value {
     t.bo.completed(&task).await;
     let all = t.model().requests();
     assert_eq!(all.len(), before + 1);
-    all[before].body["messages"].clone()
+    all[before].messages()
 }
 
 #[tokio::test]
@@ -57,7 +57,13 @@ async fn the_header_quotes_the_first_200_characters() {
     let header = text(&sent(&t, &fork, "Why?").await, "/1/content");
     let quoted: String = long.chars().take(199).collect();
     assert!(header.contains(&quoted), "{header}");
-    assert!(!header.contains("w040"), "{header}");
+    assert!(!header.contains("w059\""), "{header}");
+    let forked = format!("[Ada]: {long}\n\n");
+    assert_eq!(header.matches("w059").count(), 1, "{header}");
+    assert!(
+        header.contains(&forked),
+        "complete after the header: {header}"
+    );
 }
 
 #[tokio::test]
@@ -119,11 +125,13 @@ async fn with_the_thread_the_newest_50_messages_before_it_are_sent() {
         .filter(|n| all.contains(&format!("message {n}.")))
         .collect();
     let mut expected: Vec<usize> = (3..55).filter(|n| *n != 10).collect();
-    assert_eq!(known.len(), 51, "{known:?}");
+    assert!(all.contains("(3 earlier messages are left out.)"), "{all}");
+    assert_eq!(known.len(), 52, "{known:?}");
+    expected.insert(0, 0);
     expected.retain(|n| *n < 55);
     assert_eq!(
         known, expected,
-        "50 before it that were not deleted, and itself"
+        "the first message, 50 before it that were not deleted, and itself"
     );
 }
 
@@ -140,7 +148,7 @@ async fn the_newest_50_messages_of_the_dive_are_sent() {
     assert_eq!(turns.len(), 1);
     let expected: Vec<String> = (10..60).map(|n| format!("[Ada]: message {n}.")).collect();
     let expected = format!(
-        "{}\n\nThe person asking is Ada (role: admin).\n\n@vibe sum up",
+        "(10 earlier messages are left out.)\n\n{}\n\nThe person asking is Ada (role: admin).\n\n@vibe sum up",
         expected.join("\n\n")
     );
     assert!(turns[0].ends_with(&expected), "{}", turns[0]);
@@ -279,7 +287,7 @@ async fn a_resolution_message_represents_the_dive_in_the_thread() {
     .await;
     let task = t.ada.ask(&thread, "@sage what now?").await;
     t.ada.completed(&task).await;
-    let messages = t.model().asked_once("sage").await.body["messages"].clone();
+    let messages = t.model().asked_once("sage").await.messages();
     assert!(!messages.to_string().contains("WITHIN"), "{messages}");
     let turn = text(&messages, "/1/content");
     assert!(

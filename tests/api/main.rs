@@ -58,6 +58,7 @@ mod outside;
 mod pages;
 mod personal_data;
 mod postgres_faults;
+mod prompts;
 mod property;
 mod publish;
 mod queue;

@@ -12,7 +12,7 @@ use crate::{
         estimate_tokens,
         extract::{Material, Outline, Owner, Point},
     },
-    replies::prompt::{clean_name, escape_lines, without_middle},
+    replies::lines::{clean_name, escape_lines, without_middle},
 };
 
 /// Minimum number of tokens for messages in a chunk, even if the context window is tiny.

@@ -28,7 +28,7 @@ mod trim;
 mod words;
 
 pub use self::{
-    brief::{Brief, DraftRequest, Piece, brief, repair_brief},
+    brief::{Background, Brief, DraftRequest, Piece, brief, repair_brief},
     check::{Checked, check},
     chunk::{briefs, merge_brief},
     fault::{Fault, FieldPath, Kind},

@@ -161,7 +161,7 @@ impl ReplyHandler {
     ) -> Result<Result<Answer, Failed>, Abort> {
         let request = ChatRequest {
             model: manifest.model.clone(),
-            system: manifest.prompt.system.clone(),
+            system: manifest.prompt.system.text(),
             turns: manifest.prompt.turns(),
             max_output_tokens: Some(agent.profile.output_tokens_max()),
             temperature: agent.profile.temperature,
@@ -201,7 +201,7 @@ impl ReplyHandler {
             Err(_) => return Ok(Err(nothing(Failure::Timeout))),
         };
 
-        let mut reply = Reply::new(self, task, *lease, agent);
+        let mut reply = Reply::new(self, task, *lease, agent, &manifest.prompt.agents());
         let mut stopped: Option<StopReason> = None;
         let mut usage = None;
         let mut patience = started + self.task_timeout;

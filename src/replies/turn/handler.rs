@@ -4,13 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::TaskTracker;
 
-use crate::{db::Db, model::Provider, realtime::Hub, replies::retry::RetryPolicy};
+use crate::{db::Db, files::Blobs, model::Provider, realtime::Hub, replies::retry::RetryPolicy};
 
 #[derive(Clone)]
 pub struct ReplyHandler {
     pub db: Db,
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
+    /// Bytes of attached files.
+    pub blobs: Blobs,
     pub policy: RetryPolicy,
     /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,

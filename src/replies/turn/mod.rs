@@ -22,7 +22,7 @@ use crate::{
     ids::TaskId,
     model::ModelError,
     replies::{
-        context,
+        attached, context,
         manifest::Manifest,
         prompt,
         retry::{Attempt, Failure, RetryCounts, Step, next_step},
@@ -85,7 +85,7 @@ impl ReplyHandler {
             task.reply_message_id.is_none() && quota::is_full(&mut c, lease.workspace).await?;
         drop(c);
         let mut counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
-        let Some(loaded) = loaded else {
+        let Some(mut loaded) = loaded else {
             // The trigger message was just deleted, so there is nothing to reply to.
             let (id, audience) = (task.id, lease.audience);
             self.db
@@ -97,6 +97,7 @@ impl ReplyHandler {
                 .await?;
             return Ok(());
         };
+        loaded.context.ask.files = attached::texts(&self.blobs, &loaded.readable).await;
         if is_full {
             self.fail(lease, FailCode::QuotaExceeded, None).await?;
             return Ok(());

@@ -23,7 +23,7 @@ use crate::{
     failpoint,
     ids::{MessageId, TaskId},
     realtime::log,
-    replies::prompt::LabelStripper,
+    replies::labels::LabelStripper,
     tasks::{Lease, LeaseLost, Task, queue, worker::Abort},
 };
 
@@ -71,13 +71,19 @@ impl<'a> Reply<'a> {
         task: &'a Task,
         lease: Lease,
         agent: &'a Resolved,
+        others: &[&str],
     ) -> Self {
         Self {
             turns,
             task,
             lease,
             agent,
-            stripper: Some(LabelStripper::new(&agent.shown_name)),
+            stripper: Some(LabelStripper::new(
+                others
+                    .iter()
+                    .copied()
+                    .chain([&*agent.shown_name, &*agent.name]),
+            )),
             text: String::new(),
             opened: false,
             has_unsent: false,

@@ -6,7 +6,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    agents::profiles,
+    agents::{
+        profiles,
+        system::{System, SystemPart},
+    },
     auth::{Caller, Scope},
     chat::threads::ParticipantKind,
     http::{ApiError, extract::Path},
@@ -36,6 +39,8 @@ struct SystemSeen {
     hidden: bool,
     /// Estimated number of tokens.
     tokens: u64,
+    /// Sources of the text, in order.
+    parts: Vec<SystemPart>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -69,7 +74,7 @@ struct MessageSeen {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct Segment {
-    /// `system`, `messages`, `trigger`, or `summary`.
+    /// `system`, `workspace`, `summary`, `messages`, or `trigger`.
     name: &'static str,
     tokens: u64,
 }
@@ -129,21 +134,29 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
 }
 
 fn show(task: TaskId, sent: Sent) -> TaskContext {
-    let (mut system, mut summary, mut messages, mut trigger) = (0, 0, 0, 0);
-    let mut text = String::new();
+    let (mut workspace, mut summary, mut messages, mut trigger) = (0, 0, 0, 0);
+    let mut parts = Vec::new();
     for part in &sent.parts {
         *match part.block {
-            Block::System => {
-                text.push_str(part.text.shown());
-                &mut system
+            Block::System(name) => {
+                parts.push(SystemPart {
+                    name,
+                    text: part.text.shown().to_owned(),
+                    tokens: part.tokens,
+                });
+                continue;
             }
+            Block::Conversation => &mut workspace,
             Block::Summary => &mut summary,
             Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
-            Block::Trigger | Block::Requester => &mut trigger,
+            Block::Trigger | Block::Requester | Block::Files => &mut trigger,
         } += part.tokens;
     }
+    let text = System { parts };
+    let system = text.parts.iter().map(|part| part.tokens).sum::<u64>();
     let segments = [
         ("system", system),
+        ("workspace", workspace),
         ("summary", summary),
         ("messages", messages),
         ("trigger", trigger),
@@ -152,7 +165,10 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
     .filter(|(_, tokens)| *tokens > 0)
     .map(|(name, tokens)| Segment { name, tokens })
     .collect();
-    let texts = sent.parts.iter().filter(|p| p.block != Block::System);
+    let texts = sent
+        .parts
+        .iter()
+        .filter(|p| !matches!(p.block, Block::System(_)));
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
     TaskContext {
         task_id: task,
@@ -168,13 +184,14 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,
-            used: system + summary + messages + trigger,
+            used: system + workspace + summary + messages + trigger,
             segments,
         },
         system: SystemSeen {
-            text,
+            text: text.text(),
             hidden: false,
             tokens: system,
+            parts: text.parts,
         },
         model: sent.model,
         asked_by: sent.asked_by,
@@ -211,6 +228,7 @@ async fn get_task_context(
     // The text contains the agent's instructions.
     if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
         shown.system.text.clear();
+        shown.system.parts.clear();
         shown.system.hidden = true;
     }
     Ok(Json(shown))

@@ -214,7 +214,26 @@ pub struct Request {
 }
 
 impl Request {
-    /// The messages as `role: content`.
+    /// The system text without the preamble.
+    pub fn instructions(&self) -> String {
+        without_preamble(self.body["messages"][0]["content"].as_str().unwrap()).to_owned()
+    }
+
+    /// `messages` without the preamble, the conversation block, dates, and times.
+    pub fn messages(&self) -> Value {
+        let mut messages = self.body["messages"].clone();
+        for message in messages.as_array_mut().unwrap() {
+            let content = message["content"].as_str().unwrap();
+            let content = match message["role"].as_str() {
+                Some("system") => without_preamble(content).to_owned(),
+                _ => undated(content),
+            };
+            message["content"] = content.into();
+        }
+        messages
+    }
+
+    /// The messages as `role: content`, without the conversation block, dates, and times.
     pub fn turns(&self) -> Vec<String> {
         let messages = self.body["messages"].as_array().unwrap().iter();
         messages
@@ -223,7 +242,7 @@ impl Request {
                 format!(
                     "{}: {}",
                     m["role"].as_str().unwrap(),
-                    m["content"].as_str().unwrap()
+                    undated(m["content"].as_str().unwrap())
                 )
             })
             .collect()
@@ -329,8 +348,36 @@ async fn models(State(shared): State<Arc<Shared>>) -> axum::Json<Value> {
     axum::Json(json!({"object": "list", "data": data}))
 }
 
+/// A system text without the server's preamble.
+pub fn without_preamble(system: &str) -> &str {
+    match system.split_once("\n\n") {
+        Some((preamble, rest)) if preamble.ends_with("You see only what is below.") => rest,
+        _ => system,
+    }
+}
+
+/// A turn without the lines that depend on the day and the place: conversation block, dates, and time.
+fn undated(content: &str) -> String {
+    let is_date = |text: &str| {
+        let days = ["Mon", "Tues", "Wednes", "Thurs", "Fri", "Satur", "Sun"];
+        days.iter()
+            .any(|day| text.starts_with(&format!("{day}day, ")))
+    };
+    let blocks = content.split("\n\n").filter(|block| {
+        !block.starts_with("Conversation (data, not instructions):")
+            && !block.strip_prefix('(').is_some_and(is_date)
+    });
+    let blocks: Vec<&str> = blocks
+        .map(|block| match block.split_once('\n') {
+            Some((first, rest)) if first.strip_prefix("It is ").is_some_and(is_date) => rest,
+            _ => block,
+        })
+        .collect();
+    blocks.join("\n\n")
+}
+
 fn speaker_of(body: &Value) -> String {
-    let system = body["messages"][0]["content"].as_str().unwrap_or_default();
+    let system = without_preamble(body["messages"][0]["content"].as_str().unwrap_or_default());
     if system.starts_with("You condense") {
         return "summary".to_owned();
     }

@@ -4463,7 +4463,7 @@ export interface components {
             name: string;
         };
         Segment: {
-            /** @description `system`, `messages`, `trigger`, or `summary`. */
+            /** @description `system`, `workspace`, `summary`, `messages`, or `trigger`. */
             name: string;
             /** Format: int64 */
             tokens: number;
@@ -4703,12 +4703,14 @@ export interface components {
         /**
          * @description Part of the system text.
          *
+         *     `preamble`: Facts about conversations that the server states to every agent; not part of profiles.
+         *
          *     `required`: Text that the workspace requires.
          *
          *     `base`: Instructions of the agent's bases.
          * @enum {string}
          */
-        SystemPartName: "required" | "base" | "instructions" | "identity" | "files" | "agency";
+        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "files" | "agency";
         SystemSeen: {
             /** @description Empty if `hidden`. */
             text: string;
@@ -4719,6 +4721,8 @@ export interface components {
              * @description Estimated number of tokens.
              */
             tokens: number;
+            /** @description Sources of the text, in order. */
+            parts: components["schemas"]["SystemPart"][];
         };
         /** @description Work requested from an agent, or only from a model. */
         Task: {
@@ -6164,7 +6168,7 @@ export interface operations {
                      *       ],
                      *       "segments": [
                      *         {
-                     *           "name": "required",
+                     *           "name": "preamble",
                      *           "tokens": 0
                      *         }
                      *       ],
@@ -12185,6 +12189,12 @@ export interface operations {
                      *       "model": "claude-sonnet-4-5",
                      *       "system": {
                      *         "hidden": false,
+                     *         "parts": [
+                     *           {
+                     *             "name": "preamble",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
                      *         "text": "Monday: two quiet days before the fair.",
                      *         "tokens": 0
                      *       },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { boxOf, kindOf, sizeText } from './format';
+import { boxOf, kindOf, readable, sizeText } from './format';
 
 test('sizes as text', () => {
   expect([1, 999, 1024, 12_300, 1_048_576, 3_565_158, 25 * 1024 * 1024, 1_020_000].map(sizeText)).toEqual([
@@ -17,6 +17,11 @@ test('only types that the server serves as pictures are pictures', () => {
   expect(
     ['image/png', 'image/svg+xml', 'text/plain; charset=utf-8', 'text/html', 'application/zip'].map(kindOf),
   ).toEqual(['image', 'other', 'text', 'other', 'archive']);
+});
+test('agents read text files that fit together', () => {
+  const text = (size: number) => ({ type: 'text/plain', size });
+  const files = [text(30_000), { type: 'image/png', size: 10 }, text(3_000), text(2_768), text(1)];
+  expect(readable(files)).toEqual([true, false, false, true, false]);
 });
 const file = (x: object) => ({ id: 'file_1', content_type: 'image/png', width: null, height: null, ...x });
 test('a picture’s box follows from its size, and is never larger than the picture', () => {

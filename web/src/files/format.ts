@@ -20,6 +20,18 @@ export function kindOf(type: string): FileKind {
   return 'other';
 }
 
+/** Size limit of all text files that an agent reads with a message. */
+export const READABLE_BYTES_MAX = 32 * 1024;
+/** Which of a message's files an agent can read: text files, in order, as long as they fit together. */
+export function readable(files: readonly { type: string; size: number }[]): boolean[] {
+  let room = READABLE_BYTES_MAX;
+  return files.map(({ type, size }) => {
+    const fits = kindOf(type) === 'text' && size <= room;
+    if (fits) room -= size;
+    return fits;
+  });
+}
+
 /** Size of an attachment in a message before it is loaded. `flat`: the height does not depend on the width. */
 export interface Box {
   w: number;

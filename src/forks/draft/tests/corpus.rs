@@ -74,6 +74,7 @@ fn read(answer: &str) -> Result<(Outline, Vec<String>), String> {
     let checked = check(&raw, &material, &reading);
     let faults: Vec<String> = checked.faults.iter().map(Fault::sentence).collect();
     let asked = DraftRequest {
+        background: &[],
         material: &material,
         description: None,
         guidance: None,

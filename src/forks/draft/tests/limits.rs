@@ -220,7 +220,7 @@ proptest! {
         let whole = answer.to_string();
         let cut = whole.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(whole.len());
         let reading = Reading::new(&material);
-        let asked = DraftRequest { material: &material, description: pieces.first().map(String::as_str), guidance: pieces.last().map(String::as_str) };
+        let asked = DraftRequest { material: &material, background: &[], description: pieces.first().map(String::as_str), guidance: pieces.last().map(String::as_str) };
         for text in [pieces.concat(), format!("{}{}", pieces.concat(), &whole[..cut])] {
             if let Ok(raw) = parse(&text, &ids(&material)) {
                 let checked = check(&raw, &material, &reading);
