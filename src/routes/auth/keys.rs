@@ -100,7 +100,7 @@ struct NewKey {
 #[utoipa::path(post, path = "/v1/api-keys", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     request_body(content = KeyForm,
-        example = json!({"name": "Build bot", "scopes": ["chat:read", "chat:write"], "expires_in_s": 7776000})),
+        example = json!({"name": "Build bot", "scopes": ["chat:read", "chat:write"], "expires_in_s": 7_776_000})),
     responses((status = 201, body = NewKey)))]
 async fn create_key(
     axum::extract::State(state): St,

@@ -169,7 +169,7 @@ struct NewInviteAnswer {
 #[utoipa::path(post, path = "/v1/invites", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     request_body(content = InviteForm,
-        example = json!({"role": "member", "max_uses": 10, "expires_in_s": 604800})),
+        example = json!({"role": "member", "max_uses": 10, "expires_in_s": 604_800})),
     responses((status = 201, body = NewInviteAnswer)))]
 async fn create_invite(
     axum::extract::State(state): St,
