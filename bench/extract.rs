@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use chrono::NaiveDate;
-use openvibe::model::extract::{Line, Material, Person, Reading, Speaker};
+use openvibe_extract::{Line, Material, Person, Reading, Speaker};
 
 use crate::report::{Table, median, ms, ratio, say};
 

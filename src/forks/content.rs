@@ -3,16 +3,15 @@
 
 use std::collections::HashSet;
 
+use openvibe_extract::{Item, Outline, Owner, Point};
+
 use super::{
     drafts::Content,
     form::one_line,
     material::ForkMaterial,
     resolution::{Resolution, ResolutionItem, SourcedText},
 };
-use crate::{
-    ids::{ActionItemId, MessageId, UserId},
-    model::extract::{Item, Outline, Owner, Point},
-};
+use crate::ids::{ActionItemId, MessageId, UserId};
 
 /// Two items of one owner are the same if they share at least this percentage of all their words.
 const SAME_WORDS_PERCENT: usize = 60;

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use openvibe_extract::{Material, Outline, Reading};
+
 use super::{
     calls::{Calls, Failed},
     draft::{self, Brief, Checked, DraftRequest, Raw},
@@ -15,10 +17,7 @@ use super::{
 use crate::{
     agents::{profiles::Resolved, system},
     db::{Conn, now},
-    model::{
-        Collected,
-        extract::{Material, Outline, Reading},
-    },
+    model::Collected,
     replies::{
         manifest::AskedBy,
         retry::{Attempt, RetryCounts, Step, next_step},

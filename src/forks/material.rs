@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use openvibe_extract::{Line, Material, Person, Speaker};
+
 use crate::{
     chat::{
         forks::{self, Fork, ForkContext},
@@ -11,10 +13,7 @@ use crate::{
     files::Attachment,
     forks::draft::Background,
     ids::{AgentId, ForkId, MessageId, UserId},
-    model::{
-        estimate_tokens,
-        extract::{Line, Material, Person, Speaker},
-    },
+    model::estimate_tokens,
     replies::{
         lines::{AI_SUFFIX, clean_name, escape_lines, person_name, without_middle},
         prompt::{Attached, Author, attached_line},

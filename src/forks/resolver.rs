@@ -2,12 +2,13 @@
 //! requested.
 //!
 //! A resolve never fails because of a model: without a usable model draft, the draft is extracted
-//! (`model::extract`). Every write checks the lease, so that a task that was canceled or reassigned
+//! (`openvibe_extract`). Every write checks the lease, so that a task that was canceled or reassigned
 //! changes nothing.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
+use openvibe_extract::{Outline, Reading};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -31,10 +32,7 @@ use crate::{
     },
     db::{Conn, Db, DbError, now},
     failpoint,
-    model::{
-        Provider,
-        extract::{Outline, Reading},
-    },
+    model::Provider,
     realtime::{EventType, Hub},
     replies::retry::{RetryCounts, RetryPolicy},
     tasks::{

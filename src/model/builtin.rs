@@ -7,14 +7,13 @@ use std::{sync::LazyLock, time::Duration};
 
 use chrono::NaiveDate;
 use futures::{FutureExt, StreamExt, future::BoxFuture};
+use openvibe_extract::{
+    Line, Material, Person, Promise, Quote, Reading, Speaker, Wish, keywords, wish,
+};
 use regex::Regex;
 
 use super::{
     ChatMessage, ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Usage,
-    extract::{
-        Line, Material, Person, Reading, Speaker,
-        dialogue::{Promise, Quote, Wish, keywords, wish},
-    },
     table::CONTEXT_WINDOW_DEFAULT,
 };
 
@@ -251,7 +250,10 @@ fn summary(talk: &Transcript) -> String {
     let decisions = talk.reading.decisions();
     let promised = talk.reading.promises();
     let is_new = |quote: &Quote| {
-        !decisions.contains(quote) && promised.iter().all(|promise| promise.quote != *quote)
+        let mut told = decisions
+            .iter()
+            .chain(promised.iter().map(|promise| &promise.quote));
+        !told.any(|other| other.text.contains(&quote.text))
     };
     let main = talk.reading.main_points(QUOTES_MAX);
     let said: Vec<Quote> = main.into_iter().filter(is_new).collect();
@@ -402,6 +404,7 @@ mod tests {
     fn it_replies_with_quotes_and_their_authors() {
         insta::assert_snapshot!(asked(TALK, "@vibe when do we ship the importer?"), @r"
         **Related messages**
+        - Ada: “We agreed to ship the importer on Monday.”
         - Ada: “Actually, let's ship it on Monday.”
         ");
     }
@@ -412,7 +415,7 @@ mod tests {
         Ada, Bo and Cy wrote here.
 
         **Decided**
-        - Ada: “Actually, let's ship it on Monday.”
+        - Ada: “We agreed to ship the importer on Monday.”
 
         **Commitments and requests**
         - Bo: “I'll write the release notes.”
@@ -431,7 +434,7 @@ mod tests {
     fn it_lists_decisions_open_questions_and_next_steps_on_request() {
         insta::assert_snapshot!(asked(TALK, "what did we decide?"), @r"
         **Decisions**
-        - Ada: “Actually, let's ship it on Monday.”
+        - Ada: “We agreed to ship the importer on Monday.”
         ");
         insta::assert_snapshot!(asked(TALK, "what is still open?"), @r"
         **Unanswered questions**

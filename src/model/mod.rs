@@ -6,7 +6,6 @@
 pub mod builtin;
 mod chat;
 mod collect;
-pub mod extract;
 pub mod openai;
 pub mod table;
 

@@ -20,6 +20,12 @@ fn main() {
             .is_some_and(|prefix| prefix == "all" || name.starts_with(prefix.as_str()));
         if is_shown {
             println!("## {name}\n  HEAD {}\n  CONC {}", outline.headline, outline.conclusion);
+            for point in &outline.key_points {
+                println!("  KEY  {:?} {}", point.sources, point.text);
+            }
+            for item in &outline.action_items {
+                println!("  ITEM {:?} {}", item.sources, item.text);
+            }
             for fault in &score.faults {
                 println!("  {fault}");
             }

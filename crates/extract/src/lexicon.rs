@@ -5,8 +5,9 @@ use std::{
     sync::LazyLock,
 };
 
-use regex::{Regex, RegexSet, RegexSetBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use crate::answers::Wish;
 use crate::text::{Kind, Token, fold, is_unspaced, tokens};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,7 +65,18 @@ cues! {
     Tag = "tag",
     Or = "or",
     Idle = "idle",
-    Fun = "fun",
+    /// First person without more: a commitment if something else in the conversation says so.
+    Weak = "weak",
+    /// Stands for something said before.
+    Pronoun = "pronoun",
+    /// At once: the day of the message.
+    Now = "now",
+    /// Laughter.
+    Laugh = "laugh",
+    /// Asks whether anybody knows.
+    Anyone = "anyone",
+    /// A plain no.
+    No = "no",
     Aside = "aside",
 }
 
@@ -83,7 +95,9 @@ pub(crate) struct Lexicon {
     pub(crate) months: HashMap<String, u32>,
     pub(crate) numbers: HashMap<String, u32>,
     /// Words of dates, by section.
-    dates: HashMap<String, Vec<Vec<String>>>,
+    dates: Phrases,
+    /// Words of questions to the built-in responder, by section.
+    wishes: Phrases,
     templates: HashMap<String, String>,
 }
 
@@ -118,10 +132,38 @@ pub(crate) fn lexicon(language: Language) -> &'static Lexicon {
     &LEXICONS[language as usize]
 }
 
+pub(crate) fn is_any_function(word: &str) -> bool {
+    LEXICONS.iter().any(|lexicon| lexicon.function.contains(word))
+}
+
+/// Stem of a word in an unknown language: without the longest ending of any language.
+pub(crate) fn all_stem(word: &str) -> &str {
+    let stems = LEXICONS.iter().map(|lexicon| lexicon.stem(word));
+    stems.min_by_key(|stem| stem.len()).unwrap_or(word)
+}
+
+/// What a question asks for, by the words of the `wish-` sections.
+pub(crate) fn wishes(question: &str) -> Vec<Wish> {
+    let words: Vec<String> = tokens(question).into_iter().map(|token| token.word).collect();
+    let kinds = [
+        (Wish::Summary, "summary"),
+        (Wish::OpenQuestions, "open"),
+        (Wish::Promises, "promises"),
+        (Wish::Decisions, "decisions"),
+    ];
+    let asked = kinds.into_iter().filter(|(_, name)| {
+        let phrases = LEXICONS.iter().filter_map(|lexicon| lexicon.wishes.get(*name)).flatten();
+        phrases.into_iter().any(|phrase| words.windows(phrase.len()).any(|found| found == phrase))
+    });
+    asked.map(|(wish, _)| wish).collect()
+}
+
 pub(crate) fn is_month(folded: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.months.contains_key(folded))
 }
 
+/// Words of phrases, by section.
+type Phrases = HashMap<String, Vec<Vec<String>>>;
 type Sections = HashMap<String, Vec<String>>;
 
 fn sections(file: &str, into: &mut Sections) {
@@ -168,7 +210,7 @@ impl Lexicon {
             let mut phrases = Vec::new();
             if !anchored.is_empty() {
                 // A sentence starts with a space; after a mark, a new part starts.
-                phrases.push(format!("(?:\\A|[,;:–—-]) (?:{lead})*{}", joined(anchored)));
+                phrases.push(format!("(?:\\A|[^a-z0-9@\"'_]) (?:{lead})*{}", joined(anchored)));
             }
             if !free.is_empty() {
                 phrases.push(format!(" {}", joined(free)));
@@ -185,20 +227,20 @@ impl Lexicon {
             .unwrap_or_else(|_| RegexSet::empty());
         let patterns = patterns
             .into_iter()
-            .map(|(cue, text)| (cue, Regex::new(&text)))
+            .map(|(cue, text)| {
+                (cue, RegexBuilder::new(&text).size_limit(PATTERN_BYTES_MAX).build())
+            })
             .filter_map(|(cue, regex)| Some((cue, regex.ok()?)))
             .collect();
         let mut suffixes = words("suffixes");
         suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
-        let dates = all
-            .iter()
-            .filter_map(|(name, rows)| Some((name.strip_prefix("date-")?, rows)))
-            .map(|(name, rows)| {
-                let phrase =
-                    |row: &String| tokens(row).into_iter().map(|token| token.word).collect();
-                (name.to_owned(), rows.iter().map(phrase).collect())
-            })
-            .collect();
+        let phrases = |prefix: &str| -> Phrases {
+            let named =
+                all.iter().filter_map(|(name, rows)| Some((name.strip_prefix(prefix)?, rows)));
+            let phrase = |row: &String| tokens(row).into_iter().map(|token| token.word).collect();
+            named.map(|(name, rows)| (name.to_owned(), rows.iter().map(phrase).collect())).collect()
+        };
+        let (dates, wishes) = (phrases("date-"), phrases("wish-"));
         let templates = rows("templates")
             .iter()
             .filter_map(|row| row.split_once('='))
@@ -214,6 +256,7 @@ impl Lexicon {
             months: numbered("months", 1),
             numbers: numbered("numbers", 1),
             dates,
+            wishes,
             templates,
         }
     }

@@ -12,6 +12,7 @@
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
 //! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values`], [`sentences`], and [`detect`].
 
+mod answers;
 mod lexicon;
 mod material;
 mod outline;
@@ -23,6 +24,7 @@ mod units;
 mod values;
 
 pub use self::{
+    answers::{Promise, Quote, Wish, keywords, plain_sentences, reads_like_a_decision, wish},
     lexicon::{LANGUAGES, Language, content_words, detect},
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
     reading::Reading,

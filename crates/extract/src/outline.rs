@@ -61,7 +61,7 @@ impl Maker<'_> {
         &self.thread.units[at]
     }
 
-    fn decisions(&self) -> Vec<Point> {
+    pub(crate) fn decisions(&self) -> Vec<Point> {
         let mut found: Vec<(usize, Point)> = Vec::new();
         for matter in &self.thread.matters {
             if matter.state != State::Accepted {
@@ -72,11 +72,24 @@ impl Maker<'_> {
                 continue;
             }
             let mut parts: Vec<String> = Vec::new();
-            let is_short = unit.words.len() < SHORT_WORDS;
-            if let Some(topic) = matter.topic.filter(|_| is_short) {
+            let is_short = unit.terms() < SHORT_WORDS;
+            // A rejected option would be told again.
+            let is_plain = |topic: &usize| {
+                let asked = self.unit(*topic);
+                asked.has(Cue::Ask)
+                    || asked.has(Cue::Or) && asked.shared(unit) == 0
+                    || !asked.is(Act::Proposal)
+            };
+            if let Some(topic) = matter.topic.filter(|_| is_short).filter(is_plain) {
                 parts.push(self.quote(topic, QUOTE_WORDS));
+            } else if unit.terms() < 2
+                && matter.extra.is_empty()
+                && let Some(before) = self.thread.before(matter.unit)
+                && !self.is_rejected(before)
+            {
+                parts.push(self.quote(before, QUOTE_WORDS));
             }
-            parts.push(self.quote(matter.unit, QUOTE_WORDS));
+            parts.push(self.whole(matter.unit));
             let mut sources = matter.sources.clone();
             for extra in matter.extra.iter().filter(|_| is_short).take(1) {
                 parts.push(self.quote(*extra, QUOTE_WORDS));
@@ -103,6 +116,13 @@ impl Maker<'_> {
         })
     }
 
+    /// Whether a unit is an option that was dropped; it is not quoted as the context of something else.
+    fn is_rejected(&self, at: usize) -> bool {
+        let first = self.thread.matters.partition_point(|matter| matter.unit < at);
+        let found = self.thread.matters[first..].iter().take_while(|matter| matter.unit == at);
+        found.into_iter().any(|matter| matches!(matter.state, State::Dropped | State::Contested))
+    }
+
     fn dissents(&self) -> Vec<Point> {
         let mut found: Vec<Point> = Vec::new();
         for matter in self.thread.matters.iter().filter(|matter| matter.state == State::Accepted) {
@@ -122,7 +142,7 @@ impl Maker<'_> {
         found
     }
 
-    fn items(&self) -> Vec<Item> {
+    pub(crate) fn items(&self) -> Vec<Item> {
         let mut found: Vec<Item> = Vec::new();
         for task in &self.thread.tasks {
             let is_live =
@@ -132,38 +152,76 @@ impl Maker<'_> {
             }
             let mut parts = Vec::new();
             if let Some(target) = task.target {
-                parts.push(self.quote(target, QUOTE_WORDS));
+                // "Who tells them?" needs the sentence before it.
+                let is_vague = self.unit(target).words.len() < 3;
+                if let Some(before) = self
+                    .thread
+                    .before(target)
+                    .filter(|before| is_vague && !self.is_rejected(*before))
+                {
+                    parts.push(self.message(before));
+                }
+                if !self.is_rejected(target) {
+                    parts.push(self.message(target));
+                }
             }
-            parts.push(self.quote(task.unit, QUOTE_WORDS));
-            let due = task.due.and_then(|(unit, value)| self.unit(unit).values[value].day);
+            if task.target.is_none_or(|target| self.unit(target).line != self.unit(task.unit).line)
+            {
+                parts.push(self.whole(task.unit));
+            }
             let mut sources = task.sources.clone();
             sources.sort_unstable();
             let text = parts.join(" ");
             if text.is_empty() {
                 continue;
             }
-            found.push(Item { text, owner: task.owner.map(Owner::Person), due, sources });
+            found.push(Item { text, owner: task.owner.map(Owner::Person), due: task.due, sources });
         }
         found.drain(..found.len().saturating_sub(ITEMS_MAX));
         found
     }
 
-    fn questions(&self) -> Vec<Point> {
+    pub(crate) fn questions(&self) -> Vec<Point> {
+        let last = self
+            .thread
+            .units
+            .iter()
+            .rev()
+            .find(|unit| unit.person.is_some() && !unit.is(Act::Chatter));
+        let last = last.map_or(0, |unit| unit.turn);
         let open = self.thread.questions.iter().filter(|question| {
             let unit = self.unit(question.unit);
-            let is_asked = !unit.is(Act::Proposal) || unit.has(Cue::Ask);
-            question.is_open
-                && is_asked
-                && unit.words.len() + unit.values.len() >= 2
-                && !unit.is(Act::Joke)
+            let is_pending = question.is_unsure;
+            let is_asked =
+                !unit.is(Act::Proposal) || unit.has(Cue::Ask) || is_pending || last == unit.turn;
+            let is_explicit = unit.has(Cue::Ask) && unit.tokens.len() > 3 || unit.has(Cue::Inquiry);
+            let is_clear = unit.words.len() + unit.values.len()
+                >= if is_pending || is_explicit { 1 } else { 2 };
+            question.is_open && is_asked && is_clear && !unit.is(Act::Joke)
         });
         let points = open.map(|question| Point {
-            text: self.quote(question.unit, QUOTE_WORDS),
+            text: self.question(question.unit),
             sources: question.sources.clone(),
         });
         let mut points: Vec<Point> = points.filter(|point| !point.text.is_empty()).collect();
         points.drain(..points.len().saturating_sub(QUESTIONS_MAX));
         points
+    }
+
+    /// A short question with the sentence before it in its message.
+    fn question(&self, at: usize) -> String {
+        let text = self.quote(at, QUOTE_WORDS);
+        let before = at.checked_sub(1).filter(|before| {
+            let (unit, said) = (self.unit(at), self.unit(*before));
+            unit.words.len() < 3
+                && said.line == unit.line
+                && !said.is_idle()
+                && !said.words.is_empty()
+        });
+        match before {
+            Some(before) => format!("{} {text}", self.quote(before, QUOTE_WORDS)),
+            None => text,
+        }
     }
 
     fn deferred(&self) -> Vec<Point> {
@@ -176,6 +234,34 @@ impl Maker<'_> {
         }
         points.drain(..points.len().saturating_sub(DEFERRED_MAX));
         points
+    }
+
+    fn whole(&self, at: usize) -> String {
+        self.joined(at, |unit| !unit.is_idle() && !unit.is(Act::Question))
+    }
+
+    fn message(&self, at: usize) -> String {
+        self.joined(at, |unit| !unit.is_idle() && !unit.is(Act::Commitment))
+    }
+
+    /// The message of a unit if it is short, without small talk; otherwise the unit.
+    fn joined(&self, at: usize, is_told: impl Fn(&Unit) -> bool) -> String {
+        let unit = self.unit(at);
+        let first = self.thread.units[..at]
+            .iter()
+            .rev()
+            .take_while(|other| other.line == unit.line)
+            .count();
+        let all = self.thread.units[at - first..]
+            .iter()
+            .take_while(|other| other.line == unit.line)
+            .count();
+        let parts: Vec<String> = (at - first..at - first + all)
+            .filter(|other| *other == at || is_told(self.unit(*other)))
+            .map(|other| self.quote(other, QUOTE_WORDS))
+            .collect();
+        let text = parts.join(" ");
+        if count(&text) <= QUOTE_WORDS { text } else { self.quote(at, QUOTE_WORDS) }
     }
 
     /// A sentence without fillers at its start and emoji at its end, cut at a clause border if it is long.

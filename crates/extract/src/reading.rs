@@ -2,7 +2,7 @@
 
 use crate::{
     Material, Outline, Speaker, Superseded,
-    lexicon::{Language, LanguageCounts, lexicon},
+    lexicon::{Cue, Language, LanguageCounts, lexicon},
     outline::Maker,
     people::People,
     text::{self, tokens},
@@ -17,9 +17,9 @@ const BUILT_IN: &str = "I am OpenVibe's built-in responder";
 /// Analysis of a conversation.
 #[derive(Debug)]
 pub struct Reading {
-    names: Vec<String>,
-    thread: Thread,
-    language: Language,
+    pub(crate) names: Vec<String>,
+    pub(crate) thread: Thread,
+    pub(crate) language: Language,
 }
 
 impl Reading {
@@ -38,10 +38,12 @@ impl Reading {
                 continue;
             }
             let mut counts = LanguageCounts::default();
+            let mut is_quoting = false;
             let sentences: Vec<_> = text::sentences(&said.text)
                 .into_iter()
                 .map(|sentence| {
-                    let tokens = tokens(&sentence.text);
+                    let mut tokens = tokens(&sentence.text);
+                    is_quoting = text::continue_quotation(&mut tokens, is_quoting);
                     counts.add(&tokens);
                     if person.is_some() {
                         all.add(&tokens);
@@ -85,11 +87,13 @@ impl Reading {
         self.language
     }
 
+    pub(crate) fn maker(&self) -> Maker<'_> {
+        Maker { names: &self.names, thread: &self.thread, lexicon: lexicon(self.language) }
+    }
+
     /// Draft of a resolution without a model.
     pub fn outline(&self) -> Outline {
-        let maker =
-            Maker { names: &self.names, thread: &self.thread, lexicon: lexicon(self.language) };
-        maker.outline()
+        self.maker().outline()
     }
 
     /// Acts of the sentences of a line, in their order.
@@ -117,7 +121,7 @@ impl Reading {
         self.thread.adopted.contains(&line)
     }
 
-    fn units(&self, line: usize) -> impl Iterator<Item = &Unit> {
+    pub(crate) fn units(&self, line: usize) -> impl Iterator<Item = &Unit> {
         let first = self.thread.units.partition_point(|unit| unit.line < line);
         self.thread.units[first..].iter().take_while(move |unit| unit.line == line)
     }
@@ -151,15 +155,24 @@ fn mark_jokes(units: &mut [Unit]) {
     let people: Vec<usize> = (0..units.len()).filter(|at| units[*at].person.is_some()).collect();
     for pair in people.windows(2) {
         let (said, next) = (pair[0], pair[1]);
-        let is_laughter = units[next].is(Act::Joke)
-            && units[next].is(Act::Chatter)
+        let is_laughter = (units[next].has(Cue::Laugh) || units[next].has(Cue::Joke))
+            && !units[next].is(Act::Assent)
             && units[next].words.is_empty();
         let is_other =
             units[said].person != units[next].person && units[next].turn == units[said].turn + 1;
         if is_laughter && is_other && !units[said].is(Act::Question) {
             let line = units[said].line;
-            for unit in units[..=said].iter_mut().rev().take_while(|unit| unit.line == line) {
-                unit.add(Act::Joke);
+            // Whoever plays along in the two lines before jokes, too.
+            let plays = |unit: &Unit| {
+                unit.is(Act::Commitment) || unit.is(Act::Proposal) || unit.is(Act::Assent)
+            };
+            let first = units[said].turn.saturating_sub(2);
+            let mut is_game = true;
+            for unit in units[..=said].iter_mut().rev().take_while(|unit| unit.turn >= first) {
+                is_game &= unit.line == line || plays(unit) && unit.values.is_empty();
+                if is_game && unit.person.is_some() {
+                    unit.add(Act::Joke);
+                }
             }
         }
     }

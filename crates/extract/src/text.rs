@@ -208,6 +208,18 @@ fn push(found: &mut Vec<Token>, kind: Kind, raw: &str, from: usize) {
     token(folded.replace('\'', ""), from, from + raw.len());
 }
 
+/// Marks what belongs to a quotation of earlier sentences; returns whether it goes on after these tokens.
+pub(crate) fn continue_quotation(tokens: &mut [Token], is_inside: bool) -> bool {
+    let is_mark = |token: &Token| matches!(token.word.as_str(), "\"" | "“" | "”" | "„" | "«" | "»");
+    let marks = tokens.iter().filter(|token| is_mark(token)).count();
+    if is_inside {
+        let end = tokens.iter().position(is_mark).unwrap_or(tokens.len());
+        tokens[..end].iter_mut().for_each(|token| token.is_quoted = true);
+        tokens[end..].iter_mut().for_each(|token| token.is_quoted = false);
+    }
+    is_inside != (marks % 2 == 1)
+}
+
 fn mark_quoted(tokens: &mut [Token]) {
     let mut open: Option<usize> = None;
     for at in 0..tokens.len() {

@@ -1,10 +1,12 @@
 //! Links: which sentence answers which. One pass over the units, with bounded look-back.
 
+use chrono::NaiveDate;
+
 use crate::{
     Superseded,
     lexicon::Cue,
     units::{Act, Edit, Unit},
-    values::Value,
+    values::{Value, ValueKind},
 };
 
 /// Look-back in people's lines.
@@ -22,6 +24,8 @@ pub(crate) enum State {
     /// Accepted, then objected to.
     Contested,
     Dropped,
+    /// Repeated by a newer matter.
+    Merged,
     Deferred,
 }
 
@@ -61,8 +65,7 @@ pub(crate) struct Task {
     pub(crate) state: TaskState,
     /// Whether the owner is named in the request.
     pub(crate) is_named: bool,
-    /// Unit and position of the value that says when.
-    pub(crate) due: Option<(usize, usize)>,
+    pub(crate) due: Option<NaiveDate>,
     turn: usize,
 }
 
@@ -70,8 +73,9 @@ pub(crate) struct Task {
 pub(crate) struct Question {
     pub(crate) unit: usize,
     pub(crate) is_open: bool,
-    pub(crate) is_deferred: bool,
-    is_unsure: bool,
+    pub(crate) is_unsure: bool,
+    /// Answered by a statement only: "I don't know" opens it again.
+    is_soft: bool,
     pub(crate) sources: Vec<usize>,
 }
 
@@ -127,7 +131,8 @@ impl Thread {
             }
             return;
         };
-        if unit.is(Act::Machine) || unit.is_ticked == Some(true) {
+        let quoted = unit.tokens.iter().filter(|token| token.is_quoted).count();
+        if unit.is(Act::Machine) || unit.is_ticked == Some(true) || quoted * 2 > unit.tokens.len() {
             return;
         }
         if unit.is(Act::Chatter) || unit.is(Act::Joke) && !unit.is(Act::Assent) {
@@ -145,7 +150,8 @@ impl Thread {
         if unit.is(Act::Question) && !took {
             self.ask(at);
         }
-        if !took && assented.is_none() {
+        let is_choice = !took || self.units[at].is(Act::Decision) || self.picks(at);
+        if is_choice && assented.is_none() {
             self.propose(at, person);
         }
     }
@@ -190,7 +196,13 @@ impl Thread {
         if unit.is(Act::Proposal) {
             return 2;
         }
-        let is_fragment = !is_question && !unit.has(Cue::Fact);
+        // "100, the mobile team complains" is an option with a reason.
+        let end = unit
+            .tokens
+            .iter()
+            .position(|token| matches!(token.word.as_str(), "," | "." | "-" | "–" | ";"));
+        let end = end.filter(|end| *end > 0).unwrap_or(unit.tokens.len());
+        let is_fragment = !is_question && !unit.all(Cue::Fact).any(|hit| hit.from < end);
         usize::from(is_fragment && !unit.is(Act::Unsure))
     }
 
@@ -223,7 +235,8 @@ impl Thread {
             return;
         }
         // A refused or declined matter is not a new one.
-        let weight = self.weight(at);
+        let picks = unit.is(Act::Assent) && !unit.is(Act::Question) && self.picks(at);
+        let weight = if picks { 3 } else { self.weight(at) };
         if unit.is(Act::Question) && weight < 2 {
             return;
         }
@@ -243,7 +256,7 @@ impl Thread {
     /// A short statement that repeats an option of somebody else is a vote for it.
     fn repeated(&self, at: usize, person: usize) -> Option<usize> {
         let unit = &self.units[at];
-        if unit.is(Act::Question) || unit.is(Act::Dissent) || unit.words.len() > 5 {
+        if unit.is(Act::Question) || unit.is(Act::Dissent) || unit.words.len() > 9 {
             return None;
         }
         let recent = self.matters.iter().enumerate().rev().take(ENTRIES_MAX);
@@ -253,7 +266,7 @@ impl Thread {
                 let said = &self.units[matter.unit];
                 said.person != Some(person)
                     && said.person.is_some()
-                    && matter.state != State::Dropped
+                    && !matches!(matter.state, State::Dropped | State::Merged)
             })
             .find(|(_, matter)| {
                 let said = &self.units[matter.unit];
@@ -262,7 +275,7 @@ impl Thread {
                     .values
                     .iter()
                     .any(|value| said.values.iter().any(|old| value.is_same(old)));
-                (shared > 0 && shared * 2 >= unit.words.len()) || has_value
+                (shared > 0 && shared * 2 >= unit.words.len() && unit.words.len() <= 5) || has_value
             })
             .map(|(n, _)| n)
     }
@@ -280,7 +293,7 @@ impl Thread {
         }
         matter.supporters.extend(before.supporters.iter().copied().filter(|who| *who != person));
         let is_vote = before.weight + matter.weight >= 2;
-        self.matters[old].state = State::Dropped;
+        self.matters[old].state = State::Merged;
         if is_vote || before.state == State::Accepted {
             self.accept(new, at);
         }
@@ -288,7 +301,7 @@ impl Thread {
 
     fn assent(&mut self, at: usize, person: usize) -> Option<usize> {
         let unit = &self.units[at];
-        if !unit.is(Act::Assent) || unit.is(Act::Unsure) {
+        if !unit.is(Act::Assent) || unit.is(Act::Unsure) || self.picks(at) {
             return None;
         }
         let strength = if unit.has(Cue::Assent) { 2 } else { 1 };
@@ -311,20 +324,38 @@ impl Thread {
                 );
             let weight = matter.weight.min(3);
             let is_agent = said.person.is_none();
-            if weight + strength + shared.min(1) < if is_agent { 4 } else { 3 }
-                && !(weight == 1 && strength == 2)
+            // An agent's idea is adopted by a clear answer, or by its words.
+            let is_adopted = shared > 0
+                || strength == 2
+                    && distance == 1
+                    && said.is(Act::Proposal)
+                    && self.is_last_idea(matter.unit, at);
+            let is_told = strength == 2
+                && distance == 1
+                && !said.values.is_empty()
+                && !said.is(Act::Question);
+            if is_agent && !is_adopted
+                || !is_agent && weight + strength + shared.min(1) < 3 && !is_told
             {
                 continue;
             }
-            if matter.state == State::Dropped && shared == 0 {
+            if matter.state == State::Merged || matter.state == State::Dropped && shared == 0 {
                 continue;
             }
-            let score = 10 - 3 * as_i64(distance) + 2 * as_i64(weight) + 4 * as_i64(shared);
+            let score = 10 - 3 * as_i64(distance)
+                + 2 * as_i64(weight)
+                + 4 * as_i64(shared)
+                + as_i64(said.values.len().min(2));
             if score > 0 && best.is_none_or(|(known, _)| score > known) {
                 best = Some((score, n));
             }
         }
         let (_, found) = best?;
+        let said = &self.units[self.matters[found].unit];
+        // "Ok, so node 16 is out" is a decision of its own, and "ok blue" picks an option.
+        if unit.is(Act::Decision) && unit.terms() >= 1 && unit.shared(said) == 0 {
+            return None;
+        }
         let has_content =
             unit.words.len() >= 2 || !unit.values.is_empty() || unit.is(Act::Decision);
         let line = unit.line;
@@ -344,6 +375,27 @@ impl Thread {
             add(&mut self.adopted, line);
         }
         Some(found)
+    }
+
+    /// Whether no person proposed, decided, or corrected anything between two units.
+    fn is_last_idea(&self, from: usize, to: usize) -> bool {
+        let line = self.units[to].line;
+        let mut between = self.units[from + 1..to]
+            .iter()
+            .filter(|unit| unit.person.is_some() && unit.line != line);
+        !between.any(|unit| {
+            unit.is(Act::Proposal) || unit.is(Act::Decision) || unit.is(Act::Correction)
+        })
+    }
+
+    /// Whether a unit names an option of a question ("blue or green?").
+    fn picks(&self, at: usize) -> bool {
+        let topic = self.topic_of(at).map(|topic| &self.units[topic]);
+        topic.is_some_and(|asked| {
+            asked.has(Cue::Or)
+                && asked.shared(&self.units[at]) > 0
+                && asked.line != self.units[at].line
+        })
     }
 
     fn accept(&mut self, matter: usize, at: usize) {
@@ -376,7 +428,17 @@ impl Thread {
             let is_same_topic =
                 before.topic == new.topic && new.topic.is_some() || new.topic == Some(before.unit);
             let clash = clash(said, now);
-            let is_near = now.turn.saturating_sub(before.turn) <= 3;
+            // A bare value replaces the last one of its kind, however long ago.
+            let is_bare = now.words.len() < 2 && before.state == State::Accepted;
+            let is_near = now.turn.saturating_sub(before.turn) <= 3 || is_bare;
+            // Another question has been asked since: its values are other ones.
+            let is_other_topic = !is_same_topic
+                && new.topic.is_some_and(|topic| self.units[topic].turn > before.turn)
+                && said.shared(now) == 0
+                && clash.is_some_and(|(from, _)| said.values[from].kind != ValueKind::Date);
+            if is_other_topic {
+                continue;
+            }
             let Some((from, to)) =
                 clash.filter(|_| is_same_topic || is_near || said.shared(now) > 0)
             else {
@@ -391,7 +453,7 @@ impl Thread {
                 self.supersede(value);
             }
             let before = &mut self.matters[old];
-            if before.state != State::Deferred {
+            if !matches!(before.state, State::Deferred | State::Merged) {
                 before.state = State::Dropped;
             }
         }
@@ -440,10 +502,10 @@ impl Thread {
             if said.person.is_none() || said.is_idle() {
                 continue;
             }
-            let fits = said.values.iter().position(|value| match &old {
-                Some(old) => value.is_same(old),
-                None => value.is_like(&new) && !value.is_same(&new),
-            });
+            let fits = match &old {
+                Some(old) => said.values.iter().position(|value| value.is_same(old)),
+                None => corrected(said, unit, &new),
+            };
             if let Some(value) = fits
                 && (is_explicit || said.person == Some(person) || turn - said.turn <= 4)
             {
@@ -461,6 +523,11 @@ impl Thread {
         unit.edits.push(Edit { from: old.from, to: old.to, new: text, line });
         unit.edits.sort_by_key(|edit| edit.from);
         let day = new.day;
+        for task in self.tasks.iter_mut().rev().take(ENTRIES_MAX) {
+            if task.due == old.day && (task.unit == before || task.target == Some(before)) {
+                task.due = day;
+            }
+        }
         let unit_kind = unit.values[value].clone();
         unit.values[value] =
             Value { day, key: new.key.clone(), text: new.text.clone(), ..unit_kind };
@@ -504,6 +571,8 @@ impl Thread {
         }
         let yields = unit.is(Act::Yielding);
         let line = unit.line;
+        // "No way" objects to what the line before was about.
+        let context = if unit.words.is_empty() { self.before(at) } else { None };
         let mut found = None;
         for (n, matter) in self.matters.iter().enumerate().rev().take(ENTRIES_MAX) {
             let said = &self.units[matter.unit];
@@ -511,20 +580,27 @@ impl Thread {
             if distance > REACH {
                 break;
             }
-            if said.line == line || matter.state == State::Dropped || matter.weight == 0 {
+            if said.line == line
+                || matches!(matter.state, State::Dropped | State::Merged)
+                || matter.weight == 0
+            {
                 continue;
             }
             let is_own = said.person == Some(person) && matter.supporters.len() < 2;
             if is_own && !is_retraction && !is_deferral {
                 continue;
             }
-            let shared = unit.shared(said);
+            let shared =
+                unit.shared(said) + context.map_or(0, |before| self.units[before].shared(said));
             if shared > 0 || distance <= if is_retraction { 3 } else { 2 } {
                 found = Some(n);
                 if shared > 0 || unit.words.len() < 3 || matter.state == State::Accepted {
                     break;
                 }
             }
+        }
+        if is_retraction {
+            self.retract_task(at, person);
         }
         if is_deferral {
             self.defer(at, found);
@@ -565,7 +641,7 @@ impl Thread {
             self.questions.iter_mut().rev().find(|question| question.is_open)
             && self.units[at].words.len() < 3
         {
-            question.is_deferred = true;
+            question.is_unsure = true;
             subject = question.unit;
             add(&mut sources, self.units[subject].line);
         }
@@ -584,8 +660,8 @@ impl Thread {
         self.questions.push(Question {
             unit: at,
             is_open: true,
-            is_deferred: false,
             is_unsure: false,
+            is_soft: false,
             sources: vec![unit.line],
         });
     }
@@ -597,7 +673,12 @@ impl Thread {
             return;
         }
         let line = unit.line;
-        let is_unsure = unit.is(Act::Unsure) || unit.is(Act::Deferral);
+        let is_unsure = unit.is(Act::Unsure) || unit.is(Act::Deferral) || unit.is(Act::Refusal);
+        if unit.is(Act::Joke) || unit.is(Act::Hedge) && !is_unsure {
+            return;
+        }
+        // "Who?" is answered by a name or by somebody who takes it on.
+        let is_named = unit.is(Act::Commitment) || unit.people().next().is_some();
         let mut best: Option<(i64, usize)> = None;
         for (n, question) in self.questions.iter().enumerate().rev().take(ENTRIES_MAX) {
             let asked = &self.units[question.unit];
@@ -605,12 +686,17 @@ impl Thread {
             if distance > REACH {
                 break;
             }
-            if !question.is_open || asked.line == line {
+            let is_live = question.is_open || is_unsure && question.is_soft;
+            let is_off = !is_unsure
+                && (asked.is(Act::Need) && !is_named
+                    || unit.is(Act::Correction) && unit.shared(asked) == 0);
+            if !is_live || asked.line == line || is_off {
                 continue;
             }
             let shared = unit.shared(asked);
             let is_own = asked.person == Some(person);
             let mut score = 4 - 2 * as_i64(distance.saturating_sub(1)) + 3 * as_i64(shared.min(2));
+            score += if is_unsure { 2 } else { 0 };
             score -= if is_own && shared == 0 { 5 } else { 0 };
             if unit.is(Act::Commitment) && !asked.is(Act::Need) {
                 score -= 3;
@@ -619,14 +705,20 @@ impl Thread {
                 best = Some((score, n));
             }
         }
-        if let Some((_, n)) = best {
-            let question = &mut self.questions[n];
-            if is_unsure {
-                question.is_unsure = true;
-                add(&mut question.sources, line);
-            } else if !question.is_unsure || unit.shared(&self.units[question.unit]) > 0 {
-                question.is_open = false;
-            }
+        let Some((_, n)) = best else { return };
+        let asked = &self.units[self.questions[n].unit];
+        // "No" to "does anybody know?" answers nothing, and an objection is no answer to "which?".
+        let is_no = unit.has(Cue::No) || unit.is(Act::Dissent);
+        let is_missing = is_no && (asked.has(Cue::Anyone) || asked.has(Cue::Ask));
+        let shared = unit.shared(asked);
+        let question = &mut self.questions[n];
+        if is_unsure || is_missing && unit.values.is_empty() {
+            question.is_unsure = true;
+            question.is_open = true;
+            add(&mut question.sources, line);
+        } else if !question.is_unsure || shared > 0 {
+            question.is_open = false;
+            question.is_soft = !unit.is(Act::Assent) && unit.values.is_empty();
         }
     }
 
@@ -634,7 +726,7 @@ impl Thread {
 
     fn work(&mut self, at: usize, person: usize) -> bool {
         let unit = &self.units[at];
-        if unit.is(Act::Refusal) {
+        if unit.is(Act::Refusal) || unit.has(Cue::No) && self.is_asked(at, person) {
             self.refuse(at, person);
             return false;
         }
@@ -669,6 +761,15 @@ impl Thread {
         false
     }
 
+    /// Whether the person was asked for something in the last two lines.
+    fn is_asked(&self, at: usize, person: usize) -> bool {
+        let turn = self.units[at].turn;
+        let mut last = self.tasks.iter().rev().take(ENTRIES_MAX);
+        last.any(|task| {
+            task.state == TaskState::Asked && task.owner == Some(person) && turn - task.turn <= 2
+        })
+    }
+
     fn push_task(
         &mut self,
         at: usize,
@@ -689,9 +790,11 @@ impl Thread {
         self.tasks.push(Task { unit: at, target, owner, sources, state, is_named, due, turn });
     }
 
-    fn due(&self, at: usize) -> Option<(usize, usize)> {
-        let value = self.units[at].values.iter().position(|value| value.day.is_some())?;
-        Some((at, value))
+    /// The first day that a unit names, or its own day for what happens at once.
+    fn due(&self, at: usize) -> Option<NaiveDate> {
+        let unit = &self.units[at];
+        let named = unit.values.iter().rev().find_map(|value| value.day);
+        named.or_else(|| unit.has(Cue::Now).then_some(unit.day))
     }
 
     /// What a short commitment takes on: a need, request, or question of the last lines.
@@ -735,13 +838,14 @@ impl Thread {
     fn commit(&mut self, at: usize, person: usize) {
         let unit = &self.units[at];
         let is_bare = unit.has(Cue::Bare) || unit.words.len() < 2;
-        let target = if is_bare { self.target(at, person, false) } else { None };
+        let needs_context = is_bare || unit.has(Cue::Pronoun) || unit.words.len() < 3;
+        let target = if needs_context { self.target(at, person, false) } else { None };
         if is_bare && target.is_none() && unit.words.is_empty() {
             return;
         }
         let line = unit.line;
         // The same task again, or an accepted request.
-        let subject = target.unwrap_or(at);
+        let subject = target.filter(|_| is_bare).unwrap_or(at);
         let due = self.due(at);
         let turn = unit.turn;
         let known = self.tasks.iter().rposition(|task| {
@@ -781,6 +885,9 @@ impl Thread {
 
     fn request(&mut self, at: usize, person: usize) {
         let unit = &self.units[at];
+        if unit.terms() == 0 && unit.people().next().is_none() && !unit.has(Cue::Pronoun) {
+            return;
+        }
         let named = unit.people().find(|who| *who != person);
         let other = if self.last_speaker == Some(person) {
             self.previous_speaker
@@ -791,21 +898,36 @@ impl Thread {
         if unit.words.is_empty() {
             return;
         }
-        self.push_task(at, None, owner, TaskState::Asked, named.is_some());
+        let target =
+            if unit.has(Cue::Pronoun) && unit.words.len() < 3 { self.before(at) } else { None };
+        self.push_task(at, target, owner, TaskState::Asked, named.is_some());
+    }
+
+    /// The last sentence with content before a line.
+    pub(crate) fn before(&self, at: usize) -> Option<usize> {
+        let line = self.units[at].line;
+        let mut before = (0..at).rev().take(4);
+        before.find(|at| {
+            let unit = &self.units[*at];
+            unit.line != line && unit.person.is_some() && !unit.is_idle() && !unit.words.is_empty()
+        })
     }
 
     fn accept_request(&mut self, at: usize, person: usize) -> bool {
         let (line, turn) = (self.units[at].line, self.units[at].turn);
         let due = self.due(at);
         let found = self.tasks.iter().rposition(|task| {
+            let distance = turn.saturating_sub(task.turn);
+            let is_next =
+                !task.is_named && distance <= 1 && self.units[task.unit].person != Some(person);
             task.state == TaskState::Asked
-                && task.owner == Some(person)
-                && turn.saturating_sub(task.turn) <= REACH
+                && (task.owner == Some(person) || is_next)
+                && distance <= REACH
                 && self.units[task.unit].line != line
         });
         let Some(found) = found else { return false };
         let task = &mut self.tasks[found];
-        task.state = TaskState::Taken;
+        (task.owner, task.state) = (Some(person), TaskState::Taken);
         task.due = due.or(task.due);
         add(&mut task.sources, line);
         true
@@ -836,6 +958,24 @@ impl Thread {
         }
     }
 
+    /// A retraction that shares words with a task, or follows the speaker's own one, ends it.
+    fn retract_task(&mut self, at: usize, person: usize) {
+        let turn = self.units[at].turn;
+        let found = self.tasks.iter().rposition(|task| {
+            let distance = turn.saturating_sub(task.turn);
+            let is_own = task.owner == Some(person) && distance <= 3;
+            let shared = self.units[at].shared(&self.units[task.unit]);
+            let is_other = self.units[task.unit].line != self.units[at].line;
+            is_other
+                && task.state != TaskState::Gone
+                && distance <= REACH_CORRECTION
+                && (is_own || shared > 0)
+        });
+        if let Some(found) = found {
+            self.tasks[found].state = TaskState::Gone;
+        }
+    }
+
     fn finish(&mut self, at: usize, person: usize) {
         let turn = self.units[at].turn;
         let found = self.tasks.iter().rposition(|task| {
@@ -849,6 +989,33 @@ impl Thread {
     }
 
     /// Settles what depends on later lines.
+    /// An answer to a question with options, or to a proposal, stands if nobody gives another one or objects.
+    fn settle_answers(&mut self, last: usize) {
+        for n in 0..self.matters.len() {
+            let matter = &self.matters[n];
+            let unit = &self.units[matter.unit];
+            let Some(topic) = matter.topic else { continue };
+            let asked = &self.units[topic];
+            let is_choice = asked.has(Cue::Or) || asked.is(Act::Proposal);
+            let is_answer =
+                unit.person.is_some() && unit.person != asked.person && matter.weight > 0;
+            let is_direct =
+                unit.turn - asked.turn <= 2 && (unit.shared(asked) > 0 || !unit.values.is_empty());
+            let mut later = self.matters[n + 1..].iter().take(ENTRIES_MAX);
+            let is_only = !later.any(|other| {
+                other.topic == Some(topic) && !matches!(other.state, State::Dropped | State::Merged)
+            }) && !self.matters[n.saturating_sub(ENTRIES_MAX)..n]
+                .iter()
+                .any(|other| other.topic == Some(topic) && other.state == State::Accepted);
+            let is_final =
+                last > unit.turn && matter.state == State::Open && matter.dissents.is_empty();
+            if is_choice && is_answer && is_direct && is_only && is_final && !unit.is(Act::Unsure) {
+                let at = matter.unit;
+                self.accept(n, at);
+            }
+        }
+    }
+
     fn close(&mut self) {
         let last =
             self.units.iter().rev().find(|unit| unit.person.is_some()).map_or(0, |unit| unit.turn);
@@ -860,6 +1027,15 @@ impl Thread {
             {
                 matter.state = State::Accepted;
             }
+        }
+        self.settle_answers(last);
+        // If nothing was decided, the question of the beginning is open.
+        if !self.matters.iter().any(|matter| matter.state == State::Accepted)
+            && let Some(question) = self.questions.first_mut()
+            && self.units[question.unit].turn < 2
+        {
+            question.is_open = true;
+            question.is_unsure = true;
         }
         // A question with an owner is a task.
         let taken: Vec<usize> = self
@@ -881,13 +1057,40 @@ fn as_i64(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
+/// The value of an older unit that a correction without the old value means: the only one of its kind, or the one with
+/// a word of the correction beside it.
+fn corrected(old: &Unit, correction: &Unit, new: &Value) -> Option<usize> {
+    let like = |value: &&Value| value.is_like(new) && !value.is_same(new);
+    let mut all = old.values.iter().filter(like);
+    let first = all.next()?;
+    if all.next().is_none() {
+        let is_exact = first.unit == new.unit || new.unit.is_empty();
+        return old.values.iter().position(|value| value == first && is_exact);
+    }
+    let near = |value: &Value| {
+        let beside = value.from.saturating_sub(1)..(value.to + 1).min(old.tokens.len());
+        let mut words = old.tokens[beside].iter().map(|token| token.word.as_str());
+        words.any(|word| correction.words.iter().any(|stem| word.starts_with(stem.as_str())))
+    };
+    old.values.iter().position(|value| like(&value) && near(value))
+}
+
 /// Positions of two values of one kind that differ, if the new text does not repeat the old value.
 fn clash(old: &Unit, new: &Unit) -> Option<(usize, usize)> {
+    // "Friday or Monday?" is not corrected by "Monday".
+    if old.values.iter().any(|value| new.values.iter().any(|other| other.is_same(value))) {
+        return None;
+    }
     for (from, value) in old.values.iter().enumerate() {
         if new.values.iter().any(|other| other.is_same(value)) {
             continue;
         }
-        if let Some(to) = new.values.iter().position(|other| other.is_like(value)) {
+        let is_plain = |other: &Value| {
+            value.kind != ValueKind::Amount || other.unit == value.unit || new.words.len() <= 3
+        };
+        if let Some(to) =
+            new.values.iter().position(|other| other.is_like(value) && is_plain(other))
+        {
             return Some((from, to));
         }
     }

@@ -61,6 +61,7 @@ pub(crate) struct Unit {
     pub(crate) line: usize,
     /// Number of people's lines before it; distances are counted in these.
     pub(crate) turn: usize,
+    pub(crate) day: NaiveDate,
     /// `None` for agents.
     pub(crate) person: Option<usize>,
     pub(crate) text: String,
@@ -95,6 +96,11 @@ impl Unit {
     /// Chatter, jokes, and text for machines never become a result.
     pub(crate) fn is_idle(&self) -> bool {
         self.is(Act::Chatter) || self.is(Act::Joke) || self.is(Act::Machine)
+    }
+
+    /// Number of content words that are not numbers.
+    pub(crate) fn terms(&self) -> usize {
+        self.words.iter().filter(|word| !word.starts_with(|c: char| c.is_ascii_digit())).count()
     }
 
     pub(crate) fn shared(&self, other: &Self) -> usize {
@@ -187,6 +193,7 @@ pub(crate) fn read(
     let mut unit = Unit {
         line: place.line,
         turn: place.turn,
+        day: place.day,
         person: place.person,
         text: sentence.text,
         tokens,
@@ -242,8 +249,8 @@ fn classify(unit: &mut Unit, lexicon: &Lexicon) {
     }
     // "I'll be late" has a commitment's words inside an idle phrase.
     let idle: Vec<(usize, usize)> = unit.all(Cue::Idle).map(|hit| (hit.from, hit.to)).collect();
-    let is_real = |hit: &Hit| !idle.iter().any(|(from, to)| hit.from < *to && *from < hit.to);
-    let commits = unit.all(Cue::Commit).chain(unit.all(Cue::Bare)).any(is_real);
+    let is_real = |hit: &&Hit| !idle.iter().any(|(from, to)| hit.from < *to && *from < hit.to);
+    let commits = unit.all(Cue::Commit).chain(unit.all(Cue::Bare)).any(|hit| is_real(&hit));
     if commits
         && !is_question
         && !unit.is(Act::Hedge)
@@ -252,12 +259,23 @@ fn classify(unit: &mut Unit, lexicon: &Lexicon) {
     {
         unit.add(Act::Commitment);
     }
-    let asks = unit.all(Cue::Request).any(is_real);
+    let is_dated = unit.values.iter().any(|value| value.day.is_some()) || unit.has(Cue::Now);
+    let is_weak =
+        unit.all(Cue::Weak).any(|hit| is_real(&hit)) && is_dated && !unit.is(Act::Proposal);
+    if is_weak
+        && !is_question
+        && !unit.is(Act::Hedge)
+        && !unit.is(Act::Refusal)
+        && !unit.is(Act::Joke)
+    {
+        unit.add(Act::Commitment);
+    }
+    let asks = unit.all(Cue::Request).any(|hit| is_real(&hit));
     if (asks || unit.has(Cue::Assign) && !is_question) && !unit.addresses_agent() {
         unit.add(Act::Request);
     }
     let says_nothing = unit.words.is_empty() && unit.acts == 0 && unit.people().next().is_none();
-    let is_laughter = unit.words.is_empty() && unit.has(Cue::Joke);
+    let is_laughter = unit.words.is_empty() && unit.has(Cue::Laugh) && !unit.has(Cue::Assent);
     let is_greeting = unit.has(Cue::Chatter)
         && !unit.is(Act::Commitment)
         && !unit.is(Act::Request)
@@ -279,7 +297,7 @@ fn question(unit: &mut Unit) {
         || unit.tokens.windows(2).any(|pair| pair[0].word == "?" && pair[1].kind == Kind::Emoji);
     let is_closed = mark.is_some_and(|token| matches!(token.word.as_str(), "." | "!" | "…"));
     let starts = |cue: Cue| unit.all(cue).any(|hit| hit.from == 0);
-    let (asks, inquires) = (starts(Cue::Ask), starts(Cue::Inquiry));
+    let (asks, inquires) = (unit.has(Cue::Ask), starts(Cue::Inquiry) || unit.has(Cue::Anyone));
     let is_tagged = unit.all(Cue::Tag).any(|hit| hit.from > 1);
     let is_asked =
         !is_closed && (asks || inquires && !unit.tokens.iter().any(|token| token.word == ","));

@@ -42,7 +42,7 @@ impl Value {
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.is_like(other) && self.key == other.key
+        self.kind == other.kind && self.key == other.key
     }
 }
 
@@ -66,6 +66,7 @@ pub(crate) fn find(text: &str, tokens: &[Token], lexicon: &Lexicon, day: NaiveDa
         if let Some(last) = found.last_mut()
             && last.kind == ValueKind::Date
             && value.kind == ValueKind::Date
+            && tokens[last.from..value.to].iter().any(|token| token.kind == Kind::Number)
             && tokens[last.to..value.from].iter().all(|token| reader.is_between(token))
         {
             let is_exact = value.key.starts_with('d') && !last.key.starts_with('d');
@@ -226,7 +227,7 @@ impl Reader<'_> {
 
     fn is_short_day(&self, at: usize) -> bool {
         let next = self.tokens.get(at + 1);
-        next.is_some_and(|next| next.kind == Kind::Number || next.word == "." || next.word == "–")
+        next.is_some_and(|next| next.kind == Kind::Number)
     }
 
     fn calendar(&self, at: usize) -> Option<Value> {

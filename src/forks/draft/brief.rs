@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use openvibe_extract::{Material, Speaker};
+
 use super::{fault::Fault, handle};
 use crate::{
-    model::{
-        ChatMessage, Role, estimate_tokens,
-        extract::{Material, Speaker},
-    },
+    model::{ChatMessage, Role, estimate_tokens},
     replies::lines::{
         AI_SUFFIX, FORK_DESCRIPTION, GUIDANCE, clean_name, escape_lines, one_line, person_name,
         without_control_tokens, without_middle,

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use chrono::{Days, NaiveDate};
+use openvibe_extract::{
+    Item, Material, Outline, Owner, Point, Reading, Speaker, keywords, plain_sentences,
+};
 
 use super::{
     CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, TALK_LINES_MIN, WORDS_MAX,
@@ -14,7 +17,6 @@ use super::{
     source::RawSource,
     words::tokens,
 };
-use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
 
 /// Maximum days between the last message and a due date; a later date is an error.
 const DUE_DAYS_MAX: u64 = 3_660;
@@ -87,8 +89,7 @@ impl Check<'_> {
             return text;
         }
         self.length(path, &text);
-        if path == FieldPath::Conclusion
-            && dialogue::sentences(&text).len() > CONCLUSION_SENTENCES_MAX
+        if path == FieldPath::Conclusion && plain_sentences(&text).len() > CONCLUSION_SENTENCES_MAX
         {
             self.add(path, Kind::TooManySentences, &text);
         }
@@ -314,8 +315,7 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
     if tokens(one) == tokens(other) {
         return true;
     }
-    let (one, other): (BTreeSet<_>, BTreeSet<_>) =
-        (dialogue::keywords(one), dialogue::keywords(other));
+    let (one, other): (BTreeSet<_>, BTreeSet<_>) = (keywords(one), keywords(other));
     let shared = one.intersection(&other).count();
     let all = one.len() + other.len() - shared;
     shared >= SAME_WORDS_MIN && shared * 100 >= all * 85

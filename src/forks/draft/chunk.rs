@@ -3,15 +3,14 @@
 
 use std::ops::Range;
 
+use openvibe_extract::{Material, Outline, Owner, Point};
+
 use super::{
     brief::{Brief, DraftRequest, Piece, brief, closing, line, opening},
     handle,
 };
 use crate::{
-    model::{
-        estimate_tokens,
-        extract::{Material, Outline, Owner, Point},
-    },
+    model::estimate_tokens,
     replies::lines::{clean_name, escape_lines, without_middle},
 };
 

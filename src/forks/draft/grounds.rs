@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use chrono::{Datelike, NaiveDate};
+use openvibe_extract::{Material, Reading, Speaker, Superseded, keywords, reads_like_a_decision};
 
 use super::words::{
     COMMITMENTS, FUNCTION_WORDS, NEGATIONS, NO_REFUSALS, NUMBER_WORDS, PLAIN_NOES, REFUSALS,
     TIME_WORDS, UNSETTLED, has, has_phrase, tokens, weekday_in,
 };
-use crate::model::extract::{Material, Reading, Speaker, Superseded, dialogue};
 
 /// Maximum number of characters read per message.
 const LINE_CHARS_MAX: usize = 20_000;
@@ -40,9 +40,9 @@ impl<'a> SourceIndex<'a> {
         let lines: Vec<Vec<String>> = texts.iter().map(|text| tokens(text)).collect();
         let (mut agents, mut others) = (HashSet::new(), HashSet::new());
         for (at, text) in texts.iter().enumerate() {
-            let is_idle = is_agent(material, at) && !reading.is_taken_up(at);
+            let is_idle = is_agent(material, at) && !reading.is_adopted(at);
             let into = if is_idle { &mut agents } else { &mut others };
-            into.extend(dialogue::keywords(text));
+            into.extend(keywords(text));
         }
         let all = lines.iter().flatten();
         let (known, count) = all.clone().fold((0, 0), |(known, count), word| {
@@ -53,7 +53,7 @@ impl<'a> SourceIndex<'a> {
         });
         Self {
             only_agents: &agents - &others,
-            superseded: valid(&reading.superseded()),
+            superseded: valid(reading.superseded()),
             spells_numbers: lines
                 .iter()
                 .flatten()
@@ -112,13 +112,13 @@ impl<'a> SourceIndex<'a> {
 
     /// Whether there are lines and all are assistants' lines that nobody agreed with.
     pub(super) fn are_idle(&self, lines: &[usize]) -> bool {
-        let is_idle = |line: &usize| self.is_agent(*line) && !self.reading.is_taken_up(*line);
+        let is_idle = |line: &usize| self.is_agent(*line) && !self.reading.is_adopted(*line);
         !lines.is_empty() && lines.iter().all(is_idle)
     }
 
     /// Whether most keywords of a text come only from assistants' lines that nobody agreed with.
     pub(super) fn only_agents_said(&self, text: &str) -> bool {
-        let words = dialogue::keywords(text);
+        let words = keywords(text);
         let theirs = words
             .iter()
             .filter(|word| self.only_agents.contains(*word))
@@ -138,7 +138,7 @@ impl<'a> SourceIndex<'a> {
                 Speaker::Person(_) => None,
             });
         let names_one = agents.any(|name| !name.is_empty() && has(&words, &name));
-        names_one && (is_unsettled(text) || !Reading::reads_like_a_decision(text))
+        names_one && (is_unsettled(text) || !reads_like_a_decision(text))
     }
 
     /// The first number of a text that does not occur in the conversation in any notation.

@@ -7,7 +7,7 @@
 //!                                                                                   └── trim ──> Outline
 //! ```
 //!
-//! Pure: no database, no IDs, no clock. Lines and people are positions, as in `model::extract`; the
+//! Pure: no database, no IDs, no clock. Lines and people are positions, as in `openvibe_extract`; the
 //! model sees each line as a handle, `m1` for the first. An answer is trusted only as far as the
 //! conversation supports it.
 

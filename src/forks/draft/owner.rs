@@ -1,7 +1,8 @@
 //! Resolves the owner names in a model's answer.
 
+use openvibe_extract::{Material, Owner, Speaker};
+
 use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::SourceIndex, words::tokens};
-use crate::model::extract::{Material, Owner, Speaker};
 
 /// Result of resolving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,11 +129,10 @@ fn known(text: &str, material: &Material) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
+    use openvibe_extract::Reading;
+
     use super::*;
-    use crate::{
-        forks::draft::tests::{Talk, material},
-        model::extract::Reading,
-    };
+    use crate::forks::draft::tests::{Talk, material};
 
     fn owner(text: &str) -> String {
         let mut material = material(&[

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use openvibe_extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, plain_sentences};
+
 use super::{
     ACTION_ITEMS_MAX, CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX,
     HEADLINE_UNITS_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX,
@@ -11,7 +13,6 @@ use super::{
     fault::{FieldPath, Kind},
     grounds::SourceIndex,
 };
-use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
 
 /// Decreasing word limits per text, applied while the draft has too many words.
 const TEXT_WORDS_STEPS: [usize; 5] = [40, 30, 22, 16, 12];
@@ -196,7 +197,7 @@ fn statements(
     } else {
         first_that_holds(&[&given[1], point, &offline.conclusion, &given[0]])
     };
-    let opening = dialogue::sentences(&conclusion)
+    let opening = plain_sentences(&conclusion)
         .into_iter()
         .next()
         .unwrap_or_default();
@@ -273,7 +274,7 @@ fn fit_sources(sources: &mut Vec<usize>, material: &Material) {
 }
 
 fn first_sentences(text: &str) -> String {
-    let sentences = dialogue::sentences(text);
+    let sentences = plain_sentences(text);
     if sentences.len() <= CONCLUSION_SENTENCES_MAX {
         return text.to_owned();
     }

@@ -1,12 +1,11 @@
 //! The requests to the model.
 
+use openvibe_extract::{Item, Material, Outline, Owner, Point, Reading};
+
 use super::{Talk, material};
 use crate::{
     forks::draft::{DraftRequest, brief, briefs, check, merge_brief, parse, repair_brief},
-    model::{
-        Role,
-        extract::{Item, Material, Outline, Owner, Point, Reading},
-    },
+    model::Role,
 };
 
 fn asked(material: &Material) -> DraftRequest<'_> {

@@ -1,12 +1,10 @@
 //! Faults in answers about short conversations.
 
+use openvibe_extract::{Material, Outline, Owner, Reading};
 use serde_json::{Value, json};
 
 use super::{Talk, day, material};
-use crate::{
-    forks::draft::{Checked, FieldPath, Kind, check, parse, trim},
-    model::extract::{Material, Outline, Owner, Reading},
-};
+use crate::forks::draft::{Checked, FieldPath, Kind, check, parse, trim};
 
 fn launch() -> Material {
     material(&[

@@ -1,12 +1,12 @@
 //! Answers that models gave when asked for JSON.
 
+use openvibe_extract::{Material, Outline, Owner, Reading};
 use proptest::prelude::*;
 
 use super::{Talk, limits::holds, material};
 use crate::{
     corpus,
     forks::draft::{DraftRequest, Fault, brief, check, parse, repair_brief, trim},
-    model::extract::{Material, Outline, Owner, Reading},
 };
 
 /// Pieces of answers.

@@ -1,12 +1,10 @@
 //! Good answers about ordinary conversations: no fault may be found in them.
 
+use openvibe_extract::{Material, Reading};
 use serde_json::{Value, json};
 
 use super::{Talk, material};
-use crate::{
-    forks::draft::{Fault, check, parse, trim},
-    model::extract::{Material, Reading},
-};
+use crate::forks::draft::{Fault, check, parse, trim};
 
 /// Asserts that there is no fault and that `trim` changes nothing.
 fn is_good(talk: &[Talk], answer: &Value) {

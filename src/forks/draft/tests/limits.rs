@@ -1,16 +1,16 @@
 //! Properties that hold for every answer and every conversation.
 
+use openvibe_extract::{
+    Line, Material, Outline, Owner, Person, Point, Reading, Speaker, plain_sentences,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::day;
-use crate::{
-    forks::draft::{
-        ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, DraftRequest,
-        HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief,
-        briefs, check, fit, parse, repair_brief, trim,
-    },
-    model::extract::{Line, Material, Outline, Owner, Person, Point, Reading, Speaker, dialogue},
+use crate::forks::draft::{
+    ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, DraftRequest, HEADLINE_UNITS_MAX,
+    KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief, briefs, check, fit,
+    parse, repair_brief, trim,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -147,7 +147,7 @@ pub(super) fn holds(outline: &Outline, material: &Material) -> Result<(), TestCa
     statement(&outline.headline, HEADLINE_UNITS_MAX)?;
     statement(&outline.conclusion, CONCLUSION_UNITS_MAX)?;
     prop_assert!(
-        dialogue::sentences(&outline.conclusion).len() <= 2,
+        plain_sentences(&outline.conclusion).len() <= 2,
         "{:?}",
         outline.conclusion
     );

@@ -8,8 +8,7 @@ mod languages;
 mod limits;
 
 use chrono::NaiveDate;
-
-use crate::model::extract::{Line, Material, Person, Speaker};
+use openvibe_extract::{Line, Material, Person, Speaker};
 
 /// A message and its author; people are identified by their names.
 #[derive(Clone, Copy)]
