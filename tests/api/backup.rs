@@ -543,17 +543,14 @@ async fn a_backup_of_a_missing_database_is_rejected() {
 
 /// Creates an empty database with the migrations up to this version.
 async fn make_empty(place: &TestDatabase, version: i64) {
-    let load = match &place.postgres {
-        Some(url) => Load::into_postgres(url, version).await.unwrap(),
-        None => {
-            let dir = place.dir.join("data");
-            std::fs::create_dir_all(&dir).unwrap();
-            Load::into_file(&dir.join("openvibe.db"), version)
-                .await
-                .unwrap()
-        }
+    let load = if let Some(url) = &place.postgres {
+        Load::into_postgres(url, version).await
+    } else {
+        let dir = place.dir.join("data");
+        std::fs::create_dir_all(&dir).unwrap();
+        Load::into_file(&dir.join("openvibe.db"), version).await
     };
-    load.finish("0123").await.unwrap();
+    load.unwrap().finish("0123").await.unwrap();
 }
 
 #[tokio::test]

@@ -112,6 +112,10 @@ async fn an_erased_user_is_removed_everywhere() {
     for trace in TRACES {
         assert!(!place.places_of(trace).await.is_empty(), "{trace} exists");
     }
+    // The agent's events are restricted to the user.
+    let named = "select count(*) from event_recipients r join users u on u.id = r.user_id where u.email = 'EMAIL'"
+        .replace("EMAIL", &w.quill.email);
+    assert!(place.numbers(&[named]).await[0] > 0);
     let done = erase(&w.t.ada, &w.quill, "quillon").await.is(200);
     let expected = json!({"messages": w.messages, "files": 2, "account_deleted": true});
     assert_eq!(done, expected);
@@ -122,6 +126,9 @@ async fn an_erased_user_is_removed_everywhere() {
             "{trace}"
         );
     }
+    // The account is deleted.
+    let gone = "select count(*) from event_recipients where user_id not in (select id from users)";
+    assert_eq!(place.numbers(&[gone.to_owned()]).await, [0]);
     let own = w.t.ada.get("/v1/search?q=FLAMINGO").await.ok();
     assert!(list(&own, "/data").is_empty(), "{own}");
 }
