@@ -41,6 +41,7 @@ use crate::{
     server::{Inner, State},
     tasks::{
         Queue, TaskKind,
+        calls::{self, CallLog},
         queue::{self, Stopped, Wake},
         usage::Counted,
         worker::{Handler, Worker},
@@ -212,6 +213,10 @@ impl App {
 
         let tracker = TaskTracker::new();
         let shutdown = CancellationToken::new();
+        let calls = CallLog {
+            db: db.clone(),
+            tracker: tracker.clone(),
+        };
         let policy = RetryPolicy {
             delays: config.retry_delays.clone(),
             ..RetryPolicy::default()
@@ -223,6 +228,7 @@ impl App {
             hub: Arc::clone(&hub),
             provider: Arc::clone(&provider),
             blobs: blobs.clone(),
+            calls: calls.clone(),
             policy: policy.clone(),
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
@@ -232,6 +238,7 @@ impl App {
             db: db.clone(),
             hub: Arc::clone(&hub),
             provider: Arc::clone(&provider),
+            calls: calls.clone(),
             policy,
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
@@ -247,6 +254,7 @@ impl App {
         let service = Arc::new(ResponsesService {
             db: db.clone(),
             provider: Arc::clone(&provider),
+            calls: calls.clone(),
             slots: CallSlots::new(config.workers),
             retry_delays: config.retry_delays.clone(),
             task_timeout: config.task_timeout,
@@ -272,6 +280,7 @@ impl App {
             hub,
             queue,
             provider,
+            calls,
             responses: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
@@ -436,6 +445,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
 async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<String, DbError> {
     index::bring_up_to_date(db).await?;
     manifest::convert_old(db).await?;
+    calls::close_all(db).await?;
     let tasks_queued_max = config.tasks_queued_max;
     let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
     let agents_max = config.agents_max;
@@ -511,6 +521,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
         }
     }
     responses::cleanup(&state.db).await?;
+    calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
@@ -539,11 +550,15 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records, at the start and then daily.
+/// Deletes expired texts of context records and expired rows of model calls, at the start and then daily.
 async fn remove_contexts_forever(state: State) {
     loop {
-        if let Err(e) = manifest::remove_expired(&state.db, state.config.context_retention).await {
+        let retention = state.config.context_retention;
+        if let Err(e) = manifest::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired texts of context records could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = calls::remove_expired(&state.db, retention).await {
+            tracing::warn!(error = %e, "expired rows of model calls could not be deleted; trying again tomorrow");
         }
         tokio::select! {
             () = state.shutdown.cancelled() => return,

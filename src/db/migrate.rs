@@ -81,6 +81,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_164_505, "create_tasks"),
     common!(20_261_121_164_506, "create_files"),
     per_engine!(20_261_121_164_507, "create_search"),
+    common!(20_261_121_165_500, "create_model_calls"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

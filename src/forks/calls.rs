@@ -12,16 +12,17 @@ use super::{
 use crate::{
     agents::system::{System, SystemPartName},
     db::{Conn, now},
+    ids::UserId,
     model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
         manifest::{self, AskedBy, Manifest},
         prompt::{Part, Prompt, Source},
         retry::{Failure, RetryCounts},
-        usage::{self, usage_of},
     },
     tasks::{
-        Lease, LeaseLost, TokenUsage,
+        Lease, LeaseLost,
         attempts::{self, AttemptError, AttemptOutcome, AttemptRecord},
+        calls::{self, CallTask, NewCall, Purpose},
         queue,
         worker::Abort,
     },
@@ -43,9 +44,8 @@ pub(super) struct Calls<'a> {
     pub(super) model: String,
     pub(super) asked_by: AskedBy,
     pub(super) lease: Lease,
+    pub(super) requester: UserId,
     pub(super) attempt: i64,
-    /// Usage of all calls so far.
-    pub(super) spent: Option<TokenUsage>,
 }
 
 /// Reason why the model produced no draft.
@@ -87,7 +87,7 @@ impl Calls<'_> {
     }
 
     /// Calls the model with each brief, a few at once, and returns the answers in the same order.
-    pub(super) async fn ask(&mut self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
+    pub(super) async fn ask(&self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
         let briefs: Vec<Brief> = briefs
             .iter()
             .map(|brief| brief.after(&self.required))
@@ -99,7 +99,7 @@ impl Calls<'_> {
             silence_max: self.resolver.task_timeout,
             time_max: self.resolver.attempt_max,
         };
-        let mut calls: Vec<BoxFuture<'_, Result<Collected, Failure>>> =
+        let mut running: Vec<BoxFuture<'_, Result<Collected, Failed>>> =
             Vec::with_capacity(briefs.len());
         for brief in &briefs {
             let request = ChatRequest {
@@ -113,34 +113,36 @@ impl Calls<'_> {
                 }),
                 ..ChatRequest::default()
             };
+            let new = NewCall {
+                workspace: self.lease.workspace,
+                task: Some(CallTask {
+                    id: self.lease.task,
+                    root: self.lease.task,
+                    attempt: self.attempt,
+                }),
+                purpose: Purpose::Resolve,
+                user: self.requester,
+                agent: Some(self.lease.target.agent),
+                model: self.model.clone(),
+                prompt_tokens: brief.tokens(),
+            };
             let call = async move {
-                let answer = crate::model::collect(provider.as_ref(), request, limits).await;
-                answer.map_err(|e| match e {
-                    CollectError::Model(e) => Failure::Model(e),
-                    CollectError::Timeout => Failure::Timeout,
+                let begun = self.resolver.calls.begin(provider, new).await;
+                let call = begun.map_err(Abort::Db)?;
+                let answer = calls::collect(call, request, limits).await;
+                answer.map_err(Abort::Db)?.map_err(|e| {
+                    Failed::Call(match e {
+                        CollectError::Model(e) => Failure::Model(e),
+                        CollectError::Timeout => Failure::Timeout,
+                    })
                 })
             };
-            calls.push(call.boxed());
+            running.push(call.boxed());
         }
-        let answers: Vec<Collected> = futures::stream::iter(calls)
+        futures::stream::iter(running)
             .buffered(CALLS_AT_ONCE)
             .try_collect()
             .await
-            .map_err(Failed::Call)?;
-        for (brief, answer) in briefs.iter().zip(&answers) {
-            let cost = usage_of(
-                provider.as_ref(),
-                &self.model,
-                answer.usage,
-                brief.tokens(),
-                &answer.text,
-            );
-            self.spent = Some(match self.spent.take() {
-                Some(spent) => usage::sum(spent, &cost),
-                None => cost,
-            });
-        }
-        Ok(answers)
     }
 
     /// Stores the requests that are about to be sent, for "What it saw".

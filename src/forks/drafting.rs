@@ -23,7 +23,7 @@ use crate::{
         retry::{Attempt, RetryCounts, Step, next_step},
     },
     tasks::{
-        Lease, LeaseLost, Task, TokenUsage, WaitReason,
+        Lease, LeaseLost, Task, WaitReason,
         attempts::{self, AttemptError, AttemptOutcome},
         queue,
         worker::Abort,
@@ -62,8 +62,8 @@ impl Resolver {
             asked_by: self.asked_by(task).await?,
             model,
             lease,
+            requester: task.requested_by,
             attempt: task.attempt,
-            spent: None,
         };
         let guidance = task.input.0.prompt.trim();
         let asked = DraftRequest {
@@ -74,7 +74,7 @@ impl Resolver {
         };
         if self.provider.is_offline() {
             calls.note(&[draft::brief(&asked)]).await?;
-            return Ok(extracted(read, None));
+            return Ok(extracted(read));
         }
         loop {
             let tokens_max = self.brief_tokens_max(&calls.model, counts);
@@ -87,7 +87,7 @@ impl Resolver {
                 Ok(outline) => {
                     return Ok(Drafted {
                         outline,
-                        usage: calls.spent.unwrap_or_else(|| nothing_spent(&calls.model)),
+                        model: calls.model,
                         by: Some(lease.target.agent),
                     });
                 }
@@ -97,7 +97,7 @@ impl Resolver {
                     calls
                         .end_attempt(AttemptOutcome::Failed, bad_response(&e.to_string()))
                         .await?;
-                    return Ok(extracted(read, calls.spent));
+                    return Ok(extracted(read));
                 }
                 Err(Failed::Call(failure)) => failure,
             };
@@ -123,7 +123,7 @@ impl Resolver {
                 Step::Shrink | Step::Summarise => calls.next_attempt(counts, error).await?,
                 Step::Wait { .. } | Step::Fail { .. } => {
                     calls.end_attempt(AttemptOutcome::Failed, error).await?;
-                    return Ok(extracted(read, calls.spent));
+                    return Ok(extracted(read));
                 }
             }
         }
@@ -193,16 +193,6 @@ fn bad_response(message: &str) -> AttemptError {
     AttemptError {
         code: "bad_response".to_owned(),
         message: message.to_owned(),
-    }
-}
-
-fn nothing_spent(model: &str) -> TokenUsage {
-    TokenUsage {
-        input_tokens: 0,
-        output_tokens: 0,
-        model: model.to_owned(),
-        cost_usd: None,
-        estimated: true,
     }
 }
 

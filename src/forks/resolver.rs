@@ -36,8 +36,9 @@ use crate::{
     realtime::{EventType, Hub},
     replies::retry::{RetryCounts, RetryPolicy},
     tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, TokenUsage,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput,
         attempts::{self, AttemptOutcome},
+        calls::CallLog,
         notice_text,
         queue::{self, End},
         worker::{Abort, Handler},
@@ -52,6 +53,7 @@ pub struct Resolver {
     pub db: Db,
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
+    pub calls: CallLog,
     pub policy: RetryPolicy,
     /// Maximum time to wait for the first or next chunk of a model's answer.
     pub task_timeout: Duration,
@@ -62,7 +64,8 @@ pub struct Resolver {
 /// A draft before it is stored.
 pub(super) struct Drafted {
     pub outline: Outline,
-    pub usage: TokenUsage,
+    /// Model that drafted it.
+    pub model: String,
     /// `None` if it was extracted.
     pub by: Option<crate::ids::AgentId>,
 }
@@ -98,7 +101,7 @@ impl Handler for Resolver {
             // the task fails.
             let stored = match self.read(&task).await {
                 Ok(Some(read)) => {
-                    let drafted = extracted(&read, None);
+                    let drafted = extracted(&read);
                     self.store(&task, lease, read, drafted).await
                 }
                 Ok(None) => self.fail(lease).await,
@@ -121,17 +124,11 @@ impl Handler for Resolver {
     }
 }
 
-/// The extracted draft; `spent` is the usage of unsuccessful model calls.
-pub(super) fn extracted(read: &Read, spent: Option<TokenUsage>) -> Drafted {
+/// The extracted draft.
+pub(super) fn extracted(read: &Read) -> Drafted {
     Drafted {
         outline: draft::fit(read.reading.outline(), &read.dive.material),
-        usage: spent.unwrap_or(TokenUsage {
-            input_tokens: 0,
-            output_tokens: 0,
-            model: EXTRACTED.to_owned(),
-            cost_usd: None,
-            estimated: true,
-        }),
+        model: EXTRACTED.to_owned(),
         by: None,
     }
 }
@@ -201,7 +198,7 @@ impl Resolver {
                 + one_line(&drafted.outline.conclusion).encode_utf16().count(),
         )
         .unwrap_or(i64::MAX);
-        let Drafted { outline, usage, by } = drafted;
+        let Drafted { outline, model, by } = drafted;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
@@ -232,7 +229,7 @@ impl Resolver {
                 };
                 let end = End::Completed {
                     output,
-                    usage: usage.clone(),
+                    model: model.clone(),
                 };
                 queue::finish(c, &lease, &end).await?;
                 Ok::<_, LeaseLost>(())

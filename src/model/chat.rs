@@ -110,6 +110,14 @@ pub struct ChatRequest {
     pub parallel_tool_calls: Option<bool>,
 }
 
+impl ChatRequest {
+    /// Estimated size of the system text and the turns.
+    pub fn prompt_tokens(&self) -> u64 {
+        let turns = self.turns.iter().map(|turn| estimate_tokens(&turn.content));
+        estimate_tokens(&self.system) + turns.sum::<u64>()
+    }
+}
+
 /// JSON schema with a name, which servers require.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonSchema {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use super::{ChatRequest, Delta, ModelError, Provider, StopReason, Usage};
+use super::{ChatRequest, Delta, DeltaStream, ModelError, Provider, StopReason, Usage};
 
 /// Complete response of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,21 @@ pub async fn collect(
     request: ChatRequest,
     limits: Limits,
 ) -> Result<Collected, CollectError> {
-    let within = tokio::time::timeout(limits.time_max, read(provider, request, limits)).await;
+    collect_watched(provider, request, limits, |stream| stream).await
+}
+
+/// Like `collect`; `watch` gets the stream and returns it.
+///
+/// # Errors
+/// As for `collect`.
+pub async fn collect_watched(
+    provider: &dyn Provider,
+    request: ChatRequest,
+    limits: Limits,
+    watch: impl FnOnce(DeltaStream) -> DeltaStream,
+) -> Result<Collected, CollectError> {
+    let reading = read(provider, request, limits, watch);
+    let within = tokio::time::timeout(limits.time_max, reading).await;
     within.unwrap_or(Err(CollectError::Timeout))
 }
 
@@ -54,10 +68,11 @@ async fn read(
     provider: &dyn Provider,
     request: ChatRequest,
     limits: Limits,
+    watch: impl FnOnce(DeltaStream) -> DeltaStream,
 ) -> Result<Collected, CollectError> {
     let silent = |_| CollectError::Timeout;
     let opened = tokio::time::timeout(limits.silence_max, provider.stream(request)).await;
-    let mut stream = opened.map_err(silent)??;
+    let mut stream = watch(opened.map_err(silent)??);
     let (mut text, mut usage, mut stopped) = (String::new(), None, None);
     while let Some(delta) = tokio::time::timeout(limits.silence_max, stream.next())
         .await

@@ -18,7 +18,7 @@ pub use self::chat::{
     Provider, Role, StopReason, ToolCall, ToolCallPiece, ToolChoice, ToolResult, Usage,
     estimate_tokens,
 };
-pub use self::collect::{CollectError, Collected, Limits, collect};
+pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
 
 use self::{
     builtin::Builtin,

@@ -199,6 +199,7 @@ impl Eraser {
             self.erase_forks(&erasure).await?;
             self.erase_resolutions(&erasure).await?;
             self.erase_tasks(&erasure).await?;
+            self.erase_calls(&erasure).await?;
             self.erase_agents(&erasure).await?;
             self.erase_log(&erasure).await?;
             self.erase_records(&erasure).await?;
@@ -335,6 +336,25 @@ impl Eraser {
             Ok(derived::changed(c, SourceId::User(user), Change::Deleted).await?)
         })
         .await
+    }
+
+    /// Reassigns the model calls made for them.
+    async fn erase_calls(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select id, id, TRUE from model_calls where workspace_id = $1 and user_id = $4 and id > $2 order by id limit $3",
+            after: Uuid::nil(),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        let take = async |c: &mut Conn, e: &Erasure, _: &Hub, (id, _): (Uuid, Uuid)| {
+            c.q("update model_calls set user_id = $2 where id = $1")
+                .bind(id)
+                .bind(e.alias_id)
+                .run()
+                .await?;
+            Ok(())
+        };
+        self.each(e, search, |q| q.bind(e.user_id), take).await
     }
 
     /// Replaces them by the alias in access lists of agents, so that a list with one user does not become open to

@@ -18,6 +18,7 @@ use crate::{
         ActionItemId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MessageId, ResolutionId,
         ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
     },
+    tasks::calls::{CallOutcome, Purpose},
     time::Timestamp,
 };
 
@@ -246,6 +247,22 @@ struct ExportedTask {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
+struct ModelCall {
+    #[serde(skip)]
+    id: Uuid,
+    task_id: Option<TaskId>,
+    purpose: Purpose,
+    model: String,
+    input_tokens: i64,
+    output_tokens: i64,
+    cost_usd: Option<f64>,
+    estimated: bool,
+    outcome: CallOutcome,
+    started_at: Timestamp,
+    ended_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
 struct Item {
     #[serde(skip)]
     row_key: Uuid,
@@ -321,6 +338,14 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &tasks).await?;
+    let calls = Part::<ModelCall> {
+        name: "model_calls",
+        sql: "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, cost_usd, estimated, outcome, \
+              started_at, ended_at from model_calls \
+              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id,
+    };
+    part(db, out, who, &calls).await?;
     let items = Part::<Item> {
         name: "action_items",
         sql: "select i.id as row_key, i.id, i.resolution_id, i.text, i.due, i.done, i.created_at from action_items i \

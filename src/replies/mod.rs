@@ -8,4 +8,3 @@ pub mod manifest;
 pub mod prompt;
 pub mod retry;
 pub mod turn;
-pub mod usage;

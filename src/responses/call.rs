@@ -20,9 +20,12 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::{Delta, ModelError, StopReason, Usage},
-    replies::usage::usage_of,
     responses::form::Truncation,
-    tasks::{TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage, queue},
+    tasks::{
+        TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage,
+        calls::{CallTask, NewCall, OpenCall, Purpose},
+        queue,
+    },
     time::Timestamp,
 };
 
@@ -110,7 +113,11 @@ struct Job {
     delivery: Delivery,
     progress: mpsc::Sender<Progress>,
     draft: Draft,
+    /// ID of the task that is recorded at the end.
+    task: TaskId,
     attempt: i64,
+    /// The model call that is running.
+    open: Option<OpenCall>,
     is_connected: bool,
     started_at: Timestamp,
 }
@@ -134,7 +141,9 @@ impl ResponsesService {
             delivery,
             progress,
             draft: Draft::default(),
+            task: TaskId::new(),
             attempt: 0,
+            open: None,
             is_connected: false,
             started_at: now(),
         };
@@ -171,10 +180,14 @@ impl Job {
             () = stopping => Err(ResponseError::Stopping),
             answered = self.answer() => answered,
         };
-        let usage = self.usage(answered.as_ref().ok().and_then(|answered| answered.usage));
+        let has_failed = matches!(&answered, Err(error) if !matches!(error, ResponseError::Gone));
+        let answered = match (self.end_call(has_failed).await, answered) {
+            (Ok(usage), Ok(answered)) => Ok((answered, usage)),
+            (_, Err(error)) | (Err(error), _) => Err(error),
+        };
         let (response, error) = match answered {
-            Ok(answered) => self.complete(&answered, &usage).await,
-            Err(error) => self.give_up(error, usage).await,
+            Ok((answered, usage)) => self.complete(&answered, usage).await,
+            Err(error) => self.give_up(error).await,
         };
         let ended = Ended { response, error };
         // The client may already be gone.
@@ -212,6 +225,7 @@ impl Job {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
+            self.end_call(true).await?;
             // The provider's message is not logged because it may repeat the prompt.
             tracing::info!(
                 attempt = self.attempt,
@@ -289,7 +303,12 @@ impl Job {
         let deadline = started + service.attempt_max;
         let silent = |_| ResponseError::Timeout;
         let patience = deadline.min(started + service.task_timeout);
-        let connecting = service.provider.stream(self.plan.request.clone());
+        let open = service
+            .calls
+            .begin(&service.provider, self.new_call())
+            .await?;
+        let open = self.open.insert(open);
+        let connecting = open.stream(self.plan.request.clone());
         let connected = tokio::time::timeout_at(patience, connecting).await;
         let mut stream = connected.map_err(silent)?.map_err(ResponseError::Model)?;
         if !std::mem::replace(&mut self.is_connected, true) {
@@ -327,15 +346,31 @@ impl Job {
         Ok(Answered { reason, usage })
     }
 
-    fn usage(&self, counted: Option<Usage>) -> (TokenUsage, Option<Usage>) {
-        let usage = usage_of(
-            self.service.provider.as_ref(),
-            &self.plan.request.model,
-            counted,
-            self.plan.prompt_tokens,
-            &self.draft.text(),
-        );
-        (usage, counted)
+    fn new_call(&self) -> NewCall {
+        NewCall {
+            workspace: self.plan.workspace,
+            task: Some(CallTask {
+                id: self.task,
+                root: self.task,
+                attempt: self.attempt,
+            }),
+            purpose: Purpose::Response,
+            user: self.plan.caller.user,
+            agent: self.plan.agent.map(|(agent, _)| agent),
+            model: self.plan.request.model.clone(),
+            prompt_tokens: self.plan.prompt_tokens,
+        }
+    }
+
+    /// Ends the running model call and returns its usage; nothing was used if no call is running.
+    async fn end_call(&mut self, has_failed: bool) -> Result<TokenUsage, ResponseError> {
+        let Some(open) = self.open.take() else {
+            return Ok(TokenUsage::none(&self.plan.request.model));
+        };
+        if has_failed {
+            open.fail();
+        }
+        Ok(open.end().await?)
     }
 
     /// Completes the output items, and stores the response and its task before notifying the client, so that the
@@ -343,7 +378,7 @@ impl Job {
     async fn complete(
         &mut self,
         answered: &Answered,
-        (usage, counted): &(TokenUsage, Option<Usage>),
+        usage: TokenUsage,
     ) -> (Response, Option<ResponseError>) {
         let is_cut = answered.reason == StopReason::Length;
         let (status, items) = if is_cut {
@@ -359,7 +394,7 @@ impl Job {
                 reason: "max_output_tokens",
             }),
             output: self.draft.items().to_vec(),
-            usage: Some(ResponseUsage::new(usage, *counted)),
+            usage: Some(ResponseUsage::new(&usage, answered.usage)),
             ..self.plan.response.clone()
         };
         // If the client is gone by now, the call still counts as answered.
@@ -373,7 +408,6 @@ impl Job {
         };
         let task = queue::Call {
             output: Some(output),
-            usage: Some(usage.clone()),
             ..self.task(TaskStatus::Completed)
         };
         let row = self.plan.kept.and_then(|kept| {
@@ -391,16 +425,10 @@ impl Job {
         }
     }
 
-    /// Records the usage of a failed call.
-    async fn give_up(
-        &mut self,
-        error: ResponseError,
-        (usage, _): (TokenUsage, Option<Usage>),
-    ) -> (Response, Option<ResponseError>) {
+    /// Records a failed call.
+    async fn give_up(&mut self, error: ResponseError) -> (Response, Option<ResponseError>) {
         let is_gone = matches!(error, ResponseError::Gone);
-        let has_used = is_gone || !self.draft.is_empty();
         let task = queue::Call {
-            usage: has_used.then_some(usage),
             error: (!is_gone).then(|| TaskError {
                 code: error.task_code().to_owned(),
                 message: error.public_text(),
@@ -424,7 +452,7 @@ impl Job {
 
     fn task(&self, status: TaskStatus) -> queue::Call {
         queue::Call {
-            id: TaskId::new(),
+            id: self.task,
             workspace: self.plan.workspace,
             kind: TaskKind::Response,
             status,
@@ -432,7 +460,6 @@ impl Job {
             requested_by: self.plan.caller.user,
             attempt: self.attempt.max(1),
             output: None,
-            usage: None,
             error: None,
             started_at: self.started_at,
         }

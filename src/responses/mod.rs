@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Calls bypass the task queue: the client waits for the response, and a call is not retried if the process dies. Its
-//! row and the task that records its usage are written together at the end, so a crash in between leaves nothing
-//! behind. A call ends if its client disconnects.
+//! row and its task are written together at the end, so a crash in between leaves nothing behind but the rows of its
+//! model calls. A call ends if its client disconnects.
 
 mod agent;
 mod call;
@@ -29,7 +29,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{db::Db, model::Provider};
+use crate::{db::Db, model::Provider, tasks::calls::CallLog};
 
 pub use call::{Call, Delivery, Progress};
 pub use error::ResponseError;
@@ -44,6 +44,7 @@ pub use store::{DeletedResponse, cleanup, delete, get};
 pub struct ResponsesService {
     pub db: Db,
     pub provider: Arc<dyn Provider>,
+    pub calls: CallLog,
     /// Permits for concurrent calls in this process.
     pub slots: Arc<CallSlots>,
     /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`); long delays are not used here.

@@ -14,7 +14,7 @@ use crate::{
     model::Provider,
     realtime::Hub,
     responses::ResponsesService,
-    tasks::Queue,
+    tasks::{Queue, calls::CallLog},
 };
 
 pub struct Inner {
@@ -31,6 +31,7 @@ pub struct Inner {
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
     pub provider: Arc<dyn Provider>,
+    pub calls: CallLog,
     pub responses: Arc<ResponsesService>,
     pub disk: DiskSpace,
     /// Storage of uploads.

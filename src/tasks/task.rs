@@ -71,6 +71,7 @@ pub struct TaskOutput {
     pub response_length: i64,
 }
 
+/// Usage of all model calls of a task that have ended, also of canceled and failed attempts.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenUsage {
     pub input_tokens: i64,
@@ -79,8 +80,21 @@ pub struct TokenUsage {
     pub model: String,
     /// In US dollars, if the model table has prices.
     pub cost_usd: Option<f64>,
-    /// Whether the counts are estimates because the provider sent none.
+    /// Whether some of the counts are estimates because the provider sent none.
     pub estimated: bool,
+}
+
+impl TokenUsage {
+    /// Usage of a task without model calls.
+    pub fn none(model: &str) -> Self {
+        Self {
+            input_tokens: 0,
+            output_tokens: 0,
+            model: model.to_owned(),
+            cost_usd: None,
+            estimated: true,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]

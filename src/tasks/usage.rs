@@ -1,4 +1,4 @@
-//! Usage of tasks, added up by month, person, agent, and model when they end.
+//! Usage by month, person, agent, and model: tasks are added when they end, tokens when model calls end.
 
 use uuid::Uuid;
 
@@ -13,80 +13,109 @@ use crate::{
 /// Maximum rows of a response, highest usage first. The total includes all rows.
 const ROWS_MAX: i64 = 1000;
 
-/// Counts a task that has just ended.
-pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
-    let ended = Ended {
-        workspace: task.workspace_id,
-        kind: task.kind,
-        asked_by: task.requested_by,
-        agent: task.agent_id,
-        status: task.status,
-        usage: task.token_usage.as_ref().map(|usage| &usage.0),
-    };
-    count_ended(c, &ended).await
-}
-
-/// Usage data of a task that has ended.
-pub struct Ended<'a> {
+/// A task that has ended.
+pub struct Ended {
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
     pub asked_by: UserId,
     pub agent: Option<AgentId>,
     pub status: TaskStatus,
-    pub usage: Option<&'a TokenUsage>,
+    /// Model of its calls; empty if none was called.
+    pub model: String,
 }
 
-/// Like `count`, for work without a task row.
-pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError> {
-    let usage = ended.usage;
+impl Ended {
+    pub fn new(task: &Task, model: String) -> Self {
+        Self {
+            workspace: task.workspace_id,
+            kind: task.kind,
+            asked_by: task.requested_by,
+            agent: task.agent_id,
+            status: task.status,
+            model,
+        }
+    }
+}
+
+/// Counts a task that has just ended.
+pub async fn count(c: &mut Conn, ended: &Ended) -> Result<(), DbError> {
     c.q(
         "insert into usage (workspace_id, month, user_id, agent_id, model, tasks, failed, input_tokens, output_tokens, cost_usd) \
-         values ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9) \
+         values ($1, $2, $3, $4, $5, 1, $6, 0, 0, null) \
          on conflict (workspace_id, month, user_id, agent_id, model) do update set \
-         tasks = usage.tasks + 1, failed = usage.failed + excluded.failed, \
-         input_tokens = usage.input_tokens + excluded.input_tokens, output_tokens = usage.output_tokens + excluded.output_tokens, \
-         cost_usd = coalesce(usage.cost_usd + excluded.cost_usd, usage.cost_usd, excluded.cost_usd)",
+         tasks = usage.tasks + 1, failed = usage.failed + excluded.failed",
     )
     .bind(ended.workspace)
     .bind(Month::present().text())
     .bind(ended.asked_by)
     .bind(ended.agent.map_or(ended.workspace.0, |agent| agent.0))
-    .bind(usage.map_or_else(String::new, |usage| usage.model.clone()))
+    .bind(ended.model.clone())
     .bind(i64::from(ended.status == TaskStatus::Failed))
-    .bind(usage.map_or(0, |usage| usage.input_tokens))
-    .bind(usage.map_or(0, |usage| usage.output_tokens))
-    .bind(usage.and_then(|usage| usage.cost_usd))
     .run()
     .await?;
-    c.notify(Box::new(Counted {
-        kind: ended.kind,
-        status: ended.status,
-        input_tokens: usage.map_or(0, |usage| usage.input_tokens.unsigned_abs()),
-        output_tokens: usage.map_or(0, |usage| usage.output_tokens.unsigned_abs()),
+    c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
+    Ok(())
+}
+
+/// Usage of a model call that has just ended.
+pub struct Spent<'a> {
+    pub workspace: WorkspaceId,
+    pub user: UserId,
+    pub agent: Option<AgentId>,
+    pub usage: &'a TokenUsage,
+}
+
+/// Adds the tokens of a model call.
+pub async fn raise(c: &mut Conn, spent: &Spent<'_>) -> Result<(), DbError> {
+    let usage = spent.usage;
+    if usage.input_tokens == 0 && usage.output_tokens == 0 {
+        return Ok(());
+    }
+    c.q(
+        "insert into usage (workspace_id, month, user_id, agent_id, model, tasks, failed, input_tokens, output_tokens, cost_usd) \
+         values ($1, $2, $3, $4, $5, 0, 0, $6, $7, $8) \
+         on conflict (workspace_id, month, user_id, agent_id, model) do update set \
+         input_tokens = usage.input_tokens + excluded.input_tokens, output_tokens = usage.output_tokens + excluded.output_tokens, \
+         cost_usd = coalesce(usage.cost_usd + excluded.cost_usd, usage.cost_usd, excluded.cost_usd)",
+    )
+    .bind(spent.workspace)
+    .bind(Month::present().text())
+    .bind(spent.user)
+    .bind(spent.agent.map_or(spent.workspace.0, |agent| agent.0))
+    .bind(usage.model.clone())
+    .bind(usage.input_tokens)
+    .bind(usage.output_tokens)
+    .bind(usage.cost_usd)
+    .run()
+    .await?;
+    c.notify(Box::new(Counted::Tokens {
+        input: usage.input_tokens.unsigned_abs(),
+        output: usage.output_tokens.unsigned_abs(),
     }));
     Ok(())
 }
 
-/// A task has ended. Sent after the commit, so that each task is measured exactly once.
-pub struct Counted {
-    kind: TaskKind,
-    status: TaskStatus,
-    input_tokens: u64,
-    output_tokens: u64,
+/// A task or a model call has ended. Sent after the commit, so that each is measured exactly once.
+pub enum Counted {
+    Task(TaskKind, TaskStatus),
+    Tokens { input: u64, output: u64 },
 }
 
 impl Counted {
-    /// Adds the task to the metrics of this process.
+    /// Adds it to the metrics of this process.
     pub fn measure(&self) {
-        let labels = [
-            ("kind", self.kind.as_str()),
-            ("status", self.status.as_str()),
-        ];
-        metrics::counter!("openvibe_tasks_ended_total", &labels).increment(1);
-        metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
-            .increment(self.input_tokens);
-        metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
-            .increment(self.output_tokens);
+        match self {
+            Self::Task(kind, status) => {
+                let labels = [("kind", kind.as_str()), ("status", status.as_str())];
+                metrics::counter!("openvibe_tasks_ended_total", &labels).increment(1);
+            }
+            Self::Tokens { input, output } => {
+                metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
+                    .increment(*input);
+                metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
+                    .increment(*output);
+            }
+        }
     }
 }
 

@@ -51,6 +51,7 @@ mod logs;
 mod mentions;
 mod messages;
 mod metrics;
+mod model_calls;
 mod model_test;
 mod openapi;
 mod outcomes;

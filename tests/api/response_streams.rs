@@ -41,7 +41,7 @@ fn names(events: &[(String, Value)]) -> Vec<&str> {
 }
 
 /// A request whose response is read incrementally.
-async fn open(who: &Person, body: Value) -> reqwest::Response {
+pub async fn open(who: &Person, body: Value) -> reqwest::Response {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut request = client
         .post(format!("{}/v1/responses", who.base))

@@ -7,18 +7,18 @@ use crate::{
     agents::profiles::Resolved,
     db::{Conn, now},
     failpoint,
-    ids::MessageId,
-    model::{self, ChatRequest, Delta, Limits, ModelError, StopReason, Usage, estimate_tokens},
+    ids::{MessageId, TaskId},
+    model::{ChatRequest, Delta, Limits, ModelError, StopReason},
     replies::{
         context::Loaded,
         manifest::{self, LeftOut, Manifest},
         prompt::{self, Context, SUMMARY_TOKENS_MAX, SummaryPlan},
         retry::{Failure, RetryCounts},
-        usage::usage_of,
     },
     tasks::{
         Lease, LeaseLost, Task, TaskError, TaskKind,
         attempts::{AttemptOutcome, AttemptRecord},
+        calls::{self, CallTask, NewCall, OpenCall, Purpose},
         queue::{self, Done},
         worker::Abort,
     },
@@ -33,7 +33,6 @@ const SUMMARY_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) truncated: bool,
-    pub(super) usage: Option<Usage>,
 }
 
 /// A context, the messages left out of it, and the messages replaced by its summary.
@@ -93,35 +92,33 @@ impl ReplyHandler {
                 ..ChatRequest::default()
             };
             let started_at = now();
-            let asked = estimate_tokens(&plan.system)
-                + plan
-                    .turns
-                    .iter()
-                    .map(|t| estimate_tokens(&t.content))
-                    .sum::<u64>();
             let limits = Limits {
                 bytes_max: SUMMARY_BYTES_MAX,
                 silence_max: self.task_timeout,
                 time_max: self.task_timeout,
             };
-            let summary = model::collect(self.provider.as_ref(), request, limits).await;
-            let (usage, error, summary) = match summary {
-                Ok(answer) => (
-                    Some(usage_of(
-                        self.provider.as_ref(),
-                        &utility,
-                        answer.usage,
-                        asked,
-                        &answer.text,
-                    )),
-                    None,
-                    Some(answer.text),
-                ),
-                Err(e) => (None, Some(e.to_string()), None),
+            let id = TaskId::new();
+            let call = NewCall {
+                workspace: task.workspace_id,
+                task: Some(CallTask {
+                    id,
+                    root: task.id,
+                    attempt: 1,
+                }),
+                purpose: Purpose::Compact,
+                user: task.requested_by,
+                agent: task.agent_id,
+                model: utility,
+                prompt_tokens: request.prompt_tokens(),
+            };
+            let call = self.calls.begin(&self.provider, call).await?;
+            let (error, summary) = match calls::collect(call, request, limits).await? {
+                Ok(answer) => (None, Some(answer.text)),
+                Err(e) => (Some(e.to_string()), None),
             };
             let done = Done {
+                id,
                 kind: TaskKind::Compact,
-                usage,
                 error: error.map(|message| TaskError {
                     code: "model_unavailable".to_owned(),
                     message,
@@ -151,7 +148,7 @@ impl ReplyHandler {
         Ok(Some((loaded.context.clone(), left_out, Vec::new())))
     }
 
-    /// Calls the model once and streams the reply. The manifest is stored while the request is in flight.
+    /// Stores the manifest, then calls the model once and streams the reply.
     pub(super) async fn call(
         &self,
         task: &Task,
@@ -177,20 +174,53 @@ impl ReplyHandler {
             waited_ms: 0,
         };
         failpoint!("turn_call");
-        let (stored, held) = (manifest.clone(), *lease);
-        let save = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
-            queue::lock_lease(c, &held).await?;
-            let (workspace, task) = (held.workspace, held.task);
-            Ok::<_, LeaseLost>(manifest::save(c, workspace, task, &stored, &record).await?)
-        });
+        let new = NewCall {
+            workspace: task.workspace_id,
+            task: Some(CallTask {
+                id: task.id,
+                root: task.id,
+                attempt: task.attempt,
+            }),
+            purpose: Purpose::Reply,
+            user: task.requested_by,
+            agent: task.agent_id,
+            model: manifest.model.clone(),
+            prompt_tokens: manifest.prompt.tokens(),
+        };
+        let open = self.calls.prepare(&self.provider, new);
+        let (stored, held, row) = (manifest.clone(), *lease, open.row());
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::lock_lease(c, &held).await?;
+                let (workspace, task) = (held.workspace, held.task);
+                manifest::save(c, workspace, task, &stored, &record).await?;
+                Ok::<_, LeaseLost>(row.insert(c).await?)
+            })
+            .await?;
+        let outcome = self.stream(task, lease, agent, &open, request).await?;
+        if outcome.is_err() {
+            open.fail();
+        }
+        open.end().await?;
+        Ok(outcome)
+    }
+
+    /// Sends the request of a stored call and streams the reply.
+    async fn stream(
+        &self,
+        task: &Task,
+        lease: &Lease,
+        agent: &Resolved,
+        open: &OpenCall,
+        request: ChatRequest,
+    ) -> Result<Result<Answer, Failed>, Abort> {
         let started = Instant::now();
         let deadline = started + self.attempt_max;
-        let connect = tokio::time::timeout_at(
+        let connected = tokio::time::timeout_at(
             deadline.min(started + self.task_timeout),
-            self.provider.stream(request),
-        );
-        let (saved, connected) = tokio::join!(save, connect);
-        saved?;
+            open.stream(request),
+        )
+        .await;
         let nothing = |failure| Failed {
             failure,
             text: String::new(),
@@ -203,7 +233,6 @@ impl ReplyHandler {
 
         let mut reply = Reply::new(self, task, *lease, agent, &manifest.prompt.agents());
         let mut stopped: Option<StopReason> = None;
-        let mut usage = None;
         let mut patience = started + self.task_timeout;
         loop {
             let delta = tokio::select! {
@@ -240,9 +269,8 @@ impl ReplyHandler {
                         }));
                     }
                 }
-                Ok(Some(Ok(Delta::Usage(counted)))) => {
+                Ok(Some(Ok(Delta::Usage(_)))) => {
                     failpoint!("model_usage");
-                    usage = Some(counted);
                 }
                 Ok(Some(Ok(Delta::Stop(reason)))) => {
                     failpoint!("model_stop");
@@ -271,7 +299,6 @@ impl ReplyHandler {
             Some(reason) => Ok(Answer {
                 text,
                 truncated: reason == StopReason::Length,
-                usage,
             }),
         })
     }

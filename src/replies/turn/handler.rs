@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::TaskTracker;
 
-use crate::{db::Db, files::Blobs, model::Provider, realtime::Hub, replies::retry::RetryPolicy};
+use crate::{
+    db::Db, files::Blobs, model::Provider, realtime::Hub, replies::retry::RetryPolicy,
+    tasks::calls::CallLog,
+};
 
 #[derive(Clone)]
 pub struct ReplyHandler {
@@ -13,6 +16,7 @@ pub struct ReplyHandler {
     pub provider: Arc<dyn Provider>,
     /// Bytes of attached files.
     pub blobs: Blobs,
+    pub calls: CallLog,
     pub policy: RetryPolicy,
     /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,

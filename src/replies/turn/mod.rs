@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! context ─► prompt ─► model ─► first text: the reply's row, `streaming` ─► deltas · checkpoints ─► one transaction ends
-//!              ▲                                                                       reply, usage and task
+//!              ▲                                                                       reply and task
 //!              └── shorter, or after a wait: `retry::next_step`
 //! ```
 //!
@@ -26,7 +26,6 @@ use crate::{
         manifest::Manifest,
         prompt,
         retry::{Attempt, Failure, RetryCounts, Step, next_step},
-        usage::usage_of,
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
@@ -193,7 +192,7 @@ impl ReplyHandler {
         }
     }
 
-    /// Ends reply, usage, and task in one transaction, and removes the leftovers of the task that this one retries.
+    /// Ends reply and task in one transaction, and removes the leftovers of the task that this one retries.
     async fn complete(
         &self,
         lease: Lease,
@@ -202,13 +201,7 @@ impl ReplyHandler {
         manifest: Manifest,
         answer: Answer,
     ) -> Result<(), Abort> {
-        let usage = usage_of(
-            self.provider.as_ref(),
-            &manifest.model,
-            answer.usage,
-            manifest.prompt.tokens(),
-            &answer.text,
-        );
+        let model = manifest.model;
         let text = answer.text.trim_end().to_owned();
         let truncated = answer.truncated;
         let response_length = i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX);
@@ -241,7 +234,7 @@ impl ReplyHandler {
                     &lease,
                     &End::Completed {
                         output,
-                        usage: usage.clone(),
+                        model: model.clone(),
                     },
                 )
                 .await?;

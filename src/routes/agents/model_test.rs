@@ -8,11 +8,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{Scope, WorkspaceCaller},
+    auth::{AuthError, Scope, WorkspaceCaller},
     http::{ApiError, extract::Body},
-    model::{ChatMessage, ChatRequest, CollectError, Limits, Role, collect},
+    model::{ChatMessage, ChatRequest, CollectError, Limits, Role},
     replies::retry::Failure,
     server::State,
+    tasks::calls::{self, NewCall, Purpose},
 };
 
 /// Time limit for the entire call.
@@ -61,7 +62,9 @@ async fn test_model(
     Body(form): Body<ModelTestForm>,
 ) -> Result<Json<ModelTest>, ApiError> {
     let mut c = state.db.read().await?;
-    member.enter(&mut c).await?.require(Scope::WorkspaceAdmin)?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
+    let (workspace, user) = (actor.workspace, actor.user);
     drop(c);
     let model = form.model.as_deref().map(str::trim);
     if model.is_some_and(|model| {
@@ -75,7 +78,7 @@ async fn test_model(
         )
         .param("model"));
     }
-    let provider = state.provider.as_ref();
+    let provider = &state.provider;
     let started = Instant::now();
     let asked = async {
         let model = match model {
@@ -93,13 +96,30 @@ async fn test_model(
             silence_max: WITHIN,
             time_max: WITHIN,
         };
-        (model, collect(provider, request, limits).await)
+        let call = NewCall {
+            workspace,
+            task: None,
+            purpose: Purpose::Test,
+            user,
+            agent: None,
+            model: model.clone(),
+            prompt_tokens: request.prompt_tokens(),
+        };
+        let call = state.calls.prepare(provider, call);
+        let row = call.row();
+        member
+            .write(&state.db, async move |c, actor| {
+                actor.require(Scope::WorkspaceAdmin)?;
+                Ok::<_, AuthError>(row.insert(c).await?)
+            })
+            .await?;
+        Ok::<_, AuthError>((model, calls::collect(call, request, limits).await?))
     };
     let within = tokio::time::timeout(WITHIN, asked).await;
     let (model, answer) = within.unwrap_or_else(|_| {
         let model = model.unwrap_or_default().to_owned();
-        (model, Err(CollectError::Timeout))
-    });
+        Ok((model, Err(CollectError::Timeout)))
+    })?;
     let (reply, error) = match answer {
         Ok(answer) => (Some(answer.text.trim().to_owned()), None),
         Err(e) => {

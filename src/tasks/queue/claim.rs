@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 use uuid::Uuid;
 
 use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, lease_length};
-use crate::tasks::{Task, TaskTarget};
+use crate::tasks::{Task, TaskTarget, calls};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
@@ -239,6 +239,7 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
         .unwrap_or(0)
         + 1;
     counts["lost"] = lost.into();
+    calls::close_lost(c, lease.task).await?;
     if lost >= LOST_MAX {
         return Ok(false);
     }

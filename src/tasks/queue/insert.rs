@@ -6,7 +6,10 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, log},
-    tasks::{Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, usage},
+    tasks::{
+        Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, calls,
+        usage::{self, Ended},
+    },
 };
 
 /// Key of the limit of queued tasks per workspace. It is stored in the database so that every
@@ -99,10 +102,19 @@ pub async fn insert(
         // Links the log lines of the request with those of the task.
         tracing::debug!(task.id = %task.id, task.kind = %task.kind, status = %task.status, "task requested");
         if full.is_some() {
-            usage::count(c, task).await?;
+            count(c, task).await?;
         }
     }
     Ok(task)
+}
+
+/// Counts a task that has just ended.
+pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
+    let model = match &task.token_usage {
+        Some(usage) => Some(usage.0.model.clone()),
+        None => calls::running_model(c, task.id).await?,
+    };
+    usage::count(c, &Ended::new(task, model.unwrap_or_default())).await
 }
 
 /// Appends the current state of the task under `seq`.

@@ -2,8 +2,8 @@
 
 use crate::time::Timestamp;
 
-use super::{Lease, LeaseLost, Stopped, Wake, announce, lease_length};
-use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage, usage};
+use super::{Lease, LeaseLost, Stopped, Wake, announce, insert::count, lease_length};
+use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage, calls, usage};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
@@ -48,7 +48,8 @@ pub async fn lock_lease(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> 
 pub enum End {
     Completed {
         output: TaskOutput,
-        usage: TokenUsage,
+        /// Name to show if no model was called.
+        model: String,
     },
     Failed {
         error: TaskError,
@@ -58,11 +59,11 @@ pub enum End {
 
 /// Ends a running task and appends the event. The caller has checked the lease in this transaction.
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
-    let (status, output, usage, error, notice) = match end {
-        End::Completed { output, usage } => (
+    let (status, output, unused, error, notice) = match end {
+        End::Completed { output, model } => (
             TaskStatus::Completed,
             Some(Json(output.clone())),
-            Some(Json(usage.clone())),
+            Some(Json(TokenUsage::none(model))),
             None,
             None,
         ),
@@ -76,7 +77,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     };
     let task: Task = c
         .q(task_sql!(
-            "update tasks set status = $3, output = $4, token_usage = $5, error = $6, notice_message_id = $7, completed_at = $8, \
+            "update tasks set status = $3, output = $4, token_usage = coalesce(token_usage, $5), error = $6, notice_message_id = $7, completed_at = $8, \
              holds_slot = FALSE, lease_token = null, lease_until = null, worker_id = null \
              where id = $1 and lease_token = $2 returning",
             ""
@@ -85,13 +86,13 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
         .bind(lease.token)
         .bind(status)
         .bind(output)
-        .bind(usage)
+        .bind(unused)
         .bind(error)
         .bind(notice)
         .bind(now())
         .one()
         .await?;
-    usage::count(c, &task).await?;
+    count(c, &task).await?;
     announce(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
@@ -210,7 +211,7 @@ pub async fn cancel(
         .opt()
         .await?;
     if let Some(task) = &task {
-        usage::count(c, task).await?;
+        count(c, task).await?;
         announce(c, task, audience).await?;
         c.notify(Box::new(Stopped {
             workspace: task.workspace_id,
@@ -250,8 +251,9 @@ pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
 /// Completed work on behalf of a task.
 #[derive(Debug, Clone)]
 pub struct Done {
+    /// ID under which its model calls were stored.
+    pub id: TaskId,
     pub kind: TaskKind,
-    pub usage: Option<TokenUsage>,
     pub error: Option<TaskError>,
     pub started_at: Timestamp,
 }
@@ -263,6 +265,7 @@ pub async fn record(
     lease: &Lease,
     done: &Done,
 ) -> Result<(), DbError> {
+    let usage = calls::token_usage_of(c, done.id).await?;
     let task: Task = c
         .q(task_sql!(
             "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
@@ -271,7 +274,7 @@ pub async fn record(
              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 1, $12, FALSE, $13, $14, $15, $16, $16, $17) returning",
             ""
         ))
-        .bind(TaskId::new())
+        .bind(done.id)
         .bind(parent.workspace_id)
         .bind(done.kind)
         .bind(if done.error.is_some() { TaskStatus::Failed } else { TaskStatus::Completed })
@@ -284,19 +287,20 @@ pub async fn record(
         .bind(parent.id)
         .bind(Json(serde_json::json!({})))
         .bind(Json(TaskInput { prompt: String::new(), options: None }))
-        .bind(done.usage.clone().map(Json))
+        .bind(usage.map(Json))
         .bind(done.error.clone().map(Json))
         .bind(done.started_at)
         .bind(now())
         .one()
         .await?;
-    usage::count(c, &task).await?;
+    count(c, &task).await?;
     announce(c, &task, lease.audience).await
 }
 
-/// A completed model call that was not queued, because the client waited for it.
+/// Completed calls of a model that were not queued, because the client waited for them.
 #[derive(Debug, Clone)]
 pub struct Call {
+    /// ID under which its model calls were stored.
     pub id: TaskId,
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
@@ -307,13 +311,17 @@ pub struct Call {
     /// Number of model calls.
     pub attempt: i64,
     pub output: Option<TaskOutput>,
-    pub usage: Option<TokenUsage>,
     pub error: Option<TaskError>,
     pub started_at: Timestamp,
 }
 
 /// Records a call as a task that has ended. It has no conversation, so it has no event.
 pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
+    let usage = calls::token_usage_of(c, call.id).await?;
+    let model = match &usage {
+        Some(usage) => Some(usage.model.clone()),
+        None => calls::running_model(c, call.id).await?,
+    };
     c.q("insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, requested_by, root_task_id, depth, attempt, \
          retry_counts, holds_slot, input, output, token_usage, error, queued_at, started_at, completed_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $1, 0, $8, $9, FALSE, $10, $11, $12, $13, $14, $14, $15)")
@@ -328,7 +336,7 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
         .bind(Json(serde_json::json!({})))
         .bind(Json(TaskInput { prompt: String::new(), options: None }))
         .bind(call.output.clone().map(Json))
-        .bind(call.usage.clone().map(Json))
+        .bind(usage.map(Json))
         .bind(call.error.clone().map(Json))
         .bind(call.started_at)
         .bind(now())
@@ -340,7 +348,7 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
         asked_by: call.requested_by,
         agent: call.agent.map(|(agent, _)| agent),
         status: call.status,
-        usage: call.usage.as_ref(),
+        model: model.unwrap_or_default(),
     };
-    usage::count_ended(c, &ended).await
+    usage::count(c, &ended).await
 }

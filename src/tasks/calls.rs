@@ -1,0 +1,687 @@
+//! Model calls: a row per call, stored before the request leaves and ended with its outcome and usage.
+//!
+//! ```text
+//! begin: row `running` ─► stream ─► end: row, usage of the month, and usage of the task, in one transaction
+//!                           └─ dropped: `cancelled` ─┘      └─ process died: closed as `lost` by the reaper or at startup
+//! ```
+//!
+//! Tokens that the provider does not report are estimated from the prompt and the received text. A request that the
+//! provider refused counts none.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::Stream;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use super::{TokenUsage, usage};
+use crate::{
+    db::{Conn, Db, DbError, Json, now},
+    failpoint,
+    ids::{AgentId, TaskId, UserId, WorkspaceId},
+    model::{
+        ChatRequest, CollectError, Collected, Delta, DeltaStream, Limits, ModelError, Provider,
+        StopReason, Usage, collect_watched, estimate_tokens,
+    },
+    text_enum::text_enum,
+};
+
+/// Maximum number of rows that are closed or deleted in one transaction.
+const ROWS_AT_ONCE: i64 = 500;
+/// Size of the text that is estimated at once, so that short pieces are not rounded up one by one.
+const ESTIMATED_BYTES: usize = 4096;
+/// Calls without an end are closed this long after the longest possible call.
+const ABANDONED_AFTER: Duration = Duration::from_mins(5);
+
+text_enum! {
+    /// Reason for a model call.
+    pub enum Purpose {
+        /// Reply to a message.
+        Reply = "reply",
+        /// Summary for a reply whose context was too large.
+        Compact = "compact",
+        /// Draft of a resolution.
+        Resolve = "resolve",
+        /// Call of `/v1/responses`.
+        Response = "response",
+        /// Test of a connection.
+        Test = "test",
+    }
+}
+
+text_enum! {
+    pub enum CallOutcome {
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        /// Its process died, or the database did not accept its end.
+        Lost = "lost",
+    }
+}
+
+/// The task that a call is made for.
+#[derive(Debug, Clone, Copy)]
+pub struct CallTask {
+    pub id: TaskId,
+    /// The task itself, unless another task asked for it.
+    pub root: TaskId,
+    pub attempt: i64,
+}
+
+/// A call that is about to be made.
+#[derive(Debug, Clone)]
+pub struct NewCall {
+    pub workspace: WorkspaceId,
+    /// `None` for the test of a connection.
+    pub task: Option<CallTask>,
+    pub purpose: Purpose,
+    pub user: UserId,
+    pub agent: Option<AgentId>,
+    pub model: String,
+    /// Estimated size of the prompt.
+    pub prompt_tokens: u64,
+}
+
+/// Stores calls.
+#[derive(Clone)]
+pub struct CallLog {
+    pub db: Db,
+    /// Owns the writes of calls that were dropped.
+    pub tracker: TaskTracker,
+}
+
+impl CallLog {
+    /// Stores a call and returns it; call it before the request leaves.
+    ///
+    /// # Errors
+    /// If the row cannot be stored; then the request must not leave.
+    pub async fn begin(
+        &self,
+        provider: &Arc<dyn Provider>,
+        call: NewCall,
+    ) -> Result<OpenCall, DbError> {
+        let open = self.prepare(provider, call);
+        let row = open.row();
+        self.db
+            .write(open.call.workspace.0, async move |c: &mut Conn| {
+                row.insert(c).await
+            })
+            .await?;
+        Ok(open)
+    }
+
+    /// Like `begin`, but the caller inserts `OpenCall::row` in a transaction of its own.
+    pub fn prepare(&self, provider: &Arc<dyn Provider>, call: NewCall) -> OpenCall {
+        OpenCall {
+            log: self.clone(),
+            provider: Arc::clone(provider),
+            id: Uuid::now_v7(),
+            call,
+            received: Arc::default(),
+            has_ended: false,
+        }
+    }
+}
+
+/// The row of a call that has not ended.
+#[derive(Debug, Clone)]
+pub struct CallRow {
+    id: Uuid,
+    call: NewCall,
+}
+
+impl CallRow {
+    pub async fn insert(&self, c: &mut Conn) -> Result<(), DbError> {
+        let call = &self.call;
+        c.q("insert into model_calls (id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, \
+             input, output, estimated, outcome, started_at) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, TRUE, $11, $12)")
+            .bind(self.id)
+            .bind(call.workspace)
+            .bind(call.task.map(|task| task.id))
+            .bind(call.task.map(|task| task.root))
+            .bind(call.task.map_or(1, |task| task.attempt))
+            .bind(call.purpose)
+            .bind(call.user)
+            .bind(call.agent)
+            .bind(call.model.clone())
+            .bind(i64::try_from(call.prompt_tokens).unwrap_or(i64::MAX))
+            .bind(CallOutcome::Running)
+            .bind(now())
+            .run()
+            .await?;
+        Ok(())
+    }
+}
+
+/// What was received of a response.
+#[derive(Default)]
+struct Received {
+    is_sent: bool,
+    /// The provider accepted the request.
+    is_open: bool,
+    /// The provider refused the request, so it used nothing.
+    is_refused: bool,
+    /// Text that is not estimated yet.
+    text: String,
+    output_tokens: u64,
+    usage: Option<Usage>,
+    stopped: Option<StopReason>,
+    has_failed: bool,
+    is_over: bool,
+}
+
+impl Received {
+    fn note(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text(piece) => self.push(piece),
+            Delta::ToolCall(piece) => {
+                if let Some(head) = &piece.begins {
+                    self.push(&head.name);
+                }
+                self.push(&piece.arguments);
+            }
+            Delta::Usage(usage) => self.usage = Some(*usage),
+            Delta::Stop(reason) => self.stopped = Some(*reason),
+            Delta::Alive => {}
+        }
+    }
+
+    fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        if self.text.len() >= ESTIMATED_BYTES {
+            self.output_tokens += estimate_tokens(&self.text);
+            self.text.clear();
+        }
+    }
+
+    fn output_tokens(&self) -> u64 {
+        self.output_tokens + estimate_tokens(&self.text)
+    }
+
+    fn outcome(&self) -> CallOutcome {
+        match self {
+            Self {
+                is_refused: true, ..
+            }
+            | Self {
+                has_failed: true, ..
+            } => CallOutcome::Failed,
+            Self {
+                stopped: Some(_), ..
+            } => CallOutcome::Completed,
+            Self { is_over: true, .. } => CallOutcome::Failed,
+            _ => CallOutcome::Cancelled,
+        }
+    }
+}
+
+fn lock(received: &Mutex<Received>) -> MutexGuard<'_, Received> {
+    received.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call whose row is stored. Dropping it ends the row in the background.
+pub struct OpenCall {
+    log: CallLog,
+    provider: Arc<dyn Provider>,
+    id: Uuid,
+    call: NewCall,
+    received: Arc<Mutex<Received>>,
+    has_ended: bool,
+}
+
+impl OpenCall {
+    pub fn row(&self) -> CallRow {
+        CallRow {
+            id: self.id,
+            call: self.call.clone(),
+        }
+    }
+
+    /// Sends the request.
+    ///
+    /// # Errors
+    /// As for `Provider::stream`.
+    pub async fn stream(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
+        self.sent();
+        let opened = self.provider.stream(request).await;
+        opened
+            .map(|stream| self.watch(stream))
+            .inspect_err(|e| self.refused(e))
+    }
+
+    fn sent(&self) {
+        lock(&self.received).is_sent = true;
+    }
+
+    fn watch(&self, inner: DeltaStream) -> DeltaStream {
+        lock(&self.received).is_open = true;
+        Box::pin(Watched {
+            inner,
+            received: Arc::clone(&self.received),
+        })
+    }
+
+    fn refused(&self, error: &ModelError) {
+        let mut received = lock(&self.received);
+        received.has_failed = true;
+        received.is_refused = !received.is_open && is_refusal(error);
+    }
+
+    /// Marks the call as failed, for one that its caller gives up on, for example after a timeout.
+    pub fn fail(&self) {
+        lock(&self.received).has_failed = true;
+    }
+
+    /// Ends the row, and returns the usage of this call.
+    ///
+    /// # Errors
+    /// If the end cannot be stored; the row is closed later.
+    pub async fn end(mut self) -> Result<TokenUsage, DbError> {
+        self.has_ended = true;
+        let end = self.ended();
+        let usage = end.usage.clone();
+        self.log
+            .db
+            .write(self.call.workspace.0, async move |c: &mut Conn| {
+                end.store(c).await
+            })
+            .await?;
+        failpoint!("model_call_ended");
+        Ok(usage)
+    }
+
+    fn ended(&self) -> EndedCall {
+        let received = lock(&self.received);
+        let is_used = received.is_sent && !received.is_refused;
+        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        let counted = match received.usage {
+            Some(usage) => usage,
+            None if is_used => Usage {
+                input_tokens: count(self.call.prompt_tokens),
+                output_tokens: count(received.output_tokens()),
+                ..Usage::default()
+            },
+            None => Usage::default(),
+        };
+        let model = &self.call.model;
+        EndedCall {
+            row: self.row(),
+            outcome: received.outcome(),
+            usage: TokenUsage {
+                input_tokens: counted.input_tokens,
+                output_tokens: counted.output_tokens,
+                model: model.clone(),
+                cost_usd: self.provider.cost_usd(model, counted),
+                estimated: received.usage.is_none(),
+            },
+        }
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let (end, db) = (self.ended(), self.log.db.clone());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let store = async move {
+            let stored = db
+                .write(end.row.call.workspace.0, async move |c: &mut Conn| {
+                    end.store(c).await
+                })
+                .await;
+            if let Err(e) = stored {
+                tracing::warn!(error = %e, "the end of a model call could not be stored; its usage will be estimated");
+            }
+        };
+        self.log.tracker.spawn_on(store, &runtime);
+    }
+}
+
+/// Checks whether the provider did no work for the request.
+fn is_refusal(error: &ModelError) -> bool {
+    match error {
+        ModelError::Broken(_) | ModelError::Empty => false,
+        ModelError::RateLimited { .. }
+        | ModelError::Unavailable(_)
+        | ModelError::ContextTooLarge
+        | ModelError::BadRequest(_)
+        | ModelError::Auth(_) => true,
+    }
+}
+
+struct Watched {
+    inner: DeltaStream,
+    received: Arc<Mutex<Received>>,
+}
+
+impl Stream for Watched {
+    type Item = Result<Delta, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.inner.as_mut().poll_next(cx);
+        let mut received = lock(&self.received);
+        match &polled {
+            Poll::Ready(Some(Ok(delta))) => received.note(delta),
+            Poll::Ready(Some(Err(_))) => received.has_failed = true,
+            Poll::Ready(None) => received.is_over = true,
+            Poll::Pending => {}
+        }
+        drop(received);
+        polled
+    }
+}
+
+/// Collects the response to `request` within `limits`, and ends the call.
+///
+/// # Errors
+/// `Ok(Err(_))` as for `model::collect`; `Err` if the end could not be stored.
+pub async fn collect(
+    call: OpenCall,
+    request: ChatRequest,
+    limits: Limits,
+) -> Result<Result<Collected, CollectError>, DbError> {
+    call.sent();
+    let provider = Arc::clone(&call.provider);
+    let watch = |stream| call.watch(stream);
+    let collected = collect_watched(provider.as_ref(), request, limits, watch).await;
+    match &collected {
+        Ok(_) => {}
+        Err(CollectError::Model(e)) => call.refused(e),
+        Err(CollectError::Timeout) => call.fail(),
+    }
+    call.end().await?;
+    Ok(collected)
+}
+
+/// The end of a call.
+#[derive(Debug, Clone)]
+struct EndedCall {
+    row: CallRow,
+    outcome: CallOutcome,
+    usage: TokenUsage,
+}
+
+impl EndedCall {
+    /// Ends the row and raises the usage of the month and of the task, unless the call has ended before.
+    async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
+        let (call, usage) = (&self.row.call, &self.usage);
+        // The person may have been erased since the call began.
+        let ended: Option<(UserId,)> = c
+            .q("update model_calls set input = $2, output = $3, cost_usd = $4, estimated = $5, outcome = $6, ended_at = $7 \
+                where id = $1 and outcome = 'running' returning user_id")
+            .bind(self.row.id)
+            .bind(usage.input_tokens)
+            .bind(usage.output_tokens)
+            .bind(usage.cost_usd)
+            .bind(usage.estimated)
+            .bind(self.outcome)
+            .bind(now())
+            .opt()
+            .await?;
+        let Some((user,)) = ended else {
+            return Ok(());
+        };
+        let spent = usage::Spent {
+            workspace: call.workspace,
+            user,
+            agent: call.agent,
+            usage,
+        };
+        usage::raise(c, &spent).await?;
+        if let Some(task) = call.task {
+            let total = token_usage_of(c, task.id).await?;
+            c.q("update tasks set token_usage = $2 where id = $1")
+                .bind(task.id)
+                .bind(total.map(Json))
+                .run()
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct CallUsage {
+    input: i64,
+    output: i64,
+    model: String,
+    cost_usd: Option<f64>,
+    estimated: bool,
+}
+
+/// Total usage of a task's calls that have ended; `None` if they used nothing. The model is that of the newest one.
+pub async fn token_usage_of(c: &mut Conn, task: TaskId) -> Result<Option<TokenUsage>, DbError> {
+    let calls: Vec<CallUsage> = c
+        .q("select input, output, model, cost_usd, estimated from model_calls \
+            where task_id = $1 and outcome <> 'running' and input + output > 0 order by id limit 10000")
+        .bind(task)
+        .all()
+        .await?;
+    let mut total: Option<TokenUsage> = None;
+    for call in calls {
+        let one = TokenUsage {
+            input_tokens: call.input,
+            output_tokens: call.output,
+            model: call.model,
+            cost_usd: call.cost_usd,
+            estimated: call.estimated,
+        };
+        total = Some(match total {
+            None => one,
+            Some(total) => TokenUsage {
+                input_tokens: total.input_tokens + one.input_tokens,
+                output_tokens: total.output_tokens + one.output_tokens,
+                model: one.model,
+                cost_usd: total.cost_usd.zip(one.cost_usd).map(|(a, b)| a + b),
+                estimated: total.estimated || one.estimated,
+            },
+        });
+    }
+    Ok(total)
+}
+
+/// Model of the task's call that is running; `None` if there is none.
+pub async fn running_model(c: &mut Conn, task: TaskId) -> Result<Option<String>, DbError> {
+    let row: Option<(String,)> = c
+        .q("select model from model_calls where task_id = $1 and outcome = 'running' order by id desc limit 1")
+        .bind(task)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+#[derive(Debug, Clone, sqlx::FromRow)]
+struct LostCall {
+    id: Uuid,
+    workspace_id: WorkspaceId,
+    task_id: Option<TaskId>,
+    root_task_id: Option<TaskId>,
+    attempt: i64,
+    purpose: Purpose,
+    user_id: UserId,
+    agent_id: Option<AgentId>,
+    model: String,
+    input: i64,
+}
+
+macro_rules! lost_sql {
+    ($where:literal) => {
+        concat!(
+            "select id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, input from model_calls \
+             where outcome = 'running' and ",
+            $where
+        )
+    };
+}
+
+impl LostCall {
+    /// Ends the call with an estimate: its prompt, and the text of its reply that was saved.
+    async fn close(self, c: &mut Conn) -> Result<(), DbError> {
+        let saved: Option<(String,)> = match (self.task_id, self.purpose) {
+            (Some(task), Purpose::Reply) => {
+                c.q("select m.content from tasks t join messages m on m.id = t.reply_message_id where t.id = $1")
+                    .bind(task)
+                    .opt()
+                    .await?
+            }
+            _ => None,
+        };
+        let output = saved.map_or(0, |(text,)| estimate_tokens(&text));
+        let task = self.task_id.map(|id| CallTask {
+            id,
+            root: self.root_task_id.unwrap_or(id),
+            attempt: self.attempt,
+        });
+        let end = EndedCall {
+            row: CallRow {
+                id: self.id,
+                call: NewCall {
+                    workspace: self.workspace_id,
+                    task,
+                    purpose: self.purpose,
+                    user: self.user_id,
+                    agent: self.agent_id,
+                    model: self.model.clone(),
+                    prompt_tokens: self.input.unsigned_abs(),
+                },
+            },
+            outcome: CallOutcome::Lost,
+            usage: TokenUsage {
+                input_tokens: self.input,
+                output_tokens: i64::try_from(output).unwrap_or(i64::MAX),
+                model: self.model,
+                cost_usd: None,
+                estimated: true,
+            },
+        };
+        end.store(c).await
+    }
+}
+
+/// Closes the calls of a task, and of tasks that it asked for, as lost, after its worker was lost.
+pub async fn close_lost(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
+    let lost: Vec<LostCall> = c
+        .q(lost_sql!("root_task_id = $1 order by id limit $2"))
+        .bind(root)
+        .bind(ROWS_AT_ONCE)
+        .all()
+        .await?;
+    for call in lost {
+        call.close(c).await?;
+    }
+    Ok(())
+}
+
+/// Closes all open calls at startup, for a database that belongs to this process alone.
+///
+/// # Errors
+/// If the database fails; calls that are left open are closed later.
+pub async fn close_all(db: &Db) -> Result<(), DbError> {
+    close_begun_before(db, now()).await
+}
+
+/// Closes calls that must have ended: they began earlier than the longest possible call.
+///
+/// # Errors
+/// If the database fails.
+pub async fn close_abandoned(db: &Db, call_max: Duration) -> Result<(), DbError> {
+    close_begun_before(db, now() - (call_max + ABANDONED_AFTER)).await
+}
+
+async fn close_begun_before(db: &Db, before: crate::time::Timestamp) -> Result<(), DbError> {
+    loop {
+        let lost: Vec<LostCall> = db
+            .read()
+            .await?
+            .q(lost_sql!(
+                "started_at <= $1 order by workspace_id, id limit $2"
+            ))
+            .bind(before)
+            .bind(ROWS_AT_ONCE)
+            .all()
+            .await?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let mut lost = lost.into_iter().peekable();
+        while let Some(first) = lost.next() {
+            let workspace = first.workspace_id;
+            let mut calls = vec![first];
+            while let Some(next) = lost.next_if(|call| call.workspace_id == workspace) {
+                calls.push(next);
+            }
+            let calls = Arc::new(calls);
+            db.write(workspace.0, async move |c: &mut Conn| {
+                for call in calls.iter() {
+                    call.clone().close(c).await?;
+                }
+                Ok::<_, DbError>(())
+            })
+            .await?;
+        }
+    }
+}
+
+/// Deletes rows of calls that began before the retention time. The usage that they raised stays.
+///
+/// # Errors
+/// If the database fails.
+pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
+    let before = now() - retention;
+    loop {
+        let removed = db
+            .write(Uuid::nil(), async move |c: &mut Conn| {
+                c.q("delete from model_calls where id in \
+                     (select id from model_calls where started_at < $1 and outcome <> 'running' order by started_at limit $2)")
+                    .bind(before)
+                    .bind(ROWS_AT_ONCE)
+                    .run()
+                    .await
+            })
+            .await?;
+        if removed == 0 {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_short_pieces_is_estimated_as_a_whole() {
+        let mut received = Received::default();
+        for _ in 0..10_000 {
+            received.note(&Delta::Text("ab".to_owned()));
+        }
+        assert_eq!(received.output_tokens(), 5_000);
+        assert!(received.text.len() < ESTIMATED_BYTES);
+    }
+
+    #[test]
+    fn a_call_that_neither_stopped_nor_failed_was_canceled() {
+        let mut received = Received {
+            is_sent: true,
+            ..Received::default()
+        };
+        assert_eq!(received.outcome(), CallOutcome::Cancelled);
+        received.is_over = true;
+        assert_eq!(received.outcome(), CallOutcome::Failed);
+        received.note(&Delta::Stop(StopReason::Complete));
+        assert_eq!(received.outcome(), CallOutcome::Completed);
+        received.has_failed = true;
+        assert_eq!(received.outcome(), CallOutcome::Failed);
+    }
+}
