@@ -31,13 +31,16 @@ use crate::{
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
     lock::{self, Guard},
-    model::{self, Provider},
+    model,
+    outbound::{OwnServer, Rules},
     permissions,
     personal::{self, Eraser},
+    providers::{self, PerWorkspace, Providers},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     replies::{manifest, retry::RetryPolicy, turn::ReplyHandler},
     responses::{self, CallSlots, ResponsesService},
     router,
+    secrets::Keyring,
     server::{Inner, State},
     tasks::{
         Queue, TaskKind,
@@ -46,7 +49,7 @@ use crate::{
         usage::Counted,
         worker::{Handler, Worker},
     },
-    telemetry::{self, FANOUT_SECONDS, Measured},
+    telemetry::{self, FANOUT_SECONDS, Meter},
 };
 
 /// Capacity of the queue of committed signals to the hub; writers wait when it is full.
@@ -191,12 +194,7 @@ impl App {
         let epoch = prepare(&db, &config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
-        let provider: Arc<dyn Provider> = Arc::new(Measured::around(
-            model::from_settings(config.model.clone())?,
-            config.task_timeout,
-            config.attempt_max,
-        ));
-
+        let (connector, environment) = model::from_settings(config.model.clone())?;
         let listener = TcpListener::bind(&config.listen).await.with_context(|| {
             format!(
                 "cannot listen on {}: set OPENVIBE_LISTEN to a free HOST:PORT",
@@ -217,32 +215,56 @@ impl App {
             db: db.clone(),
             tracker: tracker.clone(),
         };
+        let keyring = Keyring::new(
+            config.secret_keys.clone(),
+            matches!(config.database, DatabaseUrl::Sqlite(_)).then_some(config.data_dir.as_path()),
+        );
+        let providers = Arc::new(Providers::new(providers::Setup {
+            db: db.clone(),
+            connector,
+            environment,
+            keyring,
+            rules: Rules {
+                exempt: config.model_allow.clone(),
+                own: OwnServer::new(address, &public_url),
+            },
+            calls: calls.clone(),
+            meter: Meter::new(config.task_timeout, config.attempt_max),
+        })?);
+        providers.reseal().await;
         let policy = RetryPolicy {
             delays: config.retry_delays.clone(),
             ..RetryPolicy::default()
         };
         let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
             .context("could not prepare the directory for uploads")?;
-        let turns: Arc<dyn Handler> = Arc::new(ReplyHandler {
+        let turns = ReplyHandler {
             db: db.clone(),
             hub: Arc::clone(&hub),
-            provider: Arc::clone(&provider),
+            provider: providers.fallback(),
             blobs: blobs.clone(),
             calls: calls.clone(),
             policy: policy.clone(),
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
             tracker: tracker.clone(),
+        };
+        let turns: Arc<dyn Handler> = PerWorkspace::new(&providers, turns, |turns, provider| {
+            turns.provider = provider;
         });
-        let resolver: Arc<dyn Handler> = Arc::new(Resolver {
+        let resolver = Resolver {
             db: db.clone(),
             hub: Arc::clone(&hub),
-            provider: Arc::clone(&provider),
+            provider: providers.fallback(),
             calls: calls.clone(),
             policy,
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
-        });
+        };
+        let resolver: Arc<dyn Handler> =
+            PerWorkspace::new(&providers, resolver, |resolver, provider| {
+                resolver.provider = provider;
+            });
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
@@ -253,7 +275,7 @@ impl App {
         };
         let service = Arc::new(ResponsesService {
             db: db.clone(),
-            provider: Arc::clone(&provider),
+            provider: providers.fallback(),
             calls: calls.clone(),
             slots: CallSlots::new(config.workers),
             retry_delays: config.retry_delays.clone(),
@@ -279,9 +301,9 @@ impl App {
             setup_token,
             hub,
             queue,
-            provider,
+            providers,
             calls,
-            responses: service,
+            responses_of_all: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
             hasher: Hasher::default(),

@@ -3,7 +3,7 @@
 use crate::text_enum::text_enum;
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
 
-use crate::{db::DatabaseUrl, model::ModelSettings};
+use crate::{db::DatabaseUrl, model::ModelSettings, outbound::Exemption, secrets::SecretKey};
 
 text_enum! {
     /// Sign-up policy.
@@ -41,6 +41,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub database: DatabaseUrl,
     pub model: ModelSettings,
+    /// Addresses that model servers of workspaces may have, in addition to public ones.
+    pub model_allow: Vec<Exemption>,
+    /// Keys that encrypt stored secrets: the first one encrypts, both decrypt.
+    pub secret_keys: Vec<SecretKey>,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
     pub retry_delays: Vec<Duration>,
@@ -100,6 +104,8 @@ const NAMES: &[&str] = &[
     "MODEL",
     "UTILITY_MODEL",
     "MODELS_FILE",
+    "MODEL_ALLOW",
+    "SECRET_KEY",
     "WORKERS",
     "RETRY_DELAYS",
     "TASK_TIMEOUT",
@@ -319,6 +325,8 @@ impl Config {
                 utility_model: text("UTILITY_MODEL"),
                 models_file: text("MODELS_FILE").map(PathBuf::from),
             },
+            model_allow: s.parsed("MODEL_ALLOW", Vec::new(), Exemption::parse_list)?,
+            secret_keys: s.parsed("SECRET_KEY", Vec::new(), SecretKey::parse_list)?,
             workers,
             retry_delays: s.parsed(
                 "RETRY_DELAYS",

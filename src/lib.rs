@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► chat ─► agents
-//!     ─► files, openapi ─► auth ─► http, tasks ─► realtime, backup, config ─► db ─► telemetry ─► model, ids, time
+//!     ─► files, openapi, providers ─► auth ─► http, tasks ─► realtime, backup, config ─► secrets ─► db ─► telemetry
+//!     ─► model, outbound, ids, time
 //! ```
 //!
 //! A module uses only what stands to the right of it; `model` imports no other module. For the parts and their reasons,
@@ -26,15 +27,18 @@ pub mod ids;
 pub mod lock;
 pub mod model;
 pub mod openapi;
+pub mod outbound;
 pub mod patch;
 pub mod permissions;
 pub mod personal;
+pub mod providers;
 pub mod rate;
 pub mod realtime;
 pub mod replies;
 pub mod responses;
 pub mod router;
 pub mod routes;
+pub mod secrets;
 pub mod server;
 pub mod share;
 pub mod socket;

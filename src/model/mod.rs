@@ -11,7 +11,7 @@ pub mod table;
 
 use std::{path::PathBuf, sync::Arc};
 
-use reqwest::Url;
+use reqwest::{Url, dns::Resolve};
 
 pub use self::chat::{
     CallHead, ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, JsonSchema, ModelError,
@@ -21,7 +21,6 @@ pub use self::chat::{
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
 
 use self::{
-    builtin::Builtin,
     openai::{Endpoint, OpenAi},
     table::{Table, TableError},
 };
@@ -79,12 +78,53 @@ pub enum SetupError {
     Table(#[from] TableError),
 }
 
-/// Creates the provider from the settings: for the base URL; otherwise Anthropic or `OpenAI`, by the key that is set;
-/// otherwise the built-in responder. Vendor keys are only sent to their vendor: a custom base URL only gets `api_key`.
+/// A model server, and how to use it.
+#[derive(Clone)]
+pub struct Connection {
+    /// `http` or `https` URL with a host.
+    pub base_url: Url,
+    pub api_key: Option<String>,
+    /// Model that is always used.
+    pub model: Option<String>,
+    pub utility_model: Option<String>,
+    /// Resolves the host, instead of the system. Proxies are not used then.
+    pub resolver: Option<Arc<dyn Resolve>>,
+}
+
+/// Creates clients of model servers.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    table: Table,
+}
+
+impl Connector {
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// # Errors
+    /// `SetupError::ApiKey` for a key that is not a valid header value, `SetupError::Client` if TLS is not available.
+    pub fn connect(&self, connection: Connection) -> Result<Arc<dyn Provider>, SetupError> {
+        Ok(Arc::new(OpenAi::new(Endpoint {
+            base_url: connection.base_url,
+            api_key: connection.api_key,
+            model: connection.model,
+            utility_model: connection.utility_model,
+            resolver: connection.resolver,
+            table: self.table.clone(),
+        })?))
+    }
+}
+
+/// Reads the settings: how to create clients, and the server that they name. That is the base URL; otherwise Anthropic
+/// or `OpenAI`, by the key that is set; otherwise none. Vendor keys are only sent to their vendor: a custom base URL only
+/// gets `api_key`.
 ///
 /// # Errors
 /// `SetupError`, with the setting to change.
-pub fn from_settings(settings: ModelSettings) -> Result<Arc<dyn Provider>, SetupError> {
+pub fn from_settings(
+    settings: ModelSettings,
+) -> Result<(Connector, Option<Connection>), SetupError> {
     let set = |value: Option<String>| value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
     let table = match settings
         .models_file
@@ -119,29 +159,32 @@ pub fn from_settings(settings: ModelSettings) -> Result<Arc<dyn Provider>, Setup
         });
         match known {
             Some(known) => known,
-            None => return Ok(Arc::new(Builtin::default())),
+            None => return Ok((Connector { table }, None)),
         }
     };
-    Ok(Arc::new(OpenAi::new(Endpoint {
+    let connection = Connection {
         base_url,
         api_key,
         model: set(settings.model),
         utility_model: set(settings.utility_model),
-        table,
-    })?))
+        resolver: None,
+    };
+    Ok((Connector { table }, Some(connection)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn name(settings: ModelSettings) -> String {
+    fn name(settings: ModelSettings) -> Option<String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        from_settings(settings).unwrap().name().to_owned()
+        let (connector, connection) = from_settings(settings).unwrap();
+        let provider = connector.connect(connection?).unwrap();
+        Some(provider.name().to_owned())
     }
 
     #[test]
-    fn the_base_url_precedes_the_keys_and_the_default_is_the_built_in_responder() {
+    fn the_base_url_precedes_the_keys_and_the_default_is_no_server() {
         let some = |text: &str| Some(text.to_owned());
         let keys = ModelSettings {
             anthropic_api_key: some("a"),
@@ -156,14 +199,14 @@ mod tests {
             base_url: some("http://127.0.0.1:9/v1"),
             ..keys.clone()
         };
-        assert_eq!(name(keys), "api.anthropic.com");
-        assert_eq!(name(openai), "api.openai.com");
-        assert_eq!(name(local), "127.0.0.1:9");
+        assert_eq!(name(keys), some("api.anthropic.com"));
+        assert_eq!(name(openai), some("api.openai.com"));
+        assert_eq!(name(local), some("127.0.0.1:9"));
         let blank = ModelSettings {
             base_url: some(""),
             ..ModelSettings::default()
         };
-        assert_eq!(name(blank), "builtin");
+        assert_eq!(name(blank), None);
     }
 
     #[test]

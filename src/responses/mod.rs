@@ -41,6 +41,7 @@ pub use slots::CallSlots;
 pub use store::{DeletedResponse, cleanup, delete, get};
 
 /// Dependencies and settings of calls.
+#[derive(Clone)]
 pub struct ResponsesService {
     pub db: Db,
     pub provider: Arc<dyn Provider>,
@@ -55,4 +56,15 @@ pub struct ResponsesService {
     pub attempt_max: Duration,
     pub tracker: TaskTracker,
     pub shutdown: CancellationToken,
+}
+
+impl ResponsesService {
+    /// The same service with another model; they share the limits of concurrent calls.
+    #[must_use]
+    pub fn with_provider(&self, provider: Arc<dyn Provider>) -> Arc<Self> {
+        Arc::new(Self {
+            provider,
+            ..self.clone()
+        })
+    }
 }

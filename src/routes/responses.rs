@@ -58,12 +58,13 @@ async fn create_response(
     member: WorkspaceCaller,
     Body(form): Body<CreateResponse>,
 ) -> Result<HttpResponse, ApiError> {
-    let plan = state.responses.plan(&member, &form).await?;
+    let service = state.responses(member.workspace).await?;
+    let plan = service.plan(&member, &form).await?;
     if form.wants_stream() {
-        let call = state.responses.begin(plan, Delivery::Stream)?;
+        let call = service.begin(plan, Delivery::Stream)?;
         return stream(call).await;
     }
-    let mut call = state.responses.begin(plan, Delivery::Whole)?;
+    let mut call = service.begin(plan, Delivery::Whole)?;
     while let Some(progress) = call.next().await {
         if let Progress::Ended(ended) = progress {
             return match ended.error {
@@ -230,7 +231,7 @@ async fn list_models(
 ) -> Result<Json<Models>, ApiError> {
     Ok(Json(Models {
         object: "list",
-        data: responses::list_models(&state.responses, &member).await?,
+        data: responses::list_models(&*state.responses(member.workspace).await?, &member).await?,
     }))
 }
 
@@ -244,6 +245,6 @@ async fn get_model(
     Path(id): Path<String>,
 ) -> Result<Json<Model>, ApiError> {
     Ok(Json(
-        responses::find_model(&state.responses, &member, &id).await?,
+        responses::find_model(&*state.responses(member.workspace).await?, &member, &id).await?,
     ))
 }

@@ -8,10 +8,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     auth::{Hasher, Limits},
     config::Config,
-    db::Db,
+    db::{Db, DbError},
     disk::DiskSpace,
     files::Blobs,
-    model::Provider,
+    ids::WorkspaceId,
+    providers::Providers,
     realtime::Hub,
     responses::ResponsesService,
     tasks::{Queue, calls::CallLog},
@@ -30,9 +31,11 @@ pub struct Inner {
     pub setup_token: Option<String>,
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
-    pub provider: Arc<dyn Provider>,
+    /// The model of each workspace.
+    pub providers: Arc<Providers>,
     pub calls: CallLog,
-    pub responses: Arc<ResponsesService>,
+    /// Without the model of a workspace: see `responses`.
+    pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,
     /// Storage of uploads.
     pub blobs: Blobs,
@@ -51,6 +54,20 @@ impl Deref for State {
     type Target = Inner;
     fn deref(&self) -> &Inner {
         &self.0
+    }
+}
+
+impl Inner {
+    /// The service for calls in a workspace, with its model.
+    ///
+    /// # Errors
+    /// If the settings of the workspace cannot be read.
+    pub async fn responses(
+        &self,
+        workspace: WorkspaceId,
+    ) -> Result<Arc<ResponsesService>, DbError> {
+        let provider = self.providers.of(workspace).await?;
+        Ok(self.responses_of_all.with_provider(provider))
     }
 }
 

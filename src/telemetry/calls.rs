@@ -32,11 +32,17 @@ struct StreamTimeouts {
     time_max: Duration,
 }
 
-impl Measured {
+/// Measures the calls of all providers.
+#[derive(Clone)]
+pub struct Meter {
+    models: Models,
+    timeouts: StreamTimeouts,
+}
+
+impl Meter {
     /// Callers give up after `silence_max` without a first or next chunk, or after `time_max` in total.
-    pub fn around(inner: Arc<dyn Provider>, silence_max: Duration, time_max: Duration) -> Self {
+    pub fn new(silence_max: Duration, time_max: Duration) -> Self {
         Self {
-            inner,
             models: Models::default(),
             timeouts: StreamTimeouts {
                 silence_max,
@@ -44,11 +50,19 @@ impl Measured {
             },
         }
     }
+
+    pub fn around(&self, inner: Arc<dyn Provider>) -> Measured {
+        Measured {
+            inner,
+            models: self.models.clone(),
+            timeouts: self.timeouts,
+        }
+    }
 }
 
-/// Model names seen so far.
-#[derive(Default)]
-struct Models(Mutex<HashSet<String>>);
+/// Model names seen so far, of all providers.
+#[derive(Clone, Default)]
+struct Models(Arc<Mutex<HashSet<String>>>);
 
 impl Models {
     fn label(&self, model: &str) -> String {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-pub use calls::Measured;
+pub use calls::{Measured, Meter};
 use metrics::{
     Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };

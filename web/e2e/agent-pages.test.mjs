@@ -25,7 +25,7 @@ const openPanel = (p, name) => side(p).getByRole('button', { name }).click();
 
 /** Every page that names a model names the one that replies. */
 async function namesModel(p, runs) {
-  const words = `${runs} (the profile asks for ${ASKED})`;
+  const words = `Uses ${runs}: ${ASKED} is not available`;
   await p.page.goto(AGENTS);
   await agentCard(p, 'Coder').getByTitle(words).waitFor();
   await agentCard(p, 'Coder').getByRole('link').click();
@@ -41,7 +41,7 @@ async function namesModel(p, runs) {
 
 test('pages name the model that replies, and the profile’s model', async () => {
   await namesModel(ada, 'scripted-1');
-  await main(ada).getByText('Agents use this model unless their profile specifies another one.').waitFor();
+  await main(ada).getByText('Agents use scripted-1 unless their profile asks for another model that the server has.').waitFor();
   assert.equal(await main(ada).getByText('OPENVIBE_MODEL is set').count(), 0);
 });
 

@@ -25,6 +25,7 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use reqwest::{
     Response, Url,
+    dns::Resolve,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use serde_json::Value;
@@ -57,6 +58,8 @@ pub struct Endpoint {
     /// Model that is always used (`OPENVIBE_MODEL`).
     pub model: Option<String>,
     pub utility_model: Option<String>,
+    /// Resolves the host, instead of the system.
+    pub resolver: Option<Arc<dyn Resolve>>,
     pub table: Table,
 }
 
@@ -125,6 +128,10 @@ impl OpenAi {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(Duration::from_secs(30))
             .redirect(reqwest::redirect::Policy::none());
+        if let Some(resolver) = &endpoint.resolver {
+            // A proxy would resolve the name itself.
+            http = http.dns_resolver(Arc::clone(resolver)).no_proxy();
+        }
         if is_loopback(host) {
             http = http.no_proxy();
         }

@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod files;
+mod model_connection;
 mod model_test;
 mod policies;
 mod profiles;
@@ -38,6 +39,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(task_context::router())
         .merge(rpc::router())
         .merge(usage::router())
+        .merge(model_connection::router())
         .merge(model_test::router())
 }
 
@@ -49,10 +51,13 @@ fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
 
 /// Returns the complete agent with its version as the `ETag`.
 async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
-    agent
-        .summary
-        .set_effective_model(state.provider.as_ref())
-        .await;
+    match state.providers.of(agent.workspace_id).await {
+        Ok(provider) => agent.summary.set_effective_model(provider.as_ref()).await,
+        // The change is stored, so the response must not be an error.
+        Err(e) => {
+            tracing::warn!(error = %e, "an agent is returned without its effective model");
+        }
+    }
     tagged(status, agent.summary.version, &agent)
 }
 

@@ -1,6 +1,6 @@
 //! Tests whether the configured model replies.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
@@ -8,17 +8,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{AuthError, Scope, WorkspaceCaller},
+    auth::{Scope, WorkspaceCaller},
     http::{ApiError, extract::Body},
-    model::{ChatMessage, ChatRequest, CollectError, Limits, Role},
+    model::CollectError,
+    providers::Tested,
     replies::retry::Failure,
     server::State,
-    tasks::calls::{self, NewCall, Purpose},
 };
 
-/// Time limit for the entire call.
-const WITHIN: Duration = Duration::from_secs(30);
-const REPLY_BYTES_MAX: usize = 1000;
 const MODEL_CHARS_MAX: usize = 200;
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -62,9 +59,7 @@ async fn test_model(
     Body(form): Body<ModelTestForm>,
 ) -> Result<Json<ModelTest>, ApiError> {
     let mut c = state.db.read().await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::WorkspaceAdmin)?;
-    let (workspace, user) = (actor.workspace, actor.user);
+    member.enter(&mut c).await?.require(Scope::WorkspaceAdmin)?;
     drop(c);
     let model = form.model.as_deref().map(str::trim);
     if model.is_some_and(|model| {
@@ -78,48 +73,12 @@ async fn test_model(
         )
         .param("model"));
     }
-    let provider = &state.provider;
+    let provider = state.providers.of(member.workspace).await?;
     let started = Instant::now();
-    let asked = async {
-        let model = match model {
-            Some(model) => model.to_owned(),
-            None => provider.choose_model(None).await,
-        };
-        let request = ChatRequest {
-            model: model.clone(),
-            system: "You are the target of a connection test.".to_owned(),
-            turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
-            ..ChatRequest::default()
-        };
-        let limits = Limits {
-            bytes_max: REPLY_BYTES_MAX,
-            silence_max: WITHIN,
-            time_max: WITHIN,
-        };
-        let call = NewCall {
-            workspace,
-            task: None,
-            purpose: Purpose::Test,
-            user,
-            agent: None,
-            model: model.clone(),
-            prompt_tokens: request.prompt_tokens(),
-        };
-        let call = state.calls.prepare(provider, call);
-        let row = call.row();
-        member
-            .write(&state.db, async move |c, actor| {
-                actor.require(Scope::WorkspaceAdmin)?;
-                Ok::<_, AuthError>(row.insert(c).await?)
-            })
-            .await?;
-        Ok::<_, AuthError>((model, calls::collect(call, request, limits).await?))
-    };
-    let within = tokio::time::timeout(WITHIN, asked).await;
-    let (model, answer) = within.unwrap_or_else(|_| {
-        let model = model.unwrap_or_default().to_owned();
-        Ok((model, Err(CollectError::Timeout)))
-    })?;
+    let Tested {
+        model,
+        reply: answer,
+    } = state.providers.test(&provider, &member, model).await?;
     let (reply, error) = match answer {
         Ok(answer) => (Some(answer.text.trim().to_owned()), None),
         Err(e) => {

@@ -119,8 +119,9 @@ async fn list_agents(
     )
     .await?;
     drop(c);
+    let provider = state.providers.of(member.workspace).await?;
     for agent in &mut rows {
-        agent.set_effective_model(state.provider.as_ref()).await;
+        agent.set_effective_model(provider.as_ref()).await;
     }
     Ok(Json(List::new(
         rows,
@@ -195,10 +196,8 @@ async fn get_agent(
     let sandbox =
         sandbox::effective(&mut c, actor.workspace, own, policy.sandbox_policy_id).await?;
     drop(c);
-    agent
-        .summary
-        .set_effective_model(state.provider.as_ref())
-        .await;
+    let provider = state.providers.of(agent.workspace_id).await?;
+    agent.summary.set_effective_model(provider.as_ref()).await;
     let version = agent.summary.version;
     let body = ResolvedAgent {
         agent,
@@ -398,7 +397,8 @@ async fn preview_agent(
     let actor = member.enter(&mut c).await?;
     let mut preview = preview::preview(&mut c, &actor, form).await?;
     drop(c);
-    preview.set_effective_model(state.provider.as_ref()).await;
+    let provider = state.providers.of(member.workspace).await?;
+    preview.set_effective_model(provider.as_ref()).await;
     Ok((Extension(ReadOnly), Json(preview)))
 }
 

@@ -31,8 +31,9 @@ async fn get_snapshot(
     };
     let mut snapshot = snapshot::load(&mut c, &actor, state.epoch.clone(), online, limits).await?;
     drop(c);
+    let provider = state.providers.of(member.workspace).await?;
     for agent in &mut snapshot.agents {
-        agent.set_effective_model(state.provider.as_ref()).await;
+        agent.set_effective_model(provider.as_ref()).await;
     }
     Ok(Json(snapshot))
 }

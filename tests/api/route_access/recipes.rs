@@ -129,6 +129,15 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/workspaces/{id}/policy", _) => {
             Call::patch(at(workspace), json!({"required_text": format!("Rule {n}")}))
         }
+        ("PUT /v1/workspaces/{id}/model", _) => Call::put(
+            at(workspace),
+            json!({"provider": "other", "base_url": w.app.model.url}),
+        ),
+        ("DELETE /v1/workspaces/{id}/model", _) => {
+            let form = json!({"provider": "other", "base_url": w.app.model.url});
+            w.ada.put(&at(workspace), form).await.is(200);
+            Call::delete(at(workspace))
+        }
         ("GET /v1/workspaces/{id}/files/{path}", _) => {
             let file = at(workspace).replace("{path}", "AGENTS.md");
             w.ada.put(&file, json!({"content": "x"})).await.ok();

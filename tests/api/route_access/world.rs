@@ -46,8 +46,17 @@ pub struct AccessFixture {
 
 impl AccessFixture {
     pub async fn new() -> Self {
-        let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
+        let app = TestApp::with(&[
+            ("SIGNUP", "open"),
+            ("RATE_LIMITS", "off"),
+            ("MODEL_BASE_URL", ""),
+            ("MODEL_API_KEY", ""),
+        ])
+        .await;
         let ada = app.founder("Ada").await;
+        let model = format!("/v1/workspaces/{}/model", ada.workspace);
+        let form = json!({"provider": "other", "base_url": app.model.url});
+        ada.put(&model, form).await.is(200);
         let olu = app.join(&ada, "Olu", "member").await;
         let bo = app.join(&ada, "Bo", "member").await;
         let vera = app.join(&ada, "Vera", "viewer").await;

@@ -262,6 +262,11 @@ pub struct ModelServer {
 
 impl ModelServer {
     pub async fn start() -> Self {
+        Self::on(std::net::TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    /// Serves on a bound port.
+    pub fn on(listener: std::net::TcpListener) -> Self {
         let shared = Arc::new(Shared {
             scripts: Mutex::default(),
             requests: watch::channel(Vec::new()).0,
@@ -272,7 +277,8 @@ impl ModelServer {
             .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
             .with_state(Arc::clone(&shared));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let mut serving = JoinSet::new();
         serving.spawn(async move { axum::serve(listener, router).await.unwrap() });

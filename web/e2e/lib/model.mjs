@@ -56,9 +56,13 @@ export class Model {
   holdDrafts = false;
   base = '';
 
-  async start() {
+  /** Port 0 picks a free one. Fails if the port is in use. */
+  async start(port = 0) {
     this.#server = createServer((req, res) => void this.#answer(req, res));
-    await new Promise((r) => this.#server.listen(0, '127.0.0.1', r));
+    await new Promise((done, fail) => {
+      this.#server.once('error', fail);
+      this.#server.listen(port, '127.0.0.1', done);
+    });
     this.base = `http://127.0.0.1:${this.#server.address().port}/v1`;
     return this;
   }

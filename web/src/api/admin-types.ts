@@ -22,5 +22,9 @@ export interface DefaultModel {
   overridesAgents: boolean;
 }
 export type ModelTest = S['ModelTest'];
+/** The model server of the workspace, as its admins see it. */
+export type ModelConnection = S['ModelConnection'];
+export type ModelForm = Forms['ModelForm'];
+export type LocalServer = S['LocalServer'];
 /** Deleted objects. */
 export type Erased = S['Erased'];

@@ -6,12 +6,15 @@ import type {
   Erased,
   InviteForm,
   KeyForm,
+  LocalServer,
+  ModelConnection,
+  ModelForm,
   ModelTest,
   NewKey,
   Usage,
   UsageBy,
 } from './admin-types';
-import { at, type Transport } from './http';
+import { at, ifMatch, type Transport } from './http';
 import { allPages } from './pages';
 import type { Forms } from './present';
 import { Unreachable } from './problem';
@@ -115,6 +118,25 @@ export class AdminApi {
     const { data } = await this.#take(this.#http.GET('/v1/models'));
     const model = data.find((m) => !m.id.startsWith('agent:'));
     return model ? { id: model.id, provider: model.owned_by, overridesAgents: model.overrides_agents } : null;
+  }
+  /** Tests a server that environment variables name, which takes up to 30 seconds. */
+  model(id: string): Promise<ModelConnection> {
+    const init = { ...at({ id }), fetch: this.#transport.untimed };
+    return this.#take(this.#http.GET('/v1/workspaces/{id}/model', init));
+  }
+  /** Tests the settings, which takes up to 30 seconds, then stores them. */
+  putModel(id: string, version: number, body: ModelForm): Promise<ModelConnection> {
+    const params = { path: { id }, header: ifMatch(version) };
+    const init = { params, body, fetch: this.#transport.untimed };
+    return this.#take(this.#http.PUT('/v1/workspaces/{id}/model', init));
+  }
+  removeModel(id: string, version: number): Promise<void> {
+    const params = { path: { id }, header: ifMatch(version) };
+    return this.#take(this.#http.DELETE('/v1/workspaces/{id}/model', { params }));
+  }
+  /** Model servers on the usual ports of the server's machine. */
+  async localModels(id: string): Promise<LocalServer[]> {
+    return (await this.#take(this.#http.GET('/v1/workspaces/{id}/local-models', at({ id })))).data;
   }
   testModel(model?: string): Promise<ModelTest> {
     const init = { body: model ? { model } : {}, fetch: this.#transport.untimed };

@@ -3,11 +3,11 @@ import { modelText } from './model-name';
 import { withoutLabel } from './text';
 
 test.each([
-  ['claude-sonnet-4-5', 'tiny-model', 'tiny-model (the profile asks for claude-sonnet-4-5)'],
+  ['claude-sonnet-4-5', 'tiny-model', 'Uses tiny-model: claude-sonnet-4-5 is not available'],
   ['tiny-model', 'tiny-model', 'tiny-model'],
   [null, 'tiny-model', 'tiny-model'],
   [null, null, 'No model connected'],
-  ['claude-sonnet-4-5', null, 'No model connected (the profile asks for claude-sonnet-4-5)'],
+  ['claude-sonnet-4-5', null, 'No model connected: claude-sonnet-4-5 is not available'],
   ['claude-sonnet-4-5', undefined, 'claude-sonnet-4-5'],
 ])('asked for %s, run by %s: %s', (asked, effective, words) =>
   expect(modelText(asked, effective)).toBe(words),

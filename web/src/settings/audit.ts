@@ -87,6 +87,14 @@ export const ACTIONS: Record<string, Action> = {
     describe: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
   },
   'policy.changed': { name: 'Rules for agents changed', describe: () => 'changed the rules for agents' },
+  'model.changed': {
+    name: 'Model server connected',
+    describe: (e) => `connected the model server ${text(e.data, 'base_url')}`,
+  },
+  'model.removed': {
+    name: 'Model server disconnected',
+    describe: (e) => `disconnected the model server ${text(e.data, 'base_url')}`,
+  },
   'agent.created': { name: 'Agent created', describe: (e, n) => `created ${agent(e, n)}` },
   'agent.updated': {
     name: 'Agent changed',

@@ -1,4 +1,4 @@
-import type { ModelTest } from '../api/admin-types';
+import type { LocalServer, ModelConnection, ModelTest } from '../api/admin-types';
 import { seconds } from '../lib/time';
 
 export interface Outcome {
@@ -13,7 +13,7 @@ const WAITS = 'Requests to agents wait and are retried.';
 const WHY: Record<string, [string, string]> = {
   auth: [
     'The provider does not accept the key',
-    'The key is missing or wrong. Set ANTHROPIC_API_KEY, OPENAI_API_KEY, or OPENVIBE_MODEL_API_KEY in the server’s environment, and restart the server.',
+    'The key is missing or wrong. Enter it above; if environment variables set the model, an operator has to correct them.',
   ],
   timeout: [
     'The model did not respond in time',
@@ -22,16 +22,16 @@ const WHY: Record<string, [string, string]> = {
   rate_limited: ['Rate limited by the provider', `Wait, or raise the limit at the provider. ${WAITS}`],
   bad_request: [
     'The provider rejected the request',
-    'Usually the provider does not offer this model: check the name, or set OPENVIBE_MODEL to one that it offers and restart the server.',
+    'Usually the provider does not offer this model: check the name, or choose one that it offers.',
   ],
   bad_response: [
     'Unexpected response from the server',
-    'Check that OPENVIBE_MODEL_BASE_URL is the address of a model server; it often ends in /v1.',
+    'Check that the address is that of a model server; it often ends in /v1.',
   ],
   context_too_large: ['The model’s context window is too small', 'Choose a model with a larger one.'],
   model_unavailable: [
     'Can’t reach the provider',
-    `Check OPENVIBE_MODEL_BASE_URL, and that the server can reach it. ${WAITS}`,
+    `Check the address, and that OpenVibe’s server can reach it. ${WAITS}`,
   ],
 };
 
@@ -49,7 +49,7 @@ export function outcomeOf(t: ModelTest): Outcome {
     return {
       tone: 'ok',
       title: 'The built-in responder works',
-      then: `${took} It is not a language model: it only quotes messages. For real replies, set ANTHROPIC_API_KEY, OPENAI_API_KEY, or OPENVIBE_MODEL_BASE_URL in the server’s environment.`,
+      then: `${took} It is not a language model: it only quotes messages. For real replies, connect a model server above.`,
     };
   return t.latency_ms < SLOW_MS
     ? { tone: 'ok', title: 'It works', then: took }
@@ -58,4 +58,24 @@ export function outcomeOf(t: ModelTest): Outcome {
         title: 'It works, but slowly',
         then: `${took} A smaller model or a closer provider is faster.`,
       };
+}
+
+/** Status of the connection, as a word and advice. */
+export const STATUS: Record<ModelConnection['status'], { tone: 'ok' | 'bad'; word: string }> = {
+  ok: { tone: 'ok', word: 'Connected' },
+  unreachable: { tone: 'bad', word: 'Can’t reach the server' },
+  auth_failed: { tone: 'bad', word: 'The server does not accept the key' },
+  no_model: { tone: 'bad', word: 'The server does not have the model' },
+};
+export const PROVIDERS: Record<NonNullable<ModelConnection['provider']>, string> = {
+  anthropic: 'Anthropic',
+  openai: 'OpenAI',
+  other: 'Other server',
+};
+
+/** Names of a few models of a server. */
+export function modelsOf(server: LocalServer): string {
+  const [first, second, ...more] = server.models;
+  if (more.length) return `${first}, ${second}, and ${more.length} more`;
+  return second ? `${first} and ${second}` : (first ?? '');
 }

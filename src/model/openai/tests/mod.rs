@@ -91,6 +91,7 @@ fn client(url: &str, model: Option<&str>) -> OpenAi {
         api_key: Some(KEY.to_owned()),
         model: model.map(str::to_owned),
         utility_model: None,
+        resolver: None,
         table: Table::built_in().unwrap(),
     })
     .unwrap()

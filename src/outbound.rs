@@ -1,0 +1,491 @@
+//! Addresses that the server may connect to on behalf of a workspace.
+//!
+//! The check is part of name resolution: a client gets only permitted addresses, so a name that resolves to another
+//! address later (DNS rebinding) does not help. Clients do not resolve IP addresses, so these are checked apart.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::Arc,
+};
+
+use futures::FutureExt;
+use reqwest::{
+    Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+};
+
+/// Exemption from the address rules: `HOST[:PORT]`, or a network such as `10.0.0.0/8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exemption {
+    Host { host: String, port: Option<u16> },
+    Network { address: IpAddr, bits: u8 },
+}
+
+impl Exemption {
+    /// Parses a list separated by commas.
+    ///
+    /// # Errors
+    /// The invalid entry.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let entries = text.split(',').map(str::trim).filter(|t| !t.is_empty());
+        entries.map(Self::parse).collect()
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let invalid = || {
+            format!(
+                "`{text}` is not a host such as llm.example.com:8000 or a network such as 10.0.0.0/8"
+            )
+        };
+        if let Some((address, bits)) = text.split_once('/') {
+            let address: IpAddr = address.parse().map_err(|_| invalid())?;
+            let bits_max = if address.is_ipv4() { 32 } else { 128 };
+            let bits = bits.parse().ok().filter(|bits| *bits <= bits_max);
+            let bits = bits.ok_or_else(invalid)?;
+            return Ok(Self::Network { address, bits });
+        }
+        if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+            let host = host_of(address);
+            return Ok(Self::Host { host, port: None });
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| invalid())?)),
+            None => (text, None),
+        };
+        let host = host.trim_matches(['[', ']']).to_lowercase();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        if host.is_empty() || !host.chars().all(is_name) {
+            return Err(invalid());
+        }
+        Ok(Self::Host { host, port })
+    }
+
+    fn covers(&self, target: &Target, ip: IpAddr) -> bool {
+        match self {
+            Self::Host { host, port } => {
+                *host == target.host && port.is_none_or(|port| port == target.port)
+            }
+            Self::Network { address, bits } => match (address, ip) {
+                (IpAddr::V4(network), IpAddr::V4(ip)) => {
+                    shares_bits(network.to_bits().into(), ip.to_bits().into(), 32, *bits)
+                }
+                (IpAddr::V6(network), IpAddr::V6(ip)) => {
+                    shares_bits(network.to_bits(), ip.to_bits(), 128, *bits)
+                }
+                _ => false,
+            },
+        }
+    }
+}
+
+fn host_of(ip: IpAddr) -> String {
+    ip.to_canonical().to_string()
+}
+
+fn shares_bits(one: u128, other: u128, width: u8, bits: u8) -> bool {
+    let rest = u32::from(width - bits);
+    (one ^ other).checked_shr(rest).unwrap_or(0) == 0
+}
+
+/// Whether a workspace may use addresses of this machine and of private networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalAddresses {
+    Permitted,
+    Forbidden,
+}
+
+/// Class of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Global,
+    /// This machine or a private network.
+    Local,
+    /// Link-local and metadata services, multicast, documentation, Teredo, and everything else.
+    Special,
+}
+
+impl Class {
+    fn of(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(ip) => Self::of_v4(ip),
+            IpAddr::V6(ip) => embedded(ip).map_or_else(|| Self::of_v6(ip), Self::of_v4),
+        }
+    }
+
+    fn of_v4(ip: Ipv4Addr) -> Self {
+        let [a, b, c, _] = ip.octets();
+        // Carrier-grade NAT, which some VPNs use; one of its addresses is a metadata service.
+        let is_shared = a == 100 && b & 0xc0 == 64 && ip != Ipv4Addr::new(100, 100, 100, 200);
+        if ip.is_loopback() || ip.is_private() || is_shared {
+            return Self::Local;
+        }
+        let is_special = a == 0
+            || a >= 224
+            || (a == 100 && b & 0xc0 == 64)
+            || (a == 198 && b & 0xfe == 18)
+            || matches!(
+                (a, b, c),
+                (169, 254, _) | (192, 0, 0 | 2) | (192, 88, 99) | (198, 51, 100) | (203, 0, 113)
+            );
+        if is_special {
+            Self::Special
+        } else {
+            Self::Global
+        }
+    }
+
+    fn of_v6(ip: Ipv6Addr) -> Self {
+        let [a, b, ..] = ip.segments();
+        let is_metadata = (a, b) == (0xfd00, 0x0ec2);
+        if ip.is_loopback() || (a & 0xfe00 == 0xfc00 && !is_metadata) {
+            return Self::Local;
+        }
+        let is_global_unicast = a & 0xe000 == 0x2000;
+        // Protocol assignments such as Teredo, and documentation.
+        let is_special =
+            (a == 0x2001 && (b < 0x0200 || b == 0x0db8)) || (a == 0x3fff && b < 0x1000);
+        if is_global_unicast && !is_special {
+            Self::Global
+        } else {
+            Self::Special
+        }
+    }
+}
+
+/// The IPv4 address in a mapped, NAT64, or 6to4 address.
+fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    if let Some(v4) = ip.to_ipv4_mapped() {
+        return Some(v4);
+    }
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
+    match ip.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(v4(high, low)),
+        _ => None,
+    }
+}
+
+/// Reason why an address may not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error("{0} is the address of this server: use the address of a model server")]
+    OwnServer(String),
+    #[error("{0} is not a public address: an operator can permit it with OPENVIBE_MODEL_ALLOW")]
+    NotPublic(String),
+    #[error("{0} must be used with https: only permitted local addresses can use http")]
+    NotEncrypted(String),
+    #[error("could not find the host {0}: check the address")]
+    NotFound(String),
+}
+
+/// The server itself, which it must not call.
+#[derive(Debug, Clone)]
+pub struct OwnServer {
+    pub address: SocketAddr,
+    /// Host and port of the public URL.
+    pub public: Option<(String, u16)>,
+}
+
+impl OwnServer {
+    pub fn new(address: SocketAddr, public_url: &str) -> Self {
+        let public = Url::parse(public_url).ok().and_then(|url| {
+            let target = Target::of(&url)?;
+            Some((target.host, target.port))
+        });
+        Self { address, public }
+    }
+
+    fn is_at(&self, target: &Target, ip: IpAddr) -> bool {
+        let is_public = self
+            .public
+            .as_ref()
+            .is_some_and(|(host, port)| *host == target.host && *port == target.port);
+        let listens_at = || {
+            let own = self.address.ip().to_canonical();
+            let ip = ip.to_canonical();
+            if own.is_unspecified() {
+                // Only an address of this machine can be bound.
+                ip.is_unspecified() || UdpSocket::bind((ip, 0)).is_ok()
+            } else {
+                own == ip || (ip.is_unspecified() && own.is_loopback())
+            }
+        };
+        is_public || (target.port == self.address.port() && listens_at())
+    }
+}
+
+/// Host, port, and scheme of a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Target {
+    /// Lowercase; an IP address without brackets.
+    host: String,
+    port: u16,
+    is_encrypted: bool,
+    /// The host, if it is an IP address.
+    ip: Option<IpAddr>,
+}
+
+impl Target {
+    fn of(url: &Url) -> Option<Self> {
+        let text = url.host_str()?.trim_matches(['[', ']']).to_lowercase();
+        let ip = text.parse::<IpAddr>().ok();
+        Some(Self {
+            host: ip.map_or_else(|| text.trim_end_matches('.').to_owned(), host_of),
+            port: url.port_or_known_default()?,
+            is_encrypted: url.scheme() == "https",
+            ip,
+        })
+    }
+}
+
+/// Rules for the connections to one server. Resolves its name to permitted addresses.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    rules: Arc<Rules>,
+    local: LocalAddresses,
+    target: Target,
+}
+
+/// Rules for all workspaces.
+#[derive(Debug)]
+pub struct Rules {
+    pub exempt: Vec<Exemption>,
+    pub own: OwnServer,
+}
+
+impl Gate {
+    /// Returns `None` for a URL without a host and port.
+    pub fn new(rules: &Arc<Rules>, local: LocalAddresses, url: &Url) -> Option<Self> {
+        Some(Self {
+            rules: Arc::clone(rules),
+            local,
+            target: Target::of(url)?,
+        })
+    }
+
+    /// Checks the address, and resolves it if it is a name.
+    ///
+    /// # Errors
+    /// `Denied` if no address of the host is permitted.
+    pub async fn check(&self) -> Result<(), Denied> {
+        match self.target.ip {
+            Some(ip) => self.permit(ip),
+            None => self.resolved().await.map(|_| ()),
+        }
+    }
+
+    /// Checks an IP address, which clients connect to without resolving it.
+    ///
+    /// # Errors
+    /// `Denied` for a URL with an IP address that is not permitted.
+    pub fn check_literal(&self) -> Result<(), Denied> {
+        self.target.ip.map_or(Ok(()), |ip| self.permit(ip))
+    }
+
+    fn permit(&self, ip: IpAddr) -> Result<(), Denied> {
+        let (target, host) = (&self.target, || self.target.host.clone());
+        let ip = ip.to_canonical();
+        if self.rules.own.is_at(target, ip) {
+            return Err(Denied::OwnServer(host()));
+        }
+        if self.rules.exempt.iter().any(|e| e.covers(target, ip)) {
+            return Ok(());
+        }
+        match Class::of(ip) {
+            Class::Local if self.local == LocalAddresses::Permitted => Ok(()),
+            Class::Global if target.is_encrypted => Ok(()),
+            Class::Global => Err(Denied::NotEncrypted(host())),
+            Class::Local | Class::Special => Err(Denied::NotPublic(host())),
+        }
+    }
+
+    /// Permitted addresses; at least one.
+    async fn resolved(&self) -> Result<Vec<SocketAddr>, Denied> {
+        let found = tokio::net::lookup_host((self.target.host.as_str(), self.target.port)).await;
+        let not_found = || Denied::NotFound(self.target.host.clone());
+        let found: Vec<SocketAddr> = found.map_err(|_| not_found())?.collect();
+        let mut denied = None;
+        let mut permitted = Vec::with_capacity(found.len());
+        for address in found {
+            match self.permit(address.ip()) {
+                Ok(()) => permitted.push(address),
+                Err(e) => denied = Some(e),
+            }
+        }
+        if permitted.is_empty() {
+            return Err(denied.unwrap_or_else(not_found));
+        }
+        Ok(permitted)
+    }
+}
+
+impl Resolve for Gate {
+    /// The name is that of the URL: there are no redirects and no proxies.
+    fn resolve(&self, _name: Name) -> Resolving {
+        let this = self.clone();
+        async move {
+            let addresses = this.resolved().await?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
+                Box::new(addresses.into_iter()) as Addrs
+            )
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(url: &str, local: LocalAddresses, exempt: &str) -> Gate {
+        let rules = Rules {
+            exempt: Exemption::parse_list(exempt).unwrap(),
+            own: OwnServer::new("127.0.0.1:8080".parse().unwrap(), "https://chat.example"),
+        };
+        Gate::new(&Arc::new(rules), local, &Url::parse(url).unwrap()).unwrap()
+    }
+
+    fn literal(url: &str, local: LocalAddresses, exempt: &str) -> Result<(), Denied> {
+        gate(url, local, exempt).check_literal()
+    }
+
+    #[test]
+    fn only_global_unicast_addresses_are_permitted() {
+        for host in [
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0x7f.1",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.31.0.1",
+            "192.168.0.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "169.254.169.254",
+            "192.0.0.192",
+            "192.0.2.1",
+            "198.18.0.1",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "[::]",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:a9fe:a9fe]",
+            "[64:ff9b::7f00:1]",
+            "[2002:7f00:1::]",
+            "[2001:0:4136:e378::1]",
+            "[2001:db8::1]",
+            "[3fff::1]",
+            "[fe80::1]",
+            "[fc00::1]",
+            "[fd00:ec2::254]",
+            "[ff02::1]",
+            "[::127.0.0.1]",
+            "[64:ff9b:1::1]",
+        ] {
+            let url = format!("https://{host}/v1");
+            let checked = literal(&url, LocalAddresses::Forbidden, "");
+            assert!(
+                matches!(checked, Err(Denied::NotPublic(_))),
+                "{url}: {checked:?}"
+            );
+        }
+        for host in [
+            "1.1.1.1",
+            "100.128.0.1",
+            "172.32.0.1",
+            "[2606:4700::1111]",
+            "[::ffff:1.1.1.1]",
+            "[64:ff9b::101:101]",
+            "[2002:101:101::]",
+        ] {
+            let url = format!("https://{host}/v1");
+            assert_eq!(
+                literal(&url, LocalAddresses::Forbidden, ""),
+                Ok(()),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn local_addresses_can_be_permitted_but_not_special_ones() {
+        use LocalAddresses::Permitted;
+        for host in [
+            "127.0.0.1:9",
+            "10.1.2.3",
+            "[::1]:9",
+            "[fc00::1]",
+            "100.64.0.1",
+        ] {
+            let url = format!("http://{host}/v1");
+            assert_eq!(literal(&url, Permitted, ""), Ok(()), "{url}");
+        }
+        for host in [
+            "169.254.169.254",
+            "[fe80::1]",
+            "[fd00:ec2::254]",
+            "0.0.0.0",
+            "224.0.0.1",
+        ] {
+            let url = format!("http://{host}/v1");
+            assert!(literal(&url, Permitted, "").is_err(), "{url}");
+        }
+        let plain = literal("http://1.1.1.1/v1", Permitted, "");
+        assert_eq!(plain, Err(Denied::NotEncrypted("1.1.1.1".to_owned())));
+    }
+
+    #[test]
+    fn exemptions_name_hosts_ports_and_networks() {
+        use LocalAddresses::Forbidden;
+        let permitted = |url: &str, exempt: &str| literal(url, Forbidden, exempt).is_ok();
+        assert!(permitted("http://10.0.0.5:8000/v1", "10.0.0.0/8"));
+        assert!(!permitted(
+            "http://11.0.0.5:8000/v1",
+            "10.0.0.0/8, fd00::/8"
+        ));
+        assert!(permitted("http://[fd00::5]/v1", "10.0.0.0/8, fd00::/8"));
+        assert!(permitted("http://127.0.0.1:8000/v1", "127.0.0.1:8000"));
+        assert!(!permitted("http://127.0.0.1:8001/v1", "127.0.0.1:8000"));
+        assert!(permitted("http://[::ffff:127.0.0.1]:8001/v1", "127.0.0.1"));
+        assert!(permitted("http://169.254.1.1/v1", "0.0.0.0/0"));
+        assert!(permitted("http://[::1]:9/v1", "[::1]:9"));
+        for invalid in ["10.0.0.0/33", "http://a", "a:b", "/8", "a b", "x:70000"] {
+            assert!(Exemption::parse_list(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn the_server_itself_is_never_permitted() {
+        use LocalAddresses::Permitted;
+        for url in [
+            "http://127.0.0.1:8080/v1",
+            "http://0.0.0.0:8080/v1",
+            "https://[::ffff:127.0.0.1]:8080/v1",
+        ] {
+            let checked = literal(url, Permitted, "0.0.0.0/0");
+            assert!(
+                matches!(checked, Err(Denied::OwnServer(_))),
+                "{url}: {checked:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_resolves_to_permitted_addresses_only() {
+        use LocalAddresses::{Forbidden, Permitted};
+        let local = "http://localhost:9/v1";
+        let denied = gate(local, Forbidden, "").check().await;
+        assert_eq!(denied, Err(Denied::NotPublic("localhost".to_owned())));
+        let name = || "localhost".parse::<Name>().unwrap();
+        assert!(gate(local, Forbidden, "").resolve(name()).await.is_err());
+        assert_eq!(gate(local, Permitted, "").check().await, Ok(()));
+        assert_eq!(gate(local, Forbidden, "localhost:9").check().await, Ok(()));
+        let mut found = gate(local, Permitted, "").resolve(name()).await.unwrap();
+        assert!(found.all(|address| address.ip().is_loopback()));
+        let absent = gate("https://absent.invalid", Forbidden, "").check().await;
+        assert_eq!(absent, Err(Denied::NotFound("absent.invalid".to_owned())));
+    }
+}

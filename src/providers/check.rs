@@ -1,0 +1,146 @@
+//! Tests of a connection: a one-word reply.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    clients::{Environment, Providers},
+    connection::{Checked, ModelStatus},
+    error::ProviderError,
+};
+use crate::{
+    auth::{Scope, WorkspaceCaller},
+    db::now,
+    model::{
+        ChatMessage, ChatRequest, CollectError, Collected, Limits, ModelError, Provider, Role,
+    },
+    tasks::calls::{self, NewCall, Purpose},
+};
+
+/// Time limit of a test.
+const WITHIN: Duration = Duration::from_secs(30);
+const REPLY_BYTES_MAX: usize = 1000;
+/// Lifetime of the result for the server that environment variables name.
+const FRESH: Duration = Duration::from_mins(10);
+
+/// Reply to a test.
+pub struct Tested {
+    /// Model that was asked.
+    pub model: String,
+    pub reply: Result<Collected, CollectError>,
+}
+
+impl Providers {
+    /// Result of the latest test of the server that environment variables name; tests it if there is none.
+    pub(super) async fn checked_environment(
+        &self,
+        environment: &Environment,
+        member: &WorkspaceCaller,
+    ) -> Result<Checked, ProviderError> {
+        let mut latest = environment.latest.lock().await;
+        match latest.as_ref() {
+            Some((at, checked)) if at.elapsed() < FRESH => Ok(checked.clone()),
+            _ => {
+                let checked = self.check(&environment.provider, member).await?;
+                *latest = Some((Instant::now(), checked.clone()));
+                Ok(checked)
+            }
+        }
+    }
+
+    pub(super) async fn check(
+        &self,
+        provider: &Arc<dyn Provider>,
+        member: &WorkspaceCaller,
+    ) -> Result<Checked, ProviderError> {
+        let tested = self.test(provider, member, None).await?;
+        let (status, cause) = match tested.reply {
+            Ok(_) => (ModelStatus::Ok, String::new()),
+            Err(e) => (status_of(&e), e.to_string()),
+        };
+        Ok(Checked {
+            status,
+            cause,
+            at: now(),
+        })
+    }
+
+    /// Asks a model for one word; by default, the one that agents use if they do not set one.
+    ///
+    /// # Errors
+    /// As for `Actor::require`, which is checked again when the call is stored.
+    pub async fn test(
+        &self,
+        provider: &Arc<dyn Provider>,
+        member: &WorkspaceCaller,
+        model: Option<&str>,
+    ) -> Result<Tested, ProviderError> {
+        let asked = async {
+            // Fails only if the semaphore is closed, which never happens.
+            let _permit = self.tests.acquire().await.ok();
+            let model = match model {
+                Some(model) => model.to_owned(),
+                None => provider.choose_model(None).await,
+            };
+            let request = ChatRequest {
+                model: model.clone(),
+                system: "You are the target of a connection test.".to_owned(),
+                turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
+                ..ChatRequest::default()
+            };
+            let limits = Limits {
+                bytes_max: REPLY_BYTES_MAX,
+                silence_max: WITHIN,
+                time_max: WITHIN,
+            };
+            let call = NewCall {
+                workspace: member.workspace,
+                task: None,
+                purpose: Purpose::Test,
+                user: member.caller.user,
+                agent: None,
+                model: model.clone(),
+                prompt_tokens: request.prompt_tokens(),
+            };
+            let call = self.calls.prepare(provider, call);
+            let row = call.row();
+            member
+                .clone()
+                .write(&self.db, async move |c, actor| {
+                    actor.require(Scope::WorkspaceAdmin)?;
+                    Ok::<_, ProviderError>(row.insert(c).await?)
+                })
+                .await?;
+            let reply = calls::collect(call, request, limits).await?;
+            Ok::<_, ProviderError>(Tested { model, reply })
+        };
+        let within = tokio::time::timeout(WITHIN, asked).await;
+        within.unwrap_or_else(|_| {
+            Ok(Tested {
+                model: model.unwrap_or_default().to_owned(),
+                reply: Err(CollectError::Timeout),
+            })
+        })
+    }
+}
+
+fn status_of(error: &CollectError) -> ModelStatus {
+    let CollectError::Model(error) = error else {
+        return ModelStatus::Unreachable;
+    };
+    match error {
+        // It replied: a model that only reasons has nothing to say about one word.
+        ModelError::Empty => ModelStatus::Ok,
+        ModelError::Auth(_) => ModelStatus::AuthFailed,
+        ModelError::ContextTooLarge => ModelStatus::NoModel,
+        ModelError::BadRequest(text) if text.to_lowercase().contains("model") => {
+            ModelStatus::NoModel
+        }
+        ModelError::BadRequest(_)
+        | ModelError::RateLimited { .. }
+        | ModelError::Unavailable(_)
+        | ModelError::Broken(_) => ModelStatus::Unreachable,
+    }
+}

@@ -1,0 +1,240 @@
+//! Clients of workspaces.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use reqwest::Url;
+use tokio::sync::Semaphore;
+
+use super::{connection::Checked, stored::Stored};
+use crate::{
+    db::{Db, DbError},
+    ids::WorkspaceId,
+    model::{Connection, Connector, Provider, SetupError, builtin::Builtin},
+    outbound::{Gate, LocalAddresses, Rules},
+    secrets::{self, Keyring},
+    tasks::calls::CallLog,
+    telemetry::Meter,
+};
+
+/// Maximum number of workspaces with a client in memory.
+const CLIENTS_MAX: usize = 256;
+/// Maximum number of concurrent tests.
+const TESTS_MAX: usize = 4;
+/// Host that stands for an IP address that is not permitted: resolving it fails with the reason.
+const DENIED_HOST: &str = "not-permitted.invalid";
+
+/// Dependencies of providers.
+pub struct Setup {
+    pub db: Db,
+    pub connector: Connector,
+    /// The server that environment variables name.
+    pub environment: Option<Connection>,
+    pub keyring: Keyring,
+    pub rules: Rules,
+    pub calls: CallLog,
+    pub meter: Meter,
+}
+
+/// Providers of all workspaces.
+pub struct Providers {
+    pub(super) db: Db,
+    pub(super) connector: Connector,
+    pub(super) environment: Option<Environment>,
+    builtin: Arc<dyn Provider>,
+    pub(super) keyring: Keyring,
+    rules: Arc<Rules>,
+    pub(super) calls: CallLog,
+    meter: Meter,
+    clients: Mutex<Clients>,
+    /// Permits for concurrent tests.
+    pub(super) tests: Semaphore,
+}
+
+/// The server that environment variables name.
+pub(super) struct Environment {
+    pub(super) connection: Connection,
+    pub(super) provider: Arc<dyn Provider>,
+    /// Latest result of a test.
+    pub(super) latest: tokio::sync::Mutex<Option<(Instant, Checked)>>,
+}
+
+/// Clients of workspaces; the one that was not used for the longest time is dropped first.
+#[derive(Default)]
+struct Clients {
+    of: HashMap<WorkspaceId, Client>,
+    uses: u64,
+}
+
+struct Client {
+    version: i64,
+    provider: Arc<dyn Provider>,
+    used: u64,
+}
+
+impl Clients {
+    fn find(&mut self, workspace: WorkspaceId, version: i64) -> Option<Arc<dyn Provider>> {
+        self.uses += 1;
+        let client = self.of.get_mut(&workspace)?;
+        client.used = self.uses;
+        (client.version == version).then(|| Arc::clone(&client.provider))
+    }
+
+    fn insert(&mut self, workspace: WorkspaceId, version: i64, provider: &Arc<dyn Provider>) {
+        if self.of.len() >= CLIENTS_MAX && !self.of.contains_key(&workspace) {
+            let oldest = self.of.iter().min_by_key(|(_, client)| client.used);
+            if let Some(oldest) = oldest.map(|(id, _)| *id) {
+                self.of.remove(&oldest);
+            }
+        }
+        let client = Client {
+            version,
+            provider: Arc::clone(provider),
+            used: self.uses,
+        };
+        self.of.insert(workspace, client);
+    }
+}
+
+impl Providers {
+    /// # Errors
+    /// If the server that environment variables name cannot be used, with the setting to change.
+    pub fn new(setup: Setup) -> Result<Self, SetupError> {
+        let environment = match setup.environment {
+            Some(connection) => Some(Environment {
+                provider: Arc::new(
+                    setup
+                        .meter
+                        .around(setup.connector.connect(connection.clone())?),
+                ),
+                connection,
+                latest: tokio::sync::Mutex::default(),
+            }),
+            None => None,
+        };
+        Ok(Self {
+            db: setup.db,
+            connector: setup.connector,
+            environment,
+            builtin: Arc::new(setup.meter.around(Arc::new(Builtin::default()))),
+            keyring: setup.keyring,
+            rules: Arc::new(setup.rules),
+            calls: setup.calls,
+            meter: setup.meter,
+            clients: Mutex::default(),
+            tests: Semaphore::new(TESTS_MAX),
+        })
+    }
+
+    /// The provider for workspaces without settings of their own.
+    pub fn fallback(&self) -> Arc<dyn Provider> {
+        let environment = self.environment.as_ref();
+        Arc::clone(environment.map_or(&self.builtin, |environment| &environment.provider))
+    }
+
+    /// The provider of a workspace, as it is set now.
+    ///
+    /// # Errors
+    /// If the settings cannot be read.
+    pub async fn of(&self, workspace: WorkspaceId) -> Result<Arc<dyn Provider>, DbError> {
+        if self.environment.is_some() {
+            return Ok(self.fallback());
+        }
+        let mut c = self.db.read().await?;
+        let stored = Stored::find(&mut c, workspace).await?;
+        let Some((stored, base_url)) = stored.and_then(Stored::connected) else {
+            return Ok(self.fallback());
+        };
+        let clients = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = clients().find(workspace, stored.version);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let owner = workspace.to_string();
+        let sealed = secrets::find(&mut c, &owner).await?;
+        drop(c);
+        let api_key = sealed.and_then(|sealed| match self.keyring.open(&owner, &sealed) {
+            Ok(key) => Some(key),
+            Err(e) => {
+                tracing::error!(workspace.id = %workspace, error = %e, "the key of a model server cannot be used");
+                None
+            }
+        });
+        let connection = Connection {
+            base_url,
+            api_key,
+            model: stored.model.clone(),
+            utility_model: stored.utility_model.clone(),
+            resolver: None,
+        };
+        let provider = match self.connect(connection, stored.local()) {
+            Ok(provider) => provider,
+            Err(e) => {
+                tracing::error!(workspace.id = %workspace, error = %e, "the model server of a workspace cannot be used");
+                self.fallback()
+            }
+        };
+        clients().insert(workspace, stored.version, &provider);
+        Ok(provider)
+    }
+
+    /// Creates a client that connects only to permitted addresses.
+    pub(super) fn connect(
+        &self,
+        mut connection: Connection,
+        local: LocalAddresses,
+    ) -> Result<Arc<dyn Provider>, SetupError> {
+        if let Some(gate) = Gate::new(&self.rules, local, &connection.base_url) {
+            if gate.check_literal().is_err() {
+                // Cannot fail: the URL has a host.
+                let _ = connection.base_url.set_host(Some(DENIED_HOST));
+            }
+            connection.resolver = Some(Arc::new(gate));
+        }
+        let provider = self.connector.connect(connection)?;
+        Ok(Arc::new(self.meter.around(provider)))
+    }
+
+    pub(super) fn gate(&self, url: &Url, local: LocalAddresses) -> Option<Gate> {
+        Gate::new(&self.rules, local, url)
+    }
+
+    /// Forgets the client of a workspace, so that one with old settings is not kept in memory.
+    pub(super) fn forget(&self, workspace: WorkspaceId) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.of.remove(&workspace);
+    }
+
+    /// Seals secrets of an earlier key again.
+    pub async fn reseal(&self) {
+        if let Err(e) = secrets::reseal(&self.db, &self.keyring).await {
+            tracing::warn!(error = %e, "stored secrets could not be sealed with the new key; trying again at the next start");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_that_was_not_used_for_the_longest_time_is_dropped() {
+        let builtin: Arc<dyn Provider> = Arc::new(Builtin::default());
+        let workspace = |n: usize| WorkspaceId(uuid::Uuid::from_u128(n as u128));
+        let mut clients = Clients::default();
+        for n in 0..CLIENTS_MAX {
+            assert!(clients.find(workspace(n), 1).is_none());
+            clients.insert(workspace(n), 1, &builtin);
+        }
+        assert!(clients.find(workspace(0), 1).is_some());
+        assert!(clients.find(workspace(0), 2).is_none(), "another version");
+        assert!(clients.find(workspace(CLIENTS_MAX), 1).is_none());
+        clients.insert(workspace(CLIENTS_MAX), 1, &builtin);
+        assert_eq!(clients.of.len(), CLIENTS_MAX);
+        assert!(clients.find(workspace(0), 1).is_some());
+        assert!(clients.find(workspace(1), 1).is_none(), "dropped");
+    }
+}

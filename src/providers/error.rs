@@ -1,0 +1,97 @@
+//! Errors of model connections.
+
+use super::connection::{ModelConnection, ModelStatus};
+use crate::{
+    auth::AuthError,
+    db::DbError,
+    http::{ApiError, error::StatusCode},
+    outbound::Denied,
+    secrets::SecretError,
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    #[error(
+        "the model is set by environment variables of the server: an operator has to remove them first"
+    )]
+    SetByEnvironment,
+    #[error("the model settings were changed in the meantime: read them again")]
+    Stale(Box<ModelConnection>),
+    #[error("{0}")]
+    Invalid(String, &'static str),
+    #[error(transparent)]
+    Denied(Denied),
+    /// The test failed. Contains the cause.
+    #[error("{1}")]
+    Unusable(ModelStatus, String),
+    #[error(transparent)]
+    Secret(SecretError),
+    #[error(transparent)]
+    Auth(AuthError),
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+impl From<AuthError> for ProviderError {
+    fn from(e: AuthError) -> Self {
+        match e {
+            AuthError::Db(e) => Self::Db(e),
+            other => Self::Auth(other),
+        }
+    }
+}
+
+impl From<SecretError> for ProviderError {
+    fn from(e: SecretError) -> Self {
+        match e {
+            SecretError::Db(e) => Self::Db(e),
+            other => Self::Secret(other),
+        }
+    }
+}
+
+impl From<ProviderError> for ApiError {
+    fn from(error: ProviderError) -> Self {
+        use ProviderError as E;
+        let text = error.to_string();
+        match error {
+            E::SetByEnvironment => Self::new(StatusCode::CONFLICT, "set_by_environment", text),
+            E::Stale(current) => Self::new(StatusCode::CONFLICT, "version_conflict", text)
+                .param("If-Match")
+                .with_current(&current),
+            E::Invalid(_, param) => Self::unprocessable("invalid_value", text).param(param),
+            E::Denied(denied) => {
+                let code = match denied {
+                    Denied::OwnServer(_) => "own_server",
+                    Denied::NotPublic(_) | Denied::NotEncrypted(_) => "address_not_allowed",
+                    Denied::NotFound(_) => ModelStatus::Unreachable.as_str(),
+                };
+                Self::unprocessable(code, text).param("base_url")
+            }
+            E::Unusable(status, _) => {
+                let param = match status {
+                    ModelStatus::AuthFailed => "api_key",
+                    ModelStatus::NoModel => "model",
+                    ModelStatus::Ok | ModelStatus::Unreachable => "base_url",
+                };
+                Self::unprocessable(status.as_str(), text).param(param)
+            }
+            E::Secret(SecretError::KeyMissing) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "secret_key_missing", text)
+                    .param("api_key")
+            }
+            E::Secret(error) => {
+                tracing::error!(error = %error, "a secret could not be stored");
+                Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "secret_key_missing",
+                    "this server cannot store secrets: its log contains the cause".to_owned(),
+                )
+                .param("api_key")
+                .logged()
+            }
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Model servers on this machine, on their usual ports.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use serde::Serialize;
+
+use super::{clients::Providers, stored::Stored};
+use crate::{db::DbError, ids::WorkspaceId, outbound::LocalAddresses};
+
+/// Ollama, LM Studio, vLLM and llama-cpp-python, llama.cpp and LocalAI, LiteLLM, Jan.
+const PORTS: [u16; 6] = [11434, 1234, 8000, 8080, 4000, 1337];
+/// Timeout of each request.
+const LOOK_WITHIN: Duration = Duration::from_secs(1);
+const LIST_BYTES_MAX: usize = 256 * 1024;
+const MODELS_MAX: usize = 50;
+
+/// A model server that was found on this machine.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct LocalServer {
+    pub base_url: String,
+    /// Names of its models, at most 50.
+    pub models: Vec<String>,
+}
+
+impl Providers {
+    /// Model servers that answer on the usual ports of this machine; none if a server is connected already, or if the
+    /// workspace may not use local addresses.
+    ///
+    /// # Errors
+    /// If the settings cannot be read.
+    pub async fn list_local(&self, workspace: WorkspaceId) -> Result<Vec<LocalServer>, DbError> {
+        if self.environment.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut c = self.db.read().await?;
+        let stored = Stored::find(&mut c, workspace).await?;
+        let local = Stored::local_for(&mut c, workspace).await?;
+        drop(c);
+        if stored.and_then(Stored::connected).is_some() {
+            return Ok(Vec::new());
+        }
+        let found = PORTS.map(|port| self.find_local(port, local));
+        Ok(futures::future::join_all(found)
+            .await
+            .into_iter()
+            .flatten()
+            .collect())
+    }
+
+    async fn find_local(&self, port: u16, local: LocalAddresses) -> Option<LocalServer> {
+        let base_url = format!("http://127.0.0.1:{port}/v1");
+        let url = Url::parse(&base_url).ok()?;
+        self.gate(&url, local)?.check_literal().ok()?;
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(LOOK_WITHIN)
+            .build()
+            .ok()?;
+        let mut response = client.get(format!("{base_url}/models")).send().await.ok()?;
+        if !response.status().is_success() {
+            return None;
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.ok()? {
+            body.extend_from_slice(&piece);
+            if body.len() > LIST_BYTES_MAX {
+                return None;
+            }
+        }
+        let list: serde_json::Value = serde_json::from_slice(&body).ok()?;
+        let models = list["data"].as_array()?.iter();
+        let models: Vec<String> = models
+            .filter_map(|model| model["id"].as_str().map(str::to_owned))
+            .take(MODELS_MAX)
+            .collect();
+        (!models.is_empty()).then_some(LocalServer { base_url, models })
+    }
+}

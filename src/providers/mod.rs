@@ -1,0 +1,21 @@
+//! The model server of each workspace: from the environment, or as an admin connected it, or none.
+//!
+//! Environment variables apply to all workspaces and take precedence. Otherwise each workspace has its own client,
+//! which is created when it is first used and replaced when the settings have another version, so a change takes
+//! effect with the next call. Without a server, the built-in responder replies.
+
+mod check;
+mod clients;
+mod connection;
+mod error;
+mod local;
+mod per_workspace;
+mod settings;
+mod stored;
+
+pub use check::Tested;
+pub use clients::{Providers, Setup};
+pub use connection::{ModelConnection, ModelForm, ModelSource, ModelStatus, ProviderKind};
+pub use error::ProviderError;
+pub use local::LocalServer;
+pub use per_workspace::PerWorkspace;

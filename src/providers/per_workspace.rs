@@ -1,0 +1,56 @@
+//! Task handlers that use the model of the task's workspace.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio_util::sync::CancellationToken;
+
+use super::clients::Providers;
+use crate::{
+    model::Provider,
+    tasks::{Lease, LeaseLost, Task, worker::Handler},
+};
+
+/// Gives each task a handler with the provider of its workspace, as it is set when the task runs.
+pub struct PerWorkspace<H> {
+    providers: Arc<Providers>,
+    handler: H,
+    set: fn(&mut H, Arc<dyn Provider>),
+}
+
+impl<H: Handler + Clone> PerWorkspace<H> {
+    /// `set` replaces the provider of a handler.
+    pub fn new(
+        providers: &Arc<Providers>,
+        handler: H,
+        set: fn(&mut H, Arc<dyn Provider>),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            providers: Arc::clone(providers),
+            handler,
+            set,
+        })
+    }
+}
+
+impl<H: Handler + Clone> Handler for PerWorkspace<H> {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        async move {
+            let provider = match self.providers.of(lease.workspace).await {
+                Ok(provider) => provider,
+                Err(e) => {
+                    tracing::error!(error = %e, "the model settings could not be read; the task will be retried");
+                    return;
+                }
+            };
+            let mut handler = self.handler.clone();
+            (self.set)(&mut handler, provider);
+            handler.run(task, lease, stop).await;
+        }
+        .boxed()
+    }
+
+    fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+        self.handler.fail_lost(lease)
+    }
+}

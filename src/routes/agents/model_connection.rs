@@ -1,0 +1,103 @@
+//! HTTP routes for the model server of a workspace.
+
+use axum::{Json, http::StatusCode, response::Response};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, tagged};
+use crate::{
+    auth::{Caller, Scope, WorkspaceCaller},
+    http::{
+        ApiError,
+        extract::{Body, IfMatch, Path},
+        page::List,
+    },
+    ids::WorkspaceId,
+    providers::{LocalServer, ModelConnection, ModelForm},
+    server::State,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(get_model, put_model, delete_model))
+        .routes(routes!(list_local_models))
+}
+
+/// Get the model server of the workspace
+#[utoipa::path(get, path = "/v1/workspaces/{id}/model", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = WorkspaceId, Path)), responses((status = 200, body = ModelConnection)))]
+async fn get_model(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+) -> Result<Response, ApiError> {
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
+    let shown = state.providers.get(&member).await?;
+    Ok(tagged(StatusCode::OK, shown.version, &shown))
+}
+
+/// Connect a model server: test the settings, then store them
+///
+/// They take effect with the next call. A failed test is a 422 with the cause, unless `force` is true.
+#[utoipa::path(put, path = "/v1/workspaces/{id}/model", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = WorkspaceId, Path), ("If-Match" = Option<String>, Header)),
+    request_body = ModelForm, responses((status = 200, body = ModelConnection)))]
+async fn put_model(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<ModelForm>,
+) -> Result<Response, ApiError> {
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
+    let shown = state.providers.change(member, expected, form).await?;
+    Ok(tagged(StatusCode::OK, shown.version, &shown))
+}
+
+/// Disconnect the model server of the workspace and delete its key
+#[utoipa::path(delete, path = "/v1/workspaces/{id}/model", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = WorkspaceId, Path), ("If-Match" = Option<String>, Header)),
+    responses((status = 204)))]
+async fn delete_model(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+    IfMatch(expected): IfMatch,
+) -> Result<StatusCode, ApiError> {
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
+    state.providers.disconnect(member, expected).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List model servers that answer on the usual ports of the server's machine
+///
+/// Empty if a server is connected already, or if the workspace may not use local addresses.
+#[utoipa::path(get, path = "/v1/workspaces/{id}/local-models", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<LocalServer>)))]
+async fn list_local_models(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+) -> Result<Json<List<LocalServer>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = caller.enter(&mut c, id).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
+    drop(c);
+    let found = state.providers.list_local(id).await?;
+    let limit = i64::try_from(found.len()).unwrap_or(i64::MAX);
+    Ok(Json(List::new(found, limit, false, |server| {
+        server.base_url.clone()
+    })))
+}
