@@ -6,6 +6,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::FutureExt;
@@ -13,6 +14,9 @@ use reqwest::{
     Url,
     dns::{Addrs, Name, Resolve, Resolving},
 };
+
+/// Timeout of a name lookup.
+const LOOKUP_MAX: Duration = Duration::from_secs(10);
 
 /// Exemption from the address rules: `HOST[:PORT]`, or a network such as `10.0.0.0/8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -300,9 +304,12 @@ impl Gate {
 
     /// Permitted addresses; at least one.
     async fn resolved(&self) -> Result<Vec<SocketAddr>, Denied> {
-        let found = tokio::net::lookup_host((self.target.host.as_str(), self.target.port)).await;
+        let looked_up = tokio::net::lookup_host((self.target.host.as_str(), self.target.port));
         let not_found = || Denied::NotFound(self.target.host.clone());
-        let found: Vec<SocketAddr> = found.map_err(|_| not_found())?.collect();
+        let found: Vec<SocketAddr> = match tokio::time::timeout(LOOKUP_MAX, looked_up).await {
+            Ok(Ok(found)) => found.collect(),
+            Ok(Err(_)) | Err(_) => return Err(not_found()),
+        };
         let mut denied = None;
         let mut permitted = Vec::with_capacity(found.len());
         for address in found {

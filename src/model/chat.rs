@@ -222,7 +222,7 @@ pub trait Provider: Send + Sync {
     /// concurrent callers wait for that request.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
-    /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`.
+    /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`, or that of the settings.
     fn override_model(&self) -> Option<&str> {
         None
     }

@@ -22,8 +22,9 @@ use crate::{
 /// Time limit of a test.
 const WITHIN: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 1000;
-/// Lifetime of the result for the server that environment variables name.
+/// Lifetime of the result for the server that environment variables name; shorter if the test failed.
 const FRESH: Duration = Duration::from_mins(10);
+const FAILURE_FRESH: Duration = Duration::from_secs(30);
 
 /// Reply to a test.
 pub struct Tested {
@@ -41,7 +42,7 @@ impl Providers {
     ) -> Result<Checked, ProviderError> {
         let mut latest = environment.latest.lock().await;
         match latest.as_ref() {
-            Some((at, checked)) if at.elapsed() < FRESH => Ok(checked.clone()),
+            Some((at, checked)) if at.elapsed() < fresh(checked.status) => Ok(checked.clone()),
             _ => {
                 let checked = self.check(&environment.provider, member).await?;
                 *latest = Some((Instant::now(), checked.clone()));
@@ -123,6 +124,13 @@ impl Providers {
                 reply: Err(CollectError::Timeout),
             })
         })
+    }
+}
+
+fn fresh(status: ModelStatus) -> Duration {
+    match status {
+        ModelStatus::Ok => FRESH,
+        _ => FAILURE_FRESH,
     }
 }
 

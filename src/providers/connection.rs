@@ -61,7 +61,6 @@ pub struct ModelConnection {
 /// Replaces the model server of a workspace.
 #[derive(Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"provider": "other", "base_url": "http://127.0.0.1:8000/v1", "force": false}))]
 pub struct ModelForm {
     pub provider: ProviderKind,
     /// `http` or `https` URL, usually ending in `/v1`. Required for `other`; otherwise that of the vendor.

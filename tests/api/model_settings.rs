@@ -6,8 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, ModelServer, Person, Reply, Team, TestApp, TestDatabase, id, list, number, team,
-    team_with, text,
+    Answer, ModelServer, Person, Reply, Team, id, list, number, team, team_with, text,
 };
 
 const KEY: &str = "sk-flamingo-8c1f";
@@ -138,9 +137,9 @@ async fn only_admins_read_and_change_the_settings_and_no_version_is_overwritten(
     let stale = put_if(&t.ada, 0, &form).await;
     assert_eq!(stale.json()["error"]["current"]["version"], 1);
     assert_eq!(stale.refused(409), "version_conflict");
-    let stale = [("if-match", "\"0\"")];
-    let stale = t.ada.send(Method::DELETE, &path(&t.ada), &stale, None);
-    assert_eq!(stale.await.refused(409), "version_conflict");
+    let (path, header) = (path(&t.ada), [("if-match", "\"0\"")]);
+    let stale = t.ada.send(Method::DELETE, &path, &header, None).await;
+    assert_eq!(stale.refused(409), "version_conflict");
     put_if(&t.ada, 1, &form).await.is(200);
     assert_eq!(number(&get(&t.ada).await, "/version"), 2);
 }

@@ -41,7 +41,9 @@ async function namesModel(p, runs) {
 
 test('pages name the model that replies, and the profile’s model', async () => {
   await namesModel(ada, 'scripted-1');
-  await main(ada).getByText('Agents use scripted-1 unless their profile asks for another model that the server has.').waitFor();
+  await main(ada)
+    .getByText('Agents use scripted-1 unless their profile asks for another model that the server has.')
+    .waitFor();
   assert.equal(await main(ada).getByText('OPENVIBE_MODEL is set').count(), 0);
 });
 

@@ -138,7 +138,9 @@ test('a model server on a usual local port is offered', async () => {
   assert.ok(local, 'a usual port is free');
   try {
     await open();
-    const offer = main.getByRole('region', { name: 'Model server on this machine' }).filter({ hasText: local.base });
+    const offer = main
+      .getByRole('region', { name: 'Model server on this machine' })
+      .filter({ hasText: local.base });
     await offer.getByText('It has scripted-1').waitFor();
     await inspect('offered');
     await offer.getByRole('button', { name: 'Use it' }).click();

@@ -44,8 +44,10 @@ async fn get_model(
 /// They take effect with the next call. A failed test is a 422 with the cause, unless `force` is true.
 #[utoipa::path(put, path = "/v1/workspaces/{id}/model", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(("id" = WorkspaceId, Path), ("If-Match" = Option<String>, Header)),
-    request_body = ModelForm, responses((status = 200, body = ModelConnection)))]
+    params(("id" = WorkspaceId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = ModelForm,
+        example = json!({"provider": "other", "base_url": "http://127.0.0.1:8000/v1", "force": false})),
+    responses((status = 200, body = ModelConnection)))]
 async fn put_model(
     axum::extract::State(state): St,
     caller: Caller,
@@ -64,7 +66,7 @@ async fn put_model(
 /// Disconnect the model server of the workspace and delete its key
 #[utoipa::path(delete, path = "/v1/workspaces/{id}/model", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(("id" = WorkspaceId, Path), ("If-Match" = Option<String>, Header)),
+    params(("id" = WorkspaceId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
     responses((status = 204)))]
 async fn delete_model(
     axum::extract::State(state): St,

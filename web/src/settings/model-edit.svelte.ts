@@ -90,7 +90,11 @@ export class ModelEdit {
   }
   #fail(e: unknown): void {
     // What was typed stays; it applies to the current version from now on.
-    if (e instanceof Conflict) this.#stored = e.current as ModelConnection;
+    if (e instanceof Conflict) {
+      this.#stored = e.current as ModelConnection;
+      this.problem = 'These settings were changed in the meantime. Save again to replace them.';
+      return;
+    }
     const text = errorMessage(e);
     const field = e instanceof ApiError ? FIELDS.find((f) => f === e.param) : undefined;
     this.failed = e instanceof ApiError && TESTED.includes(e.code);
