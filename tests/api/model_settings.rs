@@ -351,6 +351,7 @@ async fn an_address_that_is_no_longer_permitted_is_not_called() {
     let zoe = t.app.founder("Zoe").await;
     let literal = t.model().url.clone();
     for url in [&literal, &literal.replace("127.0.0.1", "localhost")] {
+        let zoe = zoe.at(&t.app.base);
         zoe.put(&path(&zoe), other(url)).await.is(200);
         t.app.restart(&[("MODEL_ALLOW", "")]).await;
         t.model().forget();

@@ -18,7 +18,11 @@ use crate::{
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
-        .routes(routes!(get_model, put_model, delete_model))
+        .routes(routes!(
+            get_model_connection,
+            put_model_connection,
+            delete_model_connection
+        ))
         .routes(routes!(list_local_models))
 }
 
@@ -26,7 +30,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[utoipa::path(get, path = "/v1/workspaces/{id}/model", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path)), responses((status = 200, body = ModelConnection)))]
-async fn get_model(
+async fn get_model_connection(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<WorkspaceId>,
@@ -48,7 +52,7 @@ async fn get_model(
     request_body(content = ModelForm,
         example = json!({"provider": "other", "base_url": "http://127.0.0.1:8000/v1", "force": false})),
     responses((status = 200, body = ModelConnection)))]
-async fn put_model(
+async fn put_model_connection(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<WorkspaceId>,
@@ -68,7 +72,7 @@ async fn put_model(
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
     responses((status = 204)))]
-async fn delete_model(
+async fn delete_model_connection(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<WorkspaceId>,

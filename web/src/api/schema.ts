@@ -2005,6 +2005,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workspaces/{id}/local-models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List model servers that answer on the usual ports of the server's machine
+         * @description Empty if a server is connected already, or if the workspace may not use local addresses.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["list_local_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{id}/model": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the model server of the workspace
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_model_connection"];
+        /**
+         * Connect a model server: test the settings, then store them
+         * @description They take effect with the next call. A failed test is a 422 with the cause, unless `force` is true.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        put: operations["put_model_connection"];
+        post?: never;
+        /**
+         * Disconnect the model server of the workspace and delete its key
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_model_connection"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workspaces/{id}/policy": {
         parameters: {
             query?: never;
@@ -3230,6 +3282,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_LocalServer: {
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["LocalServer"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Member: {
             /**
              * @description Always `list`.
@@ -3410,6 +3477,12 @@ export interface components {
             seq: number;
             /** @enum {string} */
             type: "heartbeat";
+        };
+        /** @description A model server that was found on this machine. */
+        LocalServer: {
+            base_url: string;
+            /** @description Names of its models, at most 50. */
+            models: string[];
         };
         LoginForm: {
             email: string;
@@ -3626,9 +3699,64 @@ export interface components {
             created: number;
             /** @description `openvibe` for an agent, otherwise the provider. */
             owned_by: string;
-            /** @description Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`). */
+            /**
+             * @description Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
+             *     settings).
+             */
             overrides_agents: boolean;
         };
+        /** @description The model server of a workspace. */
+        ModelConnection: {
+            provider?: components["schemas"]["ProviderKind"] | null;
+            /** @description Null if no server is connected. */
+            base_url?: string | null;
+            /** @description Model that every agent uses; null if agents choose. */
+            model?: string | null;
+            /** @description Model for summaries; null for the server's default. */
+            utility_model?: string | null;
+            /** @description Whether an API key is stored. The key itself is never returned. */
+            key_set: boolean;
+            /** @description Settings from the environment apply to all workspaces and cannot be changed here. */
+            source: components["schemas"]["ModelSource"];
+            /** @description `no_model` if no server is connected. */
+            status: components["schemas"]["ModelStatus"];
+            checked_at?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Version for `If-Match`; 0 before the first change.
+             */
+            version: number;
+        };
+        /** @description Replaces the model server of a workspace. */
+        ModelForm: {
+            provider: components["schemas"]["ProviderKind"];
+            /** @description `http` or `https` URL, usually ending in `/v1`. Required for `other`; otherwise that of the vendor. */
+            base_url?: string | null;
+            /** @description Model that every agent uses; by default, agents choose. */
+            model?: string | null;
+            /** @description Model for summaries. */
+            utility_model?: string | null;
+            /** @description API key, at most 8 KiB. If omitted, the stored key is kept, unless the server is another one; null removes it. */
+            api_key?: string | null;
+            /** @description Stores the settings even if the test fails. */
+            force?: boolean;
+        };
+        /**
+         * @description Origin of the model settings.
+         *
+         *     `environment`: Environment variables of the server.
+         *
+         *     `settings`: An admin of the workspace.
+         *
+         *     `none`: No model server is connected.
+         * @enum {string}
+         */
+        ModelSource: "environment" | "settings" | "none";
+        /**
+         * @description Result of the latest test.
+         * @enum {string}
+         */
+        ModelStatus: "ok" | "unreachable" | "auth_failed" | "no_model";
         ModelTest: {
             ok: boolean;
             /** @description `builtin`, or the host that was called. */
@@ -4077,6 +4205,13 @@ export interface components {
             /** @default null */
             compaction?: components["schemas"]["Compaction"] | null;
         };
+        /**
+         * @description Vendor of a model server.
+         *
+         *     `other`: Any server with the chat-completions protocol.
+         * @enum {string}
+         */
+        ProviderKind: "anthropic" | "openai" | "other";
         PublishForm: {
             resolution?: components["schemas"]["ResolutionForm"] | null;
         };
@@ -5001,6 +5136,7 @@ export interface components {
         ThreadStatus: "open" | "archived";
         /** Format: date-time */
         Timestamp: string;
+        /** @description Usage of all model calls of a task that have ended, also of canceled and failed attempts. */
         TokenUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -5013,7 +5149,7 @@ export interface components {
              * @description In US dollars, if the model table has prices.
              */
             cost_usd?: number | null;
-            /** @description Whether the counts are estimates because the provider sent none. */
+            /** @description Whether some of the counts are estimates because the provider sent none. */
             estimated: boolean;
         };
         /** @description A tool object, tagged by its `type`. */
@@ -13419,6 +13555,176 @@ export interface operations {
                 id: components["schemas"]["WorkspaceId"];
                 /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_local_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "base_url": "…",
+                     *           "models": [
+                     *             "…"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_LocalServer"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_model_connection: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "key_set": false,
+                     *       "source": "environment",
+                     *       "status": "ok",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ModelConnection"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_model_connection: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "base_url": "http://127.0.0.1:8000/v1",
+                 *       "force": false,
+                 *       "provider": "other"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ModelForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "key_set": false,
+                     *       "source": "environment",
+                     *       "status": "ok",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ModelConnection"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_model_connection: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
         };
