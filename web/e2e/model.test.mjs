@@ -80,14 +80,14 @@ test('a server is connected with the keyboard, and agents use it at once', async
   await ada.page.keyboard.press('Tab');
   await ada.page.keyboard.type(KEY);
   await ada.page.keyboard.press('Enter');
-  await status.getByText('Connected').waitFor();
+  await status.getByText('Connected', { exact: true }).waitFor();
   await status.getByText('scripted-1').waitFor();
   await main.getByText('A key is stored').waitFor();
   assert.equal(await ada.page.getByLabel('API key').inputValue(), '');
   assert.ok(!(await ada.page.content()).includes(KEY));
   await inspect('connected');
   await ada.page.reload();
-  await status.getByText('Connected').waitFor();
+  await status.getByText('Connected', { exact: true }).waitFor();
   assert.equal(await box(ada.page, 'Address').inputValue(), model.base);
   await ada.page.goto('/northwind/c/general');
   await startThread(ada.page, '@vibe Friday or Monday?');
@@ -103,7 +103,7 @@ test('a model that the server lacks is shown with the one that replies', async (
 
 test('a change by somebody else is not overwritten', async () => {
   await open();
-  await status.getByText('Connected').waitFor();
+  await status.getByText('Connected', { exact: true }).waitFor();
   const base = new URL(ada.page.url()).origin;
   const { data } = await (await ada.page.request.get(`${base}/v1/workspaces`)).json();
   const path = `${base}/v1/workspaces/${data[0].id}/model`;
@@ -146,7 +146,7 @@ test('a model server on a usual local port is offered', async () => {
     await offer.getByRole('button', { name: 'Use it' }).click();
     assert.equal(await box(ada.page, 'Address').inputValue(), local.base);
     await ada.page.keyboard.press('Enter');
-    await status.getByText('Connected').waitFor();
+    await status.getByText('Connected', { exact: true }).waitFor();
     assert.equal(await offer.count(), 0);
   } finally {
     await local.close();

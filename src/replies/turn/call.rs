@@ -197,7 +197,9 @@ impl ReplyHandler {
                 Ok::<_, LeaseLost>(row.insert(c).await?)
             })
             .await?;
-        let outcome = self.stream(task, lease, agent, &open, request).await?;
+        let outcome = self
+            .stream(task, lease, agent, manifest, &open, request)
+            .await?;
         if outcome.is_err() {
             open.fail();
         }
@@ -211,6 +213,7 @@ impl ReplyHandler {
         task: &Task,
         lease: &Lease,
         agent: &Resolved,
+        manifest: &Manifest,
         open: &OpenCall,
         request: ChatRequest,
     ) -> Result<Result<Answer, Failed>, Abort> {
