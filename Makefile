@@ -64,6 +64,12 @@ test-clients: node test-tools ## Test the server with the OpenAI libraries for P
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
 
+# Not part of `make test`: compiling llama-cpp-python alone takes more than six minutes on two cores.
+.PHONY: model-servers
+model-servers: node test-tools ## Test the server against llama-cpp-python with a tiny model, and LiteLLM
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) scripts/test-model-servers.sh
+
 # The seed is fixed, so that a new failure is caused by the change; use other seeds and more cases in manual runs.
 .PHONY: test-fuzz
 test-fuzz: node test-tools ## Test the server with generated requests from its API document; `make test-fuzz SEED=7 CASES=50`

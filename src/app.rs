@@ -37,7 +37,7 @@ use crate::{
     personal::{self, Eraser},
     providers::{self, PerWorkspace, Providers},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
-    replies::{manifest, retry::RetryPolicy, turn::ReplyHandler},
+    replies::{facts::StoredFacts, manifest, retry::RetryPolicy, turn::ReplyHandler},
     responses::{self, CallSlots, ResponsesService},
     router,
     secrets::Keyring,
@@ -194,7 +194,8 @@ impl App {
         let epoch = prepare(&db, &config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
-        let (connector, environment) = model::from_settings(config.model.clone())?;
+        let facts = Arc::new(StoredFacts { db: db.clone() });
+        let (connector, environment) = model::from_settings(config.model.clone(), facts)?;
         let listener = TcpListener::bind(&config.listen).await.with_context(|| {
             format!(
                 "cannot listen on {}: set OPENVIBE_LISTEN to a free HOST:PORT",

@@ -324,6 +324,11 @@ impl Config {
                 model: text("MODEL"),
                 utility_model: text("UTILITY_MODEL"),
                 models_file: text("MODELS_FILE").map(PathBuf::from),
+                context_window: s.parsed("CONTEXT_WINDOW", None, |t| {
+                    let tokens = t.parse().ok().filter(|n| (512..=100_000_000).contains(n));
+                    let invalid = || format!("`{t}` is not a number of tokens from 512 on");
+                    tokens.ok_or_else(invalid).map(Some)
+                })?,
             },
             model_allow: s.parsed("MODEL_ALLOW", Vec::new(), Exemption::parse_list)?,
             secret_keys: s.parsed("SECRET_KEY", Vec::new(), SecretKey::parse_list)?,

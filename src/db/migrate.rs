@@ -82,6 +82,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_164_506, "create_files"),
     per_engine!(20_261_121_164_507, "create_search"),
     common!(20_261_121_165_500, "create_model_calls"),
+    common!(20_261_121_170_600, "create_model_facts"),
+    common!(20_261_121_170_700, "add_fallback_reasons"),
     common!(20_261_121_170_900, "create_model_settings"),
 ];
 

@@ -94,6 +94,7 @@ impl Calls<'_> {
             .collect();
         self.note(&briefs).await?;
         let provider = &self.resolver.provider;
+        let window = provider.window(&self.model).await;
         let limits = Limits {
             bytes_max: draft::ANSWER_BYTES_MAX,
             silence_max: self.resolver.task_timeout,
@@ -106,7 +107,9 @@ impl Calls<'_> {
                 model: self.model.clone(),
                 system: brief.system.clone(),
                 turns: brief.turns(),
-                max_output_tokens: Some(OUTPUT_TOKENS_MAX),
+                max_output_tokens: Some(
+                    window.output_limit(OUTPUT_TOKENS_MAX, window.corrected(brief.tokens())),
+                ),
                 json_schema: Some(JsonSchema {
                     name: "resolution",
                     schema: Arc::clone(&SCHEMA),
@@ -124,7 +127,7 @@ impl Calls<'_> {
                 user: self.requester,
                 agent: Some(self.lease.target.agent),
                 model: self.model.clone(),
-                prompt_tokens: brief.tokens(),
+                prompt_tokens: window.corrected(brief.tokens()),
             };
             let call = async move {
                 let begun = self.resolver.calls.begin(provider, new).await;
@@ -173,6 +176,7 @@ impl Calls<'_> {
                 .map(part)
                 .collect(),
         };
+        let window = self.resolver.provider.window(&self.model).await;
         let manifest = Manifest {
             model: self.model.clone(),
             attempt: self.attempt,
@@ -181,8 +185,8 @@ impl Calls<'_> {
             left_out: Vec::new(),
             summarised: dive.message_ids.clone(),
             named: dive.people.iter().flatten().copied().collect(),
-            context_window: self.resolver.provider.context_window(&self.model),
-            reserve: u64::from(OUTPUT_TOKENS_MAX),
+            window,
+            reserve: u64::from(OUTPUT_TOKENS_MAX).min(window.tokens / 2),
         };
         let record = AttemptRecord {
             attempt: self.attempt,

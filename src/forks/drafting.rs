@@ -20,10 +20,10 @@ use crate::{
     model::Collected,
     replies::{
         manifest::AskedBy,
-        retry::{Attempt, RetryCounts, Step, next_step},
+        retry::{Attempt, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
-        Lease, LeaseLost, Task, WaitReason,
+        FailCode, Lease, LeaseLost, Task, WaitReason,
         attempts::{self, AttemptError, AttemptOutcome},
         queue,
         worker::Abort,
@@ -74,10 +74,10 @@ impl Resolver {
         };
         if self.provider.is_offline() {
             calls.note(&[draft::brief(&asked)]).await?;
-            return Ok(extracted(read));
+            return Ok(extracted(read, None));
         }
         loop {
-            let tokens_max = self.brief_tokens_max(&calls.model, counts);
+            let tokens_max = self.brief_tokens_max(&calls.model, counts).await;
             let background = read.dive.background(tokens_max / BACKGROUND_SHARE);
             let asked = DraftRequest {
                 background: &background,
@@ -89,6 +89,7 @@ impl Resolver {
                         outline,
                         model: calls.model,
                         by: Some(lease.target.agent),
+                        fallback: None,
                     });
                 }
                 Err(Failed::Abort(e)) => return Err(e),
@@ -97,12 +98,12 @@ impl Resolver {
                     calls
                         .end_attempt(AttemptOutcome::Failed, bad_response(&e.to_string()))
                         .await?;
-                    return Ok(extracted(read));
+                    return Ok(extracted(read, Some(FailCode::BadResponse)));
                 }
                 Err(Failed::Call(failure)) => failure,
             };
             let attempt = Attempt {
-                prompt_tokens: tokens_max,
+                can_refit: self.brief_tokens_max(&calls.model, counts).await < tokens_max,
                 can_shrink: true,
                 can_summarise: true,
             };
@@ -120,23 +121,37 @@ impl Resolver {
                     self.requeue(lease, counts, error, delay, reason).await?;
                     return Err(Abort::Stopped);
                 }
-                Step::Shrink | Step::Summarise => calls.next_attempt(counts, error).await?,
+                Step::ChangeModel => {
+                    let wanted = agent.profile.model.as_deref();
+                    let other = self.provider.choose_model(wanted).await;
+                    if other == calls.model {
+                        calls.end_attempt(AttemptOutcome::Failed, error).await?;
+                        return Ok(extracted(read, Some(failure.code())));
+                    }
+                    calls.model = other;
+                    calls.next_attempt(counts, error).await?;
+                }
+                Step::Refit | Step::Shrink | Step::Summarise => {
+                    calls.next_attempt(counts, error).await?;
+                }
                 Step::Wait { .. } | Step::Fail { .. } => {
                     calls.end_attempt(AttemptOutcome::Failed, error).await?;
-                    return Ok(extracted(read));
+                    return Ok(extracted(read, Some(failure.code())));
                 }
             }
         }
     }
 
     /// Half of the context window, or less after it was too large.
-    fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
+    async fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
         let part = match (counts.shrunk, counts.summarised) {
             (_, true) => 8,
             (true, false) => 4,
             (false, false) => 2,
         };
-        (self.provider.context_window(model) / part).min(BRIEF_TOKENS_MAX * 2 / part)
+        let window = self.provider.window(model).await;
+        let tokens_max = (window.tokens / part).min(BRIEF_TOKENS_MAX * 2 / part);
+        window.estimate_for(tokens_max)
     }
 
     async fn asked_by(&self, task: &Task) -> Result<AskedBy, Abort> {
@@ -166,6 +181,7 @@ impl Resolver {
         reason: WaitReason,
     ) -> Result<(), Abort> {
         let stored = serde_json::to_value(counts).unwrap_or_default();
+        let delay = with_jitter(delay);
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         let retry_at = now() + delay;
         self.db

@@ -66,6 +66,8 @@ impl Content {
 #[derive(Debug, Clone)]
 pub struct NewDraft {
     pub generated_by: Option<String>,
+    /// Why it was extracted although there is a model.
+    pub fallback_reason: Option<String>,
     pub edited_by: Vec<UserId>,
     pub covers_seq: i64,
     /// Revision of the draft that this one replaces; 0 if there was none.
@@ -91,8 +93,8 @@ pub async fn insert_draft(
     let revision = revision.max(new.replaces_revision + 1);
     c.q("insert into resolutions (id, workspace_id, channel_id, thread_id, fork_id, version, status, revision, generated_by, edited_by, \
          headline, conclusion, key_points, open_questions, deferred_items, search_text, covers_seq, is_announced, announced_at, \
-         created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, 'draft', $17, $7, $8, $9, $10, $11, $12, $13, $14, $15, TRUE, $16, $16, $16)")
+         created_at, updated_at, fallback_reason) \
+         values ($1, $2, $3, $4, $5, $6, 'draft', $17, $7, $8, $9, $10, $11, $12, $13, $14, $15, TRUE, $16, $16, $16, $18)")
         .bind(id)
         .bind(fork.workspace_id)
         .bind(fork.channel_id)
@@ -110,6 +112,7 @@ pub async fn insert_draft(
         .bind(new.covers_seq)
         .bind(at)
         .bind(revision)
+        .bind(new.fallback_reason.clone())
         .run()
         .await?;
     insert_items(c, fork.workspace_id, id, &content.action_items).await?;

@@ -127,6 +127,9 @@ pub struct ResolutionForm {
     #[serde(default, rename = "generated_by")]
     #[schema(ignore)]
     _generated_by: IgnoredAny,
+    #[serde(default, rename = "fallback_reason")]
+    #[schema(ignore)]
+    _fallback_reason: IgnoredAny,
     #[serde(default, rename = "edited_by")]
     #[schema(ignore)]
     _edited_by: IgnoredAny,

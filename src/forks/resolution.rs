@@ -70,6 +70,9 @@ pub struct Resolution {
     /// The agent that drafted it, `builtin` if it was extracted without a model, or null if a
     /// person wrote it.
     pub generated_by: Option<String>,
+    /// Why it was extracted although a model is connected: the error code of the model call, as in a
+    /// task; `bad_response` for an unusable answer.
+    pub fallback_reason: Option<String>,
     /// People who edited it, in the order of their first edit.
     pub edited_by: Vec<UserId>,
     /// At most 120 characters; can be blank only in a draft.
@@ -102,6 +105,7 @@ struct Row {
     version: i64,
     status: ResolutionStatus,
     generated_by: Option<String>,
+    fallback_reason: Option<String>,
     edited_by: Json<Vec<UserId>>,
     headline: String,
     conclusion: String,
@@ -136,7 +140,7 @@ macro_rules! resolution_sql {
     ($tail:expr) => {
         concat!(
             "select r.id, r.workspace_id, r.channel_id, r.thread_id, r.fork_id, f.title as fork_title, r.version, r.status, \
-             r.generated_by, r.edited_by, r.headline, r.conclusion, r.key_points, r.open_questions, r.deferred_items, r.covers_seq, \
+             r.generated_by, r.fallback_reason, r.edited_by, r.headline, r.conclusion, r.key_points, r.open_questions, r.deferred_items, r.covers_seq, \
              r.revision, r.message_id, r.published_seq, r.publisher_type, r.publisher_id, \
              coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = r.publisher_id)) as publisher_name, r.created_at, r.updated_at, r.published_at \
@@ -174,6 +178,7 @@ impl Row {
             version: self.version,
             status: self.status,
             generated_by: self.generated_by,
+            fallback_reason: self.fallback_reason,
             edited_by: self.edited_by.0,
             headline: self.headline,
             conclusion: self.conclusion,

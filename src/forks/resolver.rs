@@ -68,6 +68,8 @@ pub(super) struct Drafted {
     pub model: String,
     /// `None` if it was extracted.
     pub by: Option<crate::ids::AgentId>,
+    /// Why it was extracted although there is a model.
+    pub fallback: Option<FailCode>,
 }
 
 /// A fork and its reading by the extractor.
@@ -101,7 +103,8 @@ impl Handler for Resolver {
             // the task fails.
             let stored = match self.read(&task).await {
                 Ok(Some(read)) => {
-                    let drafted = extracted(&read);
+                    let reason = (!self.provider.is_offline()).then_some(FailCode::WorkerLost);
+                    let drafted = extracted(&read, reason);
                     self.store(&task, lease, read, drafted).await
                 }
                 Ok(None) => self.fail(lease).await,
@@ -124,12 +127,13 @@ impl Handler for Resolver {
     }
 }
 
-/// The extracted draft.
-pub(super) fn extracted(read: &Read) -> Drafted {
+/// The extracted draft; `fallback` is the reason why there is no other one.
+pub(super) fn extracted(read: &Read, fallback: Option<FailCode>) -> Drafted {
     Drafted {
         outline: draft::fit(read.reading.outline(), &read.dive.material),
         model: EXTRACTED.to_owned(),
         by: None,
+        fallback,
     }
 }
 
@@ -198,12 +202,25 @@ impl Resolver {
                 + one_line(&drafted.outline.conclusion).encode_utf16().count(),
         )
         .unwrap_or(i64::MAX);
-        let Drafted { outline, model, by } = drafted;
+        let Drafted {
+            outline,
+            model,
+            by,
+            fallback,
+        } = drafted;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
-                let stored =
-                    store_draft(c, &task, lease, &read.dive, &outline, by, options).await?;
+                let stored = store_draft(
+                    c,
+                    &task,
+                    lease,
+                    &read.dive,
+                    &outline,
+                    (by, fallback),
+                    options,
+                )
+                .await?;
                 let Some(draft) = stored else {
                     // The fork was closed in the meantime.
                     queue::cancel(c, task.id, lease.audience).await?;
@@ -281,7 +298,7 @@ async fn store_draft(
     lease: Lease,
     dive: &ForkMaterial,
     outline: &Outline,
-    by: Option<crate::ids::AgentId>,
+    (by, fallback): (Option<crate::ids::AgentId>, Option<FailCode>),
     options: Options,
 ) -> Result<Option<Stored>, LeaseLost> {
     let fork = match forks::get_fork(c, dive.fork.id).await {
@@ -305,6 +322,7 @@ async fn store_draft(
     let content = content_of(dive, outline, published.as_ref());
     let new = NewDraft {
         generated_by: Some(by.map_or_else(|| EXTRACTED.to_owned(), |agent| agent.to_string())),
+        fallback_reason: fallback.map(FailCode::text),
         edited_by: Vec::new(),
         covers_seq: dive.covers_seq,
         replaces_revision,

@@ -14,10 +14,12 @@ use regex::Regex;
 
 use super::{
     ChatMessage, ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Usage,
-    table::CONTEXT_WINDOW_DEFAULT,
+    Window, WindowSource,
 };
 
 const NAME: &str = "builtin";
+/// Tokens of a prompt that it reads.
+const WINDOW: u64 = 128_000;
 /// Delay between words, so that people see the reply being written.
 const PIECE_DELAY: Duration = Duration::from_millis(6);
 /// Maximum total delay; longer replies are written faster.
@@ -66,8 +68,22 @@ impl Provider for Builtin {
         std::future::ready(NAME.to_owned()).boxed()
     }
 
-    fn context_window(&self, _model: &str) -> u64 {
-        CONTEXT_WINDOW_DEFAULT
+    fn has_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool> {
+        std::future::ready(model == NAME).boxed()
+    }
+
+    fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool> {
+        self.has_model(model)
+    }
+
+    /// Has no limit of its own; quotes are short.
+    fn window<'a>(&'a self, _model: &'a str) -> BoxFuture<'a, Window> {
+        let window = Window {
+            tokens: WINDOW,
+            source: WindowSource::Table,
+            correction: 1.0,
+        };
+        std::future::ready(window).boxed()
     }
 
     /// Accepts tools like any model, but never calls one.

@@ -2,7 +2,9 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures::{Stream, future::BoxFuture};
+use futures::{FutureExt, Stream, future::BoxFuture};
+
+use super::{tokens::estimate_tokens, window::Window};
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
@@ -108,6 +110,38 @@ pub struct ChatRequest {
     pub tool_choice: ToolChoice,
     /// False for at most one call per response. `None` for the default of the server.
     pub parallel_tool_calls: Option<bool>,
+    /// If the server rejects tools, the call fails instead of being repeated without them.
+    pub tools_required: bool,
+    /// From `Provider::place`.
+    pub place: Place,
+}
+
+/// A place among the concurrent calls to a server, which is free again when all clones are dropped.
+#[derive(Clone, Default)]
+pub struct Place(Option<Arc<dyn std::any::Any + Send + Sync>>);
+
+impl Place {
+    pub fn of<T: std::any::Any + Send + Sync>(taken: T) -> Self {
+        Self(Some(Arc::new(taken)))
+    }
+
+    /// The value that it was made of.
+    pub fn get<T: std::any::Any>(&self) -> Option<&T> {
+        self.0.as_deref()?.downcast_ref()
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "taken" } else { "none" })
+    }
+}
+
+/// Requests are equal whatever place they have.
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl ChatRequest {
@@ -190,6 +224,9 @@ pub enum ModelError {
     /// Any other 4xx status.
     #[error("the provider rejected the request: {0}")]
     BadRequest(String),
+    /// Status 400 or 404 with the name of the model. The model list was requested again.
+    #[error("the provider rejected the request: {0}")]
+    ModelMissing(String),
     /// Status 401 or 403.
     #[error("the provider rejected the credentials: {0}")]
     Auth(String),
@@ -218,8 +255,8 @@ pub trait Provider: Send + Sync {
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
     /// The model that replies for an agent that requests `wanted`; `None` without a language model. Uses the server's
-    /// cached model list, regardless of its age. Without a list, the server is asked at most every five minutes, and
-    /// concurrent callers wait for that request.
+    /// cached model list, regardless of its age. Without a list, the server is asked, at most as often as after
+    /// failures, and concurrent callers wait for that request.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
     /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`, or that of the settings.
@@ -230,8 +267,20 @@ pub trait Provider: Send + Sync {
     /// The small model for summaries, or `main` (the agent's model) if there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 
-    /// Context window of `model` in tokens.
-    fn context_window(&self, model: &str) -> u64;
+    /// Whether clients can request `model` by its name. If the server's models are not known, any name may be one.
+    fn has_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
+
+    /// Whether the server's list of models contains `model`.
+    fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
+
+    /// Context window of `model`: from the model table; otherwise `OPENVIBE_CONTEXT_WINDOW`; otherwise as the server
+    /// reports it; otherwise assumed. An error of the server lowers it.
+    fn window<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Window>;
+
+    /// Waits for a place among the concurrent calls to the server. Without one, a request is sent in any case.
+    fn place(&self) -> BoxFuture<'_, Place> {
+        std::future::ready(Place::default()).boxed()
+    }
 
     /// Checks whether `model` supports tools; true for unknown models.
     fn takes_tools(&self, model: &str) -> bool;
@@ -242,7 +291,24 @@ pub trait Provider: Send + Sync {
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>>;
 }
 
-/// Estimates 4 characters per token, rounded up.
-pub fn estimate_tokens(text: &str) -> u64 {
-    (text.chars().count() as u64).div_ceil(4)
+/// Storage for facts about models that their servers revealed: refused fields, context windows, token counts.
+pub trait FactStore: Send + Sync {
+    /// Models of `server` with their facts as JSON. Empty if they cannot be read.
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Vec<(String, String)>>;
+
+    /// Replaces the facts about a model.
+    fn save<'a>(&'a self, server: &'a str, model: &'a str, facts: String) -> BoxFuture<'a, ()>;
+}
+
+/// Stores nothing.
+pub struct NoStore;
+
+impl FactStore for NoStore {
+    fn load<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Vec<(String, String)>> {
+        std::future::ready(Vec::new()).boxed()
+    }
+
+    fn save<'a>(&'a self, _server: &'a str, _model: &'a str, _facts: String) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
 }

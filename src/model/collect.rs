@@ -71,6 +71,11 @@ async fn read(
     watch: impl FnOnce(DeltaStream) -> DeltaStream,
 ) -> Result<Collected, CollectError> {
     let silent = |_| CollectError::Timeout;
+    // Waiting for a place is not the model's silence.
+    let request = ChatRequest {
+        place: provider.place().await,
+        ..request
+    };
     let opened = tokio::time::timeout(limits.silence_max, provider.stream(request)).await;
     let mut stream = watch(opened.map_err(silent)??);
     let (mut text, mut usage, mut stopped) = (String::new(), None, None);

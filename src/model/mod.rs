@@ -8,17 +8,21 @@ mod chat;
 mod collect;
 pub mod openai;
 pub mod table;
+mod tokens;
+mod window;
 
 use std::{path::PathBuf, sync::Arc};
 
 use reqwest::{Url, dns::Resolve};
 
 pub use self::chat::{
-    CallHead, ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, JsonSchema, ModelError,
-    Provider, Role, StopReason, ToolCall, ToolCallPiece, ToolChoice, ToolResult, Usage,
-    estimate_tokens,
+    CallHead, ChatMessage, ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, JsonSchema,
+    ModelError, NoStore, Place, Provider, Role, StopReason, ToolCall, ToolCallPiece, ToolChoice,
+    ToolResult, Usage,
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
+pub use self::tokens::{estimate_tokens, grouped};
+pub use self::window::{WINDOW_ASSUMED, Window, WindowSource};
 
 use self::{
     openai::{Endpoint, OpenAi},
@@ -35,6 +39,8 @@ pub struct ModelSettings {
     pub model: Option<String>,
     pub utility_model: Option<String>,
     pub models_file: Option<PathBuf>,
+    /// Context window of models that are not in the table.
+    pub context_window: Option<u64>,
 }
 
 impl std::fmt::Debug for ModelSettings {
@@ -57,6 +63,7 @@ impl std::fmt::Debug for ModelSettings {
             .field("model", &self.model)
             .field("utility_model", &self.utility_model)
             .field("models_file", &self.models_file)
+            .field("context_window", &self.context_window)
             .finish()
     }
 }
@@ -92,9 +99,12 @@ pub struct Connection {
 }
 
 /// Creates clients of model servers.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connector {
     table: Table,
+    /// Context window of models that are not in the table.
+    context_window: Option<u64>,
+    store: Arc<dyn FactStore>,
 }
 
 impl Connector {
@@ -111,12 +121,14 @@ impl Connector {
             model: connection.model,
             utility_model: connection.utility_model,
             resolver: connection.resolver,
+            context_window: self.context_window,
             table: self.table.clone(),
+            store: Arc::clone(&self.store),
         })?))
     }
 }
 
-/// Reads the settings: how to create clients, and the server that they name. That is the base URL; otherwise Anthropic
+/// Reads the settings: how to create clients, whose facts about models go to `store`, and the server that they name. That is the base URL; otherwise Anthropic
 /// or `OpenAI`, by the key that is set; otherwise none. Vendor keys are only sent to their vendor: a custom base URL only
 /// gets `api_key`.
 ///
@@ -124,6 +136,7 @@ impl Connector {
 /// `SetupError`, with the setting to change.
 pub fn from_settings(
     settings: ModelSettings,
+    store: Arc<dyn FactStore>,
 ) -> Result<(Connector, Option<Connection>), SetupError> {
     let set = |value: Option<String>| value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
     let table = match settings
@@ -143,6 +156,11 @@ pub fn from_settings(
             .find(|(name, _)| *name == vendor)
             .and_then(|(_, key)| key.clone())
     };
+    let connector = |table| Connector {
+        table,
+        context_window: settings.context_window,
+        store,
+    };
     let own_key = set(settings.api_key);
     let (base_url, api_key) = if let Some(text) = set(settings.base_url) {
         let base_url = Url::parse(&text)
@@ -159,7 +177,7 @@ pub fn from_settings(
         });
         match known {
             Some(known) => known,
-            None => return Ok((Connector { table }, None)),
+            None => return Ok((connector(table), None)),
         }
     };
     let connection = Connection {
@@ -169,7 +187,7 @@ pub fn from_settings(
         utility_model: set(settings.utility_model),
         resolver: None,
     };
-    Ok((Connector { table }, Some(connection)))
+    Ok((connector(table), Some(connection)))
 }
 
 #[cfg(test)]
@@ -178,7 +196,7 @@ mod tests {
 
     fn name(settings: ModelSettings) -> Option<String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let (connector, connection) = from_settings(settings).unwrap();
+        let (connector, connection) = from_settings(settings, Arc::new(NoStore)).unwrap();
         let provider = connector.connect(connection?).unwrap();
         Some(provider.name().to_owned())
     }
@@ -217,7 +235,10 @@ mod tests {
                 base_url,
                 ..ModelSettings::default()
             };
-            let error = from_settings(settings).err().unwrap().to_string();
+            let error = from_settings(settings, Arc::new(NoStore))
+                .err()
+                .unwrap()
+                .to_string();
             assert!(error.contains(text), "{error}");
         }
     }

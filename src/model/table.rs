@@ -5,12 +5,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use reqwest::Url;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Usage;
-
-/// Context window in tokens of models that are not in the table, as most current models have.
-pub const CONTEXT_WINDOW_DEFAULT: u64 = 128_000;
 
 const BUILT_IN: &str = include_str!("models.toml");
 
@@ -34,6 +31,9 @@ pub struct Table {
     providers: BTreeMap<String, Vendor>,
     #[serde(default)]
     models: BTreeMap<String, Model>,
+    /// Read from `OPENVIBE_MODELS_FILE`.
+    #[serde(skip)]
+    is_custom: bool,
 }
 
 /// Vendor with its endpoint and default models.
@@ -47,7 +47,7 @@ pub struct Vendor {
 }
 
 /// Name of the request field for the output limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenLimitField {
     /// Older name, which most servers other than `OpenAI` support.
@@ -118,6 +118,7 @@ impl Table {
 
     fn replaced_by(self, text: &str, path: &str) -> Result<Self, TableError> {
         let mut table = Self::parse(text, path)?;
+        table.is_custom = true;
         for (name, vendor) in self.providers {
             table.providers.entry(name).or_insert(vendor);
         }
@@ -169,6 +170,11 @@ impl Table {
         [name, &lower, bare, untagged, undated(untagged)]
             .into_iter()
             .find_map(|name| self.models.get(name))
+    }
+
+    /// Whether the window of `model` depends on the host: the built-in entry of an open-weight model states the largest one.
+    pub fn has_host_window(&self, model: &Model) -> bool {
+        model.provider.is_none() && !self.is_custom
     }
 
     /// Checks whether `vendor` has the chat model `model`.

@@ -142,7 +142,7 @@ fn status_of(error: &CollectError) -> ModelStatus {
         // It replied: a model that only reasons has nothing to say about one word.
         ModelError::Empty => ModelStatus::Ok,
         ModelError::Auth(_) => ModelStatus::AuthFailed,
-        ModelError::ContextTooLarge => ModelStatus::NoModel,
+        ModelError::ContextTooLarge | ModelError::ModelMissing(_) => ModelStatus::NoModel,
         ModelError::BadRequest(text) if text.to_lowercase().contains("model") => {
             ModelStatus::NoModel
         }

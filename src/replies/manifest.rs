@@ -30,7 +30,7 @@ use crate::{
         now,
     },
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
-    model::Role,
+    model::{Role, Window, WindowSource},
     replies::prompt::{Author, Part, Prompt, Source},
     tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
     time::Timestamp,
@@ -50,11 +50,22 @@ pub struct AskedBy {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
     /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
-    /// newer version), `context_too_large`, or `summarised`.
+    /// newer version), `context_budget` (the window has no room), `context_too_large` (after an error), or `summarised`.
     pub reason: String,
     pub count: i64,
     /// The newest of these messages, at most 50.
     pub message_ids: Vec<MessageId>,
+}
+
+impl LeftOut {
+    /// Messages left out for one reason, oldest first.
+    pub fn of(reason: &str, ids: &[MessageId]) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            count: i64::try_from(ids.len()).unwrap_or(i64::MAX),
+            message_ids: ids.iter().rev().take(LEFT_OUT_IDS_MAX).copied().collect(),
+        }
+    }
 }
 
 /// Prompt of one model call, with its sources.
@@ -70,8 +81,8 @@ pub struct Manifest {
     pub summarised: Vec<MessageId>,
     /// People besides the requester named in lines that the server wrote.
     pub named: Vec<UserId>,
-    /// Context window in tokens.
-    pub context_window: u64,
+    /// Context window; its correction applies to the estimates in `prompt`.
+    pub window: Window,
     /// Number of tokens reserved for the reply.
     pub reserve: u64,
 }
@@ -84,6 +95,9 @@ struct Facts {
     asked_by: AskedBy,
     left_out: Vec<LeftOut>,
     context_window: u64,
+    /// `None` in records of earlier versions.
+    #[serde(default)]
+    window_source: Option<WindowSource>,
     reserve: u64,
 }
 
@@ -94,7 +108,8 @@ impl Facts {
             attempt: manifest.attempt,
             asked_by: manifest.asked_by.clone(),
             left_out: manifest.left_out.clone(),
-            context_window: manifest.context_window,
+            context_window: manifest.window.tokens,
+            window_source: Some(manifest.window.source),
             reserve: manifest.reserve,
         }
     }
@@ -280,12 +295,15 @@ pub async fn save(
         .bind(Json(attempts))
         .run()
         .await?;
-    let parts = parts_of(
+    let mut parts = parts_of(
         &manifest.prompt,
         manifest.asked_by.id,
         &manifest.summarised,
         &manifest.named,
     );
+    for part in &mut parts {
+        part.tokens = manifest.window.corrected(part.tokens);
+    }
     put_parts(c, (workspace, task), parts, now()).await?;
     remove_deleted(c, task).await
 }
@@ -370,6 +388,8 @@ pub struct Sent {
     pub asked_by: AskedBy,
     pub left_out: Vec<LeftOut>,
     pub context_window: u64,
+    /// `None` in records of earlier versions.
+    pub window_source: Option<WindowSource>,
     pub reserve: u64,
     /// In prompt order; parts of the block `System` come first.
     pub parts: Vec<SentPart>,
@@ -487,6 +507,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         asked_by: facts.asked_by,
         left_out: facts.left_out,
         context_window: facts.context_window,
+        window_source: facts.window_source,
         reserve: facts.reserve,
         parts: rows.into_iter().filter_map(Row::part).collect(),
         attempts,

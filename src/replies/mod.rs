@@ -1,7 +1,9 @@
 //! Replies of agents: context, prompt, model call, and retries after failed calls.
 
 pub mod attached;
+pub mod budget;
 pub mod context;
+pub mod facts;
 mod labels;
 pub mod lines;
 pub mod manifest;

@@ -13,9 +13,10 @@ use crate::{
 
 /// A task that waits this long or less keeps its place ahead of later tasks.
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
-/// An empty reply to a prompt of this size is treated as an overflow: some servers return nothing in this case, and
-/// the smallest windows in use are twice as large.
-const LONG_PROMPT_TOKENS: u64 = 2_000;
+/// Number of times that a prompt is fitted again after an error revealed more about the window.
+const REFITS_MAX: u32 = 3;
+/// Maximum share of a delay that is added to it, so that tasks that failed together are not repeated together.
+const JITTER: f64 = 0.25;
 
 /// Cause of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Failure {
     Model(ModelError),
     /// No chunk arrived in time, or the attempt as a whole took too long.
     Timeout,
+    /// The utility model did not write the summary that the reply needs.
+    Summary(Box<Failure>),
 }
 
 /// Retry history of a task; stored with it.
@@ -33,8 +36,12 @@ pub struct RetryCounts {
     pub rate_limited: u32,
     /// Total time waited for rate limits, in milliseconds.
     pub waited_ms: u64,
-    /// Number of empty replies treated as an overflow.
-    pub empty: u32,
+    /// Number of failed summaries.
+    pub summary_failed: u32,
+    /// Number of times that the prompt was fitted into a window that an error revealed.
+    pub refits: u32,
+    /// The server lacked the model, and another one was chosen.
+    pub model_changed: bool,
     pub shrunk: bool,
     pub summarised: bool,
     /// Number of lost workers; counted by the queue and carried along here so that it is preserved.
@@ -62,15 +69,20 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Prompt of the failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Changes to the prompt of the failed attempt that would make a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attempt {
-    /// Estimated number of tokens.
-    pub prompt_tokens: u64,
+    /// The error revealed more about the window, so that the same context is now fitted differently.
+    pub can_refit: bool,
     /// True if `prompt::shrunk` would change the prompt.
     pub can_shrink: bool,
     /// True if `prompt::plan_summary` would change the prompt.
     pub can_summarise: bool,
+}
+
+/// Adds up to a quarter to a delay.
+pub fn with_jitter(delay: Duration) -> Duration {
+    delay.saturating_add(delay.mul_f64(rand::random::<f64>() * JITTER))
 }
 
 impl Failure {
@@ -81,24 +93,33 @@ impl Failure {
                 ModelError::RateLimited { .. } => FailCode::RateLimited,
                 ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
                 ModelError::ContextTooLarge => FailCode::ContextTooLarge,
-                ModelError::BadRequest(_) => FailCode::BadRequest,
+                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
             },
             Self::Timeout => FailCode::Timeout,
+            Self::Summary(_) => FailCode::ModelUnavailable,
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(e) => e.fmt(f),
+            Self::Timeout => f.write_str("no reply in time"),
+            Self::Summary(cause) => {
+                write!(f, "the older messages could not be summarized: {cause}")
+            }
         }
     }
 }
 
 impl From<&Failure> for AttemptError {
     fn from(failure: &Failure) -> Self {
-        let message = match failure {
-            Failure::Model(e) => e.to_string(),
-            Failure::Timeout => "no reply in time".to_owned(),
-        };
         Self {
             code: failure.code().text(),
-            message,
+            message: failure.to_string(),
         }
     }
 }
@@ -112,7 +133,10 @@ pub enum Step {
         reason: WaitReason,
         keeps_slot: bool,
     },
-
+    /// Repeats the call with the same context, fitted into the window that the error revealed.
+    Refit,
+    /// Repeats the call with the model that is chosen from the server's new list.
+    ChangeModel,
     /// Repeats the call with `prompt::shrunk`.
     Shrink,
     /// Repeats the call with `prompt::plan_summary`.
@@ -143,23 +167,18 @@ pub fn next_step(
             },
             counts,
         )),
-        Failure::Model(ModelError::Empty) => {
-            let is_long = attempt.prompt_tokens >= LONG_PROMPT_TOKENS;
-            let taken_for_overflow = RetryCounts {
-                empty: counts.empty + 1,
+        Failure::Model(ModelError::Empty) => fail(FailCode::BadResponse),
+        Failure::Model(ModelError::ModelMissing(_)) if !counts.model_changed => (
+            Step::ChangeModel,
+            RetryCounts {
+                model_changed: true,
                 ..counts
-            };
-            (is_long && counts.empty == 0)
-                .then(|| smaller(taken_for_overflow, attempt))
-                .flatten()
-                .unwrap_or((
-                    Step::Fail {
-                        code: FailCode::BadResponse,
-                    },
-                    counts,
-                ))
+            },
+        ),
+        Failure::Summary(cause) => summary_failed(cause, counts, policy),
+        Failure::Model(ModelError::BadRequest(_) | ModelError::ModelMissing(_)) => {
+            fail(FailCode::BadRequest)
         }
-        Failure::Model(ModelError::BadRequest(_)) => fail(FailCode::BadRequest),
         Failure::Model(ModelError::Auth(_)) => fail(FailCode::Auth),
         Failure::Timeout => fail(FailCode::Timeout),
     }
@@ -183,6 +202,38 @@ fn unavailable(counts: RetryCounts, policy: &RetryPolicy) -> (Step, RetryCounts)
             },
         ),
         None => (
+            Step::Fail {
+                code: FailCode::ModelUnavailable,
+            },
+            counts,
+        ),
+    }
+}
+
+/// A summary is requested once more, because a reply waits for it.
+fn summary_failed(
+    cause: &Failure,
+    counts: RetryCounts,
+    policy: &RetryPolicy,
+) -> (Step, RetryCounts) {
+    let may_pass = matches!(
+        cause,
+        Failure::Model(
+            ModelError::Unavailable(_)
+                | ModelError::Broken(_)
+                | ModelError::RateLimited { .. }
+                | ModelError::Empty
+        )
+    );
+    match policy.delays.first() {
+        Some(delay) if may_pass && counts.summary_failed == 0 => (
+            wait(*delay, WaitReason::Unavailable),
+            RetryCounts {
+                summary_failed: 1,
+                ..counts
+            },
+        ),
+        _ => (
             Step::Fail {
                 code: FailCode::ModelUnavailable,
             },
@@ -222,7 +273,15 @@ fn rate_limited(
 
 /// Returns the next smaller prompt; `None` if all have been tried or would be identical.
 fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)> {
-    if attempt.can_shrink && !counts.shrunk && !counts.summarised {
+    if attempt.can_refit && counts.refits < REFITS_MAX {
+        Some((
+            Step::Refit,
+            RetryCounts {
+                refits: counts.refits + 1,
+                ..counts
+            },
+        ))
+    } else if attempt.can_shrink && !counts.shrunk && !counts.summarised {
         Some((
             Step::Shrink,
             RetryCounts {
@@ -249,15 +308,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const LONG: Attempt = Attempt {
-        prompt_tokens: 5_000,
+        can_refit: false,
         can_shrink: true,
         can_summarise: true,
     };
-    const SHORT: Attempt = Attempt {
-        prompt_tokens: 50,
-        can_shrink: true,
-        can_summarise: true,
-    };
+    const SHORT: Attempt = LONG;
 
     /// Descriptions of the steps that a repeated failure leads to.
     fn steps(failure: &Failure, attempt: Attempt) -> Vec<String> {
@@ -371,14 +426,31 @@ mod tests {
                 vec![fail(FailCode::BadResponse)],
             ),
             (
-                model(ModelError::Empty),
-                LONG,
-                vec!["Shrink".to_owned(), fail(FailCode::BadResponse)],
+                model(ModelError::ContextTooLarge),
+                Attempt {
+                    can_refit: true,
+                    ..cannot
+                },
+                [
+                    vec!["Refit".to_owned(); 3],
+                    vec![fail(FailCode::ContextTooLarge)],
+                ]
+                .concat(),
             ),
             (
-                model(ModelError::Empty),
-                cannot,
-                vec![fail(FailCode::BadResponse)],
+                model(ModelError::ModelMissing(text())),
+                LONG,
+                vec!["ChangeModel".to_owned(), fail(FailCode::BadRequest)],
+            ),
+            (
+                Failure::Summary(Box::new(model(ModelError::Unavailable(text())))),
+                LONG,
+                vec![wait(1, "Unavailable"), fail(FailCode::ModelUnavailable)],
+            ),
+            (
+                Failure::Summary(Box::new(Failure::Timeout)),
+                LONG,
+                vec![fail(FailCode::ModelUnavailable)],
             ),
             (
                 model(ModelError::BadRequest(text())),
@@ -395,6 +467,18 @@ mod tests {
         for (failure, attempt, wanted) in rows {
             assert_eq!(steps(&failure, attempt), wanted, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn jitter_adds_at_most_a_quarter_and_shortens_nothing() {
+        let delays: Vec<Duration> = (0..1_000).map(|_| with_jitter(4 * SECOND)).collect();
+        assert!(
+            delays
+                .iter()
+                .all(|delay| (4 * SECOND..=5 * SECOND).contains(delay))
+        );
+        assert!(delays.iter().any(|delay| *delay != delays[0]));
+        assert_eq!(with_jitter(Duration::ZERO), Duration::ZERO);
     }
 
     #[test]

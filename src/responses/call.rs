@@ -10,16 +10,18 @@ use tracing::Instrument;
 
 use super::{
     Plan, ResponseError, ResponsesService,
-    conversation::Conversation,
+    conversation::{Conversation, prompt_tokens_max, tool_tokens},
     draft::Draft,
     object::{Fault, IncompleteDetails, Response, ResponseUsage, Status},
+    plan::Wish,
     store::{self, NewRow},
 };
 use crate::{
     db::{Conn, now},
     failpoint,
     ids::TaskId,
-    model::{Delta, ModelError, StopReason, Usage},
+    model::{ChatRequest, Delta, ModelError, StopReason, Usage, estimate_tokens},
+    replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
         TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage,
@@ -88,9 +90,12 @@ impl Response {
             error: Some(Fault {
                 code: match error {
                     ResponseError::Model(ModelError::RateLimited { .. }) => "rate_limit_exceeded",
-                    ResponseError::Refused(..) | ResponseError::ContextTooLarge { .. } => {
-                        "invalid_prompt"
+                    ResponseError::ContextTooLarge { .. }
+                    | ResponseError::Model(ModelError::ContextTooLarge) => {
+                        "context_length_exceeded"
                     }
+                    ResponseError::ModelNotFound(_) => "model_not_found",
+                    ResponseError::Refused(..) => "invalid_prompt",
                     _ => "server_error",
                 },
                 message: error.public_text(),
@@ -218,7 +223,7 @@ impl Job {
     async fn answer(&mut self) -> Result<Answered, ResponseError> {
         let mut delays = self.service.retry_delays.clone().into_iter();
         let mut waited = Duration::ZERO;
-        let mut shortened = false;
+        let (mut shortened, mut changed_model) = (false, false);
         loop {
             self.attempt += 1;
             let error = match self.call().await {
@@ -244,33 +249,60 @@ impl Job {
                     let Some(delay) = delay else {
                         return Err(ResponseError::Model(failed));
                     };
-                    tokio::time::sleep(delay).await;
+                    tokio::time::sleep(with_jitter(delay)).await;
                     waited += delay;
                 }
                 ModelError::ContextTooLarge if may_retry => {
                     if shortened
                         || self.plan.response.truncation != Truncation::Auto
-                        || !self.shorten()
+                        || !self.shorten().await
                     {
-                        return Err(self.too_large());
+                        return Err(self.too_large().await);
                     }
                     shortened = true;
                 }
-                ModelError::ContextTooLarge => return Err(self.too_large()),
+                ModelError::ContextTooLarge => return Err(self.too_large().await),
+                ModelError::ModelMissing(detail) => {
+                    if changed_model || !may_retry || !self.change_model().await {
+                        return Err(self.missing(&detail).await);
+                    }
+                    changed_model = true;
+                }
                 ModelError::BadRequest(detail) => return Err(self.refused(&detail)),
                 other => return Err(ResponseError::Model(other)),
             }
         }
     }
 
-    fn too_large(&self) -> ResponseError {
+    async fn too_large(&self) -> ResponseError {
+        let model = &self.plan.request.model;
         ResponseError::ContextTooLarge {
-            tokens: self.plan.prompt_tokens,
-            window: self
-                .service
-                .provider
-                .context_window(&self.plan.request.model),
+            window: self.service.provider.window(model).await.known_tokens(),
         }
+    }
+
+    /// Chooses from the server's new list, unless the client named the model; returns true if that is another one.
+    async fn change_model(&mut self) -> bool {
+        let Wish::Agent(wanted) = &self.plan.wish else {
+            return false;
+        };
+        let provider = &self.service.provider;
+        let model = provider.choose_model(wanted.as_deref()).await;
+        let is_other = model != self.plan.request.model;
+        self.plan.response.model.clone_from(&model);
+        self.plan.request.model = model;
+        is_other
+    }
+
+    /// The error of a server that lacks the model, or says so.
+    async fn missing(&self, detail: &str) -> ResponseError {
+        let model = &self.plan.request.model;
+        let is_named = matches!(self.plan.wish, Wish::Client);
+        // A server that still lists the model rejected something else about it.
+        if is_named && !self.service.provider.lists_model(model).await {
+            return ResponseError::ModelNotFound(model.clone());
+        }
+        self.refused(detail)
     }
 
     fn refused(&self, detail: &str) -> ResponseError {
@@ -283,32 +315,52 @@ impl Job {
         ResponseError::Refused(text, if is_about_tools { "tools" } else { "" })
     }
 
-    /// Drops the older half of the conversation; returns true if anything was dropped.
-    fn shorten(&mut self) -> bool {
+    /// Drops the older half of the conversation, or more if the error revealed a smaller window; returns true if anything
+    /// was dropped.
+    async fn shorten(&mut self) -> bool {
+        let request = &self.plan.request;
+        let window = self.service.provider.window(&request.model).await;
+        let fixed = estimate_tokens(&request.system) + tool_tokens(&request.tools);
+        let room = prompt_tokens_max(window.tokens, request.max_output_tokens);
+        let room = window.estimate_for(room).saturating_sub(fixed);
         let mut conversation = Conversation {
             system: Vec::new(),
             turns: std::mem::take(&mut self.plan.request.turns),
         };
         let before = (conversation.turns.len(), conversation.tokens());
-        conversation.shorten(before.1 / 2);
-        let is_shorter = conversation.tokens() < before.1;
+        conversation.shorten(room.min(before.1 / 2));
+        let after = conversation.tokens();
         self.plan.request.turns = conversation.turns;
-        is_shorter
+        self.plan.prompt_tokens = window.corrected(fixed + after);
+        self.plan.request.max_output_tokens = self
+            .plan
+            .request
+            .max_output_tokens
+            .map(|limit| window.output_limit(limit, self.plan.prompt_tokens));
+        after < before.1
     }
 
     /// Calls the model once and streams its reply.
     async fn call(&mut self) -> Result<Answered, ResponseError> {
         let service = Arc::clone(&self.service);
+        let silent = |_| ResponseError::Timeout;
+        // Waiting for a place is not the model's silence.
+        let place = tokio::time::timeout(service.attempt_max, service.provider.place())
+            .await
+            .map_err(silent)?;
         let started = Instant::now();
         let deadline = started + service.attempt_max;
-        let silent = |_| ResponseError::Timeout;
         let patience = deadline.min(started + service.task_timeout);
         let open = service
             .calls
             .begin(&service.provider, self.new_call())
             .await?;
+        let request = ChatRequest {
+            place,
+            ..self.plan.request.clone()
+        };
         let open = self.open.insert(open);
-        let connecting = open.stream(self.plan.request.clone());
+        let connecting = open.stream(request);
         let connected = tokio::time::timeout_at(patience, connecting).await;
         let mut stream = connected.map_err(silent)?.map_err(ResponseError::Model)?;
         if !std::mem::replace(&mut self.is_connected, true) {

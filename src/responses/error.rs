@@ -4,7 +4,7 @@ use crate::{
     auth::AuthError,
     db::DbError,
     http::error::{ApiError, StatusCode},
-    model::ModelError,
+    model::{ModelError, grouped},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +27,12 @@ pub enum ResponseError {
         "the model `{0}` does not exist here or is not available to you: see GET /v1/models for the available models"
     )]
     ModelNotFound(String),
+    /// With the model's context window, if it is known.
     #[error(
-        "the conversation has about {tokens} tokens, but the model's context window is {window}: shorten it, or set `truncation` to \"auto\""
+        "the conversation does not fit the model's context window{}: send less, or set `truncation` to \"auto\"",
+        window.map_or_else(String::new, |tokens| format!(" ({} tokens)", grouped(tokens)))
     )]
-    ContextTooLarge { tokens: u64, window: u64 },
+    ContextTooLarge { window: Option<u64> },
     #[error("{0}")]
     StoreRequired(String),
     #[error("too many concurrent calls on this server: try again in a moment")]
@@ -90,12 +92,12 @@ impl ResponseError {
                 ModelError::RateLimited { .. } => "rate_limited",
                 ModelError::Unavailable(_) | ModelError::Broken(_) => "model_unavailable",
                 ModelError::ContextTooLarge => "context_too_large",
-                ModelError::BadRequest(_) => "bad_request",
+                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => "bad_request",
                 ModelError::Auth(_) => "auth",
                 ModelError::Empty => "bad_response",
             },
             Self::Timeout => "timeout",
-            Self::Refused(..) => "bad_request",
+            Self::Refused(..) | Self::ModelNotFound(_) => "bad_request",
             Self::ContextTooLarge { .. } => "context_too_large",
             _ => "worker_lost",
         }
@@ -118,7 +120,9 @@ impl ResponseError {
                 }
                 ModelError::Empty => "the model returned an empty reply: try again",
                 ModelError::ContextTooLarge => "the conversation is too large for the model",
-                ModelError::BadRequest(_) => "the model refused the request",
+                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => {
+                    "the model refused the request"
+                }
             }
             .to_owned(),
             Self::Db(_) | Self::Broken => {

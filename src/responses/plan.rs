@@ -32,6 +32,15 @@ const DAY: Duration = Duration::from_hours(24);
 /// Prefix of a model name that refers to an agent.
 pub(super) const AGENT_PREFIX: &str = "agent:";
 
+/// Who wants the model of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// The client named it.
+    Client,
+    /// The agent's profile, which accepts another one; `None` for the default model.
+    Agent(Option<String>),
+}
+
 /// A call that is ready to start.
 pub struct Plan {
     pub(super) workspace: WorkspaceId,
@@ -39,6 +48,7 @@ pub struct Plan {
     pub(super) tenancy: Tenancy,
     pub(super) agent: Option<(AgentId, i64)>,
     pub(super) request: ChatRequest,
+    pub(super) wish: Wish,
     /// Estimated number of tokens.
     pub(super) prompt_tokens: u64,
     /// Items from the request.
@@ -202,6 +212,13 @@ impl ResponsesService {
             .as_deref()
             .filter(|model| !model.starts_with(AGENT_PREFIX));
         let agents_model = asked.as_ref().and_then(|asked| asked.model.as_deref());
+        let wish = match own_model {
+            Some(model) if !self.provider.has_model(model).await => {
+                return Err(ResponseError::ModelNotFound(model.to_owned()));
+            }
+            Some(_) => Wish::Client,
+            None => Wish::Agent(agents_model.map(str::to_owned)),
+        };
         let model = self.provider.choose_model(own_model.or(agents_model)).await;
 
         let previous_id = previous.as_ref().map(|previous| previous.id);
@@ -220,13 +237,16 @@ impl ResponsesService {
             ..ChatRequest::default()
         };
         let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &own_tools)?;
-        let prompt_tokens = self.fit(&mut request, conversation, before.is_cut, form)?;
+        let prompt_tokens = self
+            .fit(&mut request, conversation, before.is_cut, form)
+            .await?;
         let agent = asked.map(|asked| (asked.agent, asked.version));
         Ok(Plan {
             workspace: actor.workspace,
             caller: member.caller.clone(),
             tenancy,
             agent,
+            wish,
             prompt_tokens,
             input,
             kept,
@@ -254,8 +274,9 @@ impl ResponsesService {
             });
         };
         // A token is 4 characters of at most 4 bytes each; anything longer cannot fit.
-        let window = self.provider.context_window(model);
-        let bytes_max = usize::try_from(window.saturating_mul(16)).unwrap_or(usize::MAX);
+        let window = self.provider.window(model).await;
+        let estimate_max = window.estimate_for(window.tokens);
+        let bytes_max = usize::try_from(estimate_max.saturating_mul(16)).unwrap_or(usize::MAX);
         let mut c = self.db.snapshot().await?;
         chain::read_before(&mut c, actor, previous, bytes_max).await
     }
@@ -292,6 +313,7 @@ impl ResponsesService {
             tools::read_choice(form.tool_choice.as_ref(), &offered.functions)?;
         request.tool_choice = choice;
         request.parallel_tool_calls = form.parallel_tool_calls.filter(|parallel| !parallel);
+        request.tools_required = own.iter().any(Tool::is_function);
         request.tools = offered.functions;
         Ok(Response {
             id: ResponseId::new(),
@@ -327,31 +349,46 @@ impl ResponsesService {
 
     /// Adds as much of the conversation to the request as the model accepts; returns the estimated tokens of the
     /// whole prompt.
-    fn fit(
+    async fn fit(
         &self,
         request: &mut ChatRequest,
         mut conversation: Conversation,
         is_cut: bool,
         form: &CreateResponse,
     ) -> Result<u64, ResponseError> {
-        let window = self.provider.context_window(&request.model);
+        let window = self.provider.window(&request.model).await;
         let fixed = estimate_tokens(&request.system) + tool_tokens(&request.tools);
-        let mut tokens = fixed + conversation.tokens();
+        let mut estimate = fixed + conversation.tokens();
         // Estimates are rough: only a prompt larger than the whole window is rejected before the model is called.
-        let is_too_large = is_cut || tokens > window;
+        let exceeds = |estimate| {
+            window
+                .known_tokens()
+                .is_some_and(|tokens| window.corrected(estimate) > tokens)
+        };
+        let too_large = || ResponseError::ContextTooLarge {
+            window: window.known_tokens(),
+        };
         if form.truncation() == Truncation::Auto {
-            let room = prompt_tokens_max(window, request.max_output_tokens).saturating_sub(fixed);
+            let room = prompt_tokens_max(window.tokens, request.max_output_tokens);
+            let room = window.estimate_for(room).saturating_sub(fixed);
             if is_cut || conversation.tokens() > room {
                 conversation.shorten(room);
-                tokens = fixed + conversation.tokens();
+                estimate = fixed + conversation.tokens();
             }
-        } else if is_too_large {
-            return Err(ResponseError::ContextTooLarge { tokens, window });
+        } else if is_cut {
+            return Err(too_large());
         }
-        if tokens > window {
-            return Err(ResponseError::ContextTooLarge { tokens, window });
+        if exceeds(estimate) {
+            return Err(too_large());
         }
         request.turns = conversation.turns;
+        let tokens = window.corrected(estimate);
+        // The rest of an assumed window is no reason to cut a reply off.
+        if window.known_tokens().is_some() {
+            request.max_output_tokens = request
+                .max_output_tokens
+                .map(|limit| window.output_limit(limit, tokens));
+        }
         Ok(tokens)
     }
 }

@@ -353,6 +353,7 @@ fn is_refusal(error: &ModelError) -> bool {
     match error {
         ModelError::Broken(_) | ModelError::Empty => false,
         ModelError::RateLimited { .. }
+        | ModelError::ModelMissing(_)
         | ModelError::Unavailable(_)
         | ModelError::ContextTooLarge
         | ModelError::BadRequest(_)

@@ -11,7 +11,7 @@ use std::{
 use futures::{FutureExt, Stream, future::BoxFuture};
 use metrics::{counter, histogram};
 
-use crate::model::{ChatRequest, Delta, DeltaStream, ModelError, Provider, Usage};
+use crate::model::{ChatRequest, Delta, DeltaStream, ModelError, Place, Provider, Usage, Window};
 
 /// Maximum number of model names with separate metrics: API clients can send any name.
 const MODELS_MAX: usize = 50;
@@ -83,7 +83,7 @@ fn outcome_of(error: &ModelError) -> &'static str {
         ModelError::RateLimited { .. } => "rate_limited",
         ModelError::Unavailable(_) => "unavailable",
         ModelError::ContextTooLarge => "context_too_large",
-        ModelError::BadRequest(_) => "bad_request",
+        ModelError::BadRequest(_) | ModelError::ModelMissing(_) => "bad_request",
         ModelError::Auth(_) => "auth",
         ModelError::Broken(_) => "broken",
         ModelError::Empty => "empty",
@@ -232,8 +232,20 @@ impl Provider for Measured {
         self.inner.utility_model(main)
     }
 
-    fn context_window(&self, model: &str) -> u64 {
-        self.inner.context_window(model)
+    fn has_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool> {
+        self.inner.has_model(model)
+    }
+
+    fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool> {
+        self.inner.lists_model(model)
+    }
+
+    fn window<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Window> {
+        self.inner.window(model)
+    }
+
+    fn place(&self) -> BoxFuture<'_, Place> {
+        self.inner.place()
     }
 
     fn takes_tools(&self, model: &str) -> bool {

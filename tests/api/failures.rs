@@ -109,7 +109,8 @@ async fn a_waiting_task_reports_its_retry_time_and_reason() {
     let until = chrono::DateTime::parse_from_rfc3339(&text(waiting, "/retry_at")).unwrap();
     let at = chrono::DateTime::parse_from_rfc3339(&text(&event, "/ts")).unwrap();
     let seconds = (until - at).num_seconds();
-    assert!((3590..=3600).contains(&seconds), "{seconds}");
+    // Up to a quarter is added.
+    assert!((3590..=4500).contains(&seconds), "{seconds}");
     assert_eq!(
         t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200)["status"],
         "cancelled"
@@ -277,7 +278,7 @@ async fn a_server_that_does_not_stream_is_supported() {
 #[tokio::test]
 async fn a_rate_limited_task_waits_as_long_as_requested() {
     let date = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(90));
-    for (value, least, most) in [("120", 110, 120), (date.as_str(), 70, 90)] {
+    for (value, least, most) in [("120", 110, 150), (date.as_str(), 70, 113)] {
         let t = team().await;
         t.model().script(
             "vibe",
@@ -324,7 +325,16 @@ async fn rate_limits_without_a_wait_use_the_default_steps() {
         .iter()
         .map(|a| number(a, "/waited_ms"))
         .collect();
-    assert_eq!(waits, [10, 20, 30, 30, 30, 0]);
+    // Up to a quarter is added to each delay.
+    let delays = [10, 20, 30, 30, 30, 0];
+    let within = waits.iter().zip(delays);
+    assert!(
+        waits.len() == 6
+            && within
+                .into_iter()
+                .all(|(wait, least)| (least..=least * 5 / 4).contains(wait)),
+        "{waits:?}"
+    );
 }
 
 #[tokio::test]
@@ -641,23 +651,6 @@ async fn steps_without_effect_are_skipped() {
     let t = team().await;
     let (code, _) = fails_with(&t, vec![Answer::too_large()], 1).await;
     assert_eq!(code, "context_too_large");
-}
-
-#[tokio::test]
-async fn an_empty_response_to_a_long_prompt_is_treated_as_an_overflow_once() {
-    let t = team().await;
-    t.model()
-        .script("vibe", [Answer::stream(), Answer::text("Short.")]);
-    let thread = t.ada.thread(&t.general, "Root").await;
-    for n in 0..25 {
-        t.ada
-            .say(&thread, &format!("{n} {}", "word ".repeat(100)))
-            .await;
-    }
-    let task = t.ada.ask(&thread, "@vibe sum up").await;
-    assert_eq!(t.ada.completed(&task).await["attempt"], 2);
-    let requests = t.model().asked("vibe", 2).await;
-    assert!(requests[1].all().len() < requests[0].all().len());
 }
 
 #[tokio::test]

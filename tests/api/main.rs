@@ -52,6 +52,7 @@ mod mentions;
 mod messages;
 mod metrics;
 mod model_calls;
+mod model_servers;
 mod model_settings;
 mod model_test;
 mod openapi;

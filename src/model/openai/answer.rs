@@ -8,8 +8,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    super::{Delta, DeltaStream, ModelError, StopReason, ToolCallPiece, Usage},
+    super::{Delta, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
+    overflow::Overflow,
     refusal::{ProviderErrorBody, clean, root_cause},
 };
 
@@ -143,10 +144,27 @@ pub(super) struct Answer {
     has_words: bool,
     /// An event other than `[DONE]` was received.
     has_events: bool,
+    /// The server ended the stream; false if the connection broke.
+    is_ended: bool,
+    /// Sizes in an error that the server sent instead of the rest.
+    overflow: Option<Overflow>,
     phase: Phase,
     /// Maximum wait for the usage after the end of the response, regardless of other events.
     pub(super) usage_within: Duration,
     usage_until: Option<Instant>,
+}
+
+/// End of a response that failed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    /// The server ended the stream; false if the connection broke.
+    pub(super) is_clean: bool,
+    /// It contained an event other than `[DONE]`.
+    pub(super) has_events: bool,
+    /// It contained text or calls.
+    pub(super) has_output: bool,
+    /// Sizes in an error that the server sent instead of the rest.
+    pub(super) overflow: Option<Overflow>,
 }
 
 impl Answer {
@@ -160,13 +178,16 @@ impl Answer {
             calls: Calls::default(),
             has_words: false,
             has_events: false,
+            is_ended: false,
+            overflow: None,
             phase: Phase::Open,
             usage_within: USAGE_TIMEOUT,
             usage_until: None,
         }
     }
 
-    pub(super) fn into_stream(self) -> DeltaStream {
+    #[cfg(test)]
+    pub(super) fn into_stream(self) -> super::super::DeltaStream {
         futures::stream::unfold(self, |mut answer| async move {
             let delta = answer.next().await?;
             Some((delta, answer))
@@ -174,7 +195,7 @@ impl Answer {
         .boxed()
     }
 
-    async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
         loop {
             if let Some(delta) = self.ready.pop_front() {
                 return Some(delta);
@@ -246,7 +267,9 @@ impl Answer {
                 .iter()
                 .any(|kind| *kind == "error");
         if is_error {
-            let error = ProviderErrorBody::of(&chunk).error(None, None, self.api_key.as_deref());
+            let complaint = ProviderErrorBody::of(&chunk);
+            let error = complaint.error(None, None, self.api_key.as_deref());
+            self.overflow = Some(complaint.overflow);
             return self.fail(error);
         }
         let choices = chunk["choices"]
@@ -342,11 +365,12 @@ impl Answer {
         if self.phase != Phase::Open {
             return;
         }
-        if self.has_words || !self.calls.is_empty() {
+        if self.has_output() {
             self.ready.push_back(Ok(Delta::Stop(reason)));
             self.phase = Phase::Stopped;
             self.usage_until = Some(Instant::now() + self.usage_within);
         } else {
+            self.is_ended = true;
             self.fail(ModelError::Empty);
         }
     }
@@ -359,8 +383,24 @@ impl Answer {
         self.phase = Phase::Ended;
     }
 
+    /// How the response ended.
+    pub(super) fn ending(&self) -> Ending {
+        Ending {
+            is_clean: self.is_ended,
+            has_events: self.has_events,
+            has_output: self.has_output(),
+            overflow: self.overflow,
+        }
+    }
+
+    /// Whether the response so far contains text or calls.
+    fn has_output(&self) -> bool {
+        self.has_words || !self.calls.is_empty()
+    }
+
     /// Handles `[DONE]` or the end of the stream.
     pub(super) fn end(&mut self) {
+        self.is_ended = true;
         self.fail(if self.has_events {
             ModelError::Broken("it ended without a finish reason".to_owned())
         } else {

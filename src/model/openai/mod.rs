@@ -5,23 +5,34 @@
 //! exhaust the memory), does not limit lines, hides comments, and drops `[DONE]`, so that a complete response looks like
 //! one that failed. Here, data is only read on demand, and dropping the stream closes the connection.
 //!
-//! Calls are not retried, with one exception: if the server rejects an optional field, the request is repeated without
-//! it (or with its other name), and this is remembered for the model. Callers limit the wait; only connecting has its
-//! own timeout.
+//! Calls are not retried, with two exceptions: if the server rejects an optional field, the request is repeated without
+//! it (or with its other name), and this is remembered for the model; and a kept-alive connection that the server closed
+//! meanwhile is replaced by a fresh one. Callers limit the wait; only connecting has its own timeout.
+//!
+//! ```text
+//! list      models and windows that the server reports
+//! learned   fields that it refused, windows in its errors, its token counts: stored
+//! places    calls at once, if the server has a single slot
+//! ```
 
 mod answer;
 mod calls;
+mod learned;
+mod list;
+mod overflow;
+mod places;
 mod refusal;
 mod request;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
+use async_openai::types::chat::CreateChatCompletionRequest;
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use reqwest::{
     Response, Url,
@@ -29,24 +40,30 @@ use reqwest::{
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use serde_json::Value;
+use tokio::time::Instant;
 
 pub use self::calls::CALLS_MAX;
 use self::{
-    answer::{Answer, LINE_BYTES_MAX},
+    answer::{Answer, Ending, LINE_BYTES_MAX},
+    learned::Learned,
+    list::{Age, Listed, ModelList},
+    overflow::Overflow,
+    places::{Places, Taken},
     refusal::{Refusal, clean, read_capped, root_cause},
-    request::Quirks,
 };
 use super::{
-    ChatRequest, DeltaStream, ModelError, Provider, SetupError, Usage,
-    table::{CONTEXT_WINDOW_DEFAULT, Model, Table, Vendor},
+    ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, SetupError, Usage,
+    WINDOW_ASSUMED, Window, WindowSource, estimate_tokens,
+    table::{Model, Table, Vendor},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for `GET /models`, and for the body of an error response.
+/// Timeout for the body of an error response, and for the request that finds out about an empty one.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Lifetime of a server's model list, and the delay after a failed attempt to get one.
-const MODELS_FRESH: Duration = Duration::from_mins(5);
-const MODELS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Time for which connections are kept alive.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+/// A model that is not in a list of this age is looked up in a new one.
+const LIST_AGE_MIN: Duration = Duration::from_secs(5);
 /// Model name for servers without a model list if the agent requests none: servers with a single model accept any name.
 const MODEL_UNKNOWN: &str = "default";
 
@@ -60,48 +77,45 @@ pub struct Endpoint {
     pub utility_model: Option<String>,
     /// Resolves the host, instead of the system.
     pub resolver: Option<Arc<dyn Resolve>>,
+    /// Context window of models that are not in the table.
+    pub context_window: Option<u64>,
     pub table: Table,
+    pub store: Arc<dyn FactStore>,
 }
 
 /// Provider for a server with the chat-completions protocol.
-pub struct OpenAi {
-    http: reqwest::Client,
-    endpoint: Endpoint,
-    name: String,
-    /// Fields that models have rejected.
-    quirks: Mutex<HashMap<String, Quirks>>,
-    listed: Mutex<ModelCache>,
-}
+pub struct OpenAi(Arc<Server>);
 
-/// The last known list of the server's models.
-#[derive(Default)]
-struct ModelCache {
-    listed: Option<Arc<[Listed]>>,
-    /// Time at which the list was received.
-    listed_at: Option<Instant>,
-    /// Time of the last failed attempt to get a list.
-    failed_at: Option<Instant>,
-}
+impl Deref for OpenAi {
+    type Target = Server;
 
-impl ModelCache {
-    /// The cached list, if it can be used without asking the server: it is not older than `fresh`, or the last
-    /// attempt failed recently (then it may be stale or empty).
-    fn usable(&self, fresh: Duration, now: Instant) -> Option<Arc<[Listed]>> {
-        let within = |at: Option<Instant>, limit: Duration| {
-            at.is_some_and(|at| now.saturating_duration_since(at) < limit)
-        };
-        if within(self.listed_at, fresh) || within(self.failed_at, MODELS_FRESH) {
-            return Some(self.listed.clone().unwrap_or_default());
-        }
-        None
+    fn deref(&self) -> &Server {
+        &self.0
     }
 }
 
-/// Model in the response to `GET /models`.
-#[derive(Debug, Clone, PartialEq)]
-struct Listed {
-    id: String,
-    context_window: Option<u64>,
+/// A server, and what is known about it.
+pub struct Server {
+    http: reqwest::Client,
+    /// Opens a connection for each request.
+    fresh: reqwest::Client,
+    endpoint: Endpoint,
+    name: String,
+    list: ModelList,
+    learned: Learned,
+    places: Arc<Places>,
+    /// Time of the last response, whose connection may have been kept alive.
+    answered_at: Mutex<Option<Instant>>,
+}
+
+/// A call whose response is being received.
+struct Call {
+    model: String,
+    /// Estimated tokens of the prompt.
+    estimate: u64,
+    place: Place,
+    /// The request, if its failure may have to be explained by another one.
+    request: Option<Box<CreateChatCompletionRequest>>,
 }
 
 impl OpenAi {
@@ -122,30 +136,43 @@ impl OpenAi {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let mut http = reqwest::Client::builder()
-            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_keepalive(Duration::from_secs(30))
-            .redirect(reqwest::redirect::Policy::none());
-        if let Some(resolver) = &endpoint.resolver {
-            // A proxy would resolve the name itself.
-            http = http.dns_resolver(Arc::clone(resolver)).no_proxy();
-        }
-        if is_loopback(host) {
-            http = http.no_proxy();
-        }
-        let http = http.build().map_err(SetupError::Client)?;
-        let (quirks, listed) = (Mutex::default(), Mutex::default());
-        Ok(Self {
+        let client = || {
+            let http = reqwest::Client::builder()
+                .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
+                .default_headers(headers.clone())
+                .connect_timeout(CONNECT_TIMEOUT)
+                .tcp_keepalive(Duration::from_secs(30))
+                .pool_idle_timeout(IDLE_MAX)
+                .redirect(reqwest::redirect::Policy::none());
+            let http = match &endpoint.resolver {
+                // A proxy would resolve the name itself.
+                Some(resolver) => http.dns_resolver(Arc::clone(resolver)).no_proxy(),
+                None => http,
+            };
+            if is_loopback(host) {
+                http.no_proxy()
+            } else {
+                http
+            }
+        };
+        let http = client().build().map_err(SetupError::Client)?;
+        let fresh = client().pool_max_idle_per_host(0).build();
+        let fresh = fresh.map_err(SetupError::Client)?;
+        let learned = Learned::new(shown(url), Arc::clone(&endpoint.store));
+        Ok(Self(Arc::new(Server {
             http,
+            fresh,
             endpoint,
             name,
-            quirks,
-            listed,
-        })
+            list: ModelList::default(),
+            learned,
+            places: Arc::default(),
+            answered_at: Mutex::default(),
+        })))
     }
+}
 
+impl Server {
     fn url(&self, path: &[&str]) -> Url {
         let mut url = self.endpoint.base_url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -162,8 +189,19 @@ impl OpenAi {
         self.endpoint.table.model(model)
     }
 
-    /// Chooses a model. `fresh` is the maximum age of the cached model list.
-    async fn choose(&self, wanted: Option<&str>, fresh: Duration) -> String {
+    async fn listed(&self, age: Age) -> Arc<[Listed]> {
+        self.list
+            .get(&self.http, &self.endpoint.base_url, age)
+            .await
+    }
+
+    async fn listed_since(&self, since: Instant) -> Arc<[Listed]> {
+        let base = &self.endpoint.base_url;
+        self.list.get_since(&self.http, base, since).await
+    }
+
+    /// Chooses a model. `age` is that of the cached model list.
+    async fn choose(&self, wanted: Option<&str>, age: Age) -> String {
         if let Some(model) = &self.endpoint.model {
             return model.clone();
         }
@@ -175,7 +213,7 @@ impl OpenAi {
             (None, Some((_, vendor))) => return vendor.model.clone(),
             _ => {}
         }
-        let listed = self.listed(fresh).await;
+        let listed = self.listed(age).await;
         if let Some(wanted) = wanted.filter(|wanted| listed.iter().any(|model| model.id == *wanted))
         {
             return wanted.to_owned();
@@ -192,6 +230,61 @@ impl OpenAi {
             .to_owned()
     }
 
+    async fn knows(&self, model: &str) -> bool {
+        let vendor = self.vendor();
+        let is_set = [&self.endpoint.model, &self.endpoint.utility_model]
+            .iter()
+            .any(|set| set.as_deref() == Some(model));
+        if is_set || vendor.is_some_and(|(name, _)| self.endpoint.table.has(name, model)) {
+            return true;
+        }
+        let lists = |listed: &[Listed]| listed.iter().any(|entry| entry.id == model);
+        let listed = self.listed(Age::Fresh).await;
+        if listed.is_empty() || lists(&listed) {
+            return true;
+        }
+        let now = Instant::now();
+        let since = now.checked_sub(LIST_AGE_MIN).unwrap_or(now);
+        lists(&self.listed_since(since).await)
+    }
+
+    async fn window_of(&self, model: &str) -> Window {
+        let facts = self.learned.of(model).await;
+        let table = self.entry(model);
+        let is_fixed = table.is_some_and(|entry| !self.endpoint.table.has_host_window(entry));
+        let set = match self.endpoint.context_window.filter(|_| !is_fixed) {
+            Some(tokens) => Some((tokens, WindowSource::Setting)),
+            None if is_fixed => None,
+            None => self
+                .reported_window(model)
+                .await
+                .map(|tokens| (tokens, WindowSource::Provider)),
+        };
+        let table = table.map(|entry| (entry.context_window, WindowSource::Table));
+        let (tokens, source) = match (table, set) {
+            (Some(table), Some(set)) if set.0 < table.0 => set,
+            (Some(known), _) | (None, Some(known)) => known,
+            (None, None) => (WINDOW_ASSUMED, WindowSource::Assumed),
+        };
+        let (tokens, source) = match facts.window() {
+            Some(stated) if stated < tokens || source == WindowSource::Assumed => {
+                (stated, WindowSource::Error)
+            }
+            _ => (tokens, source),
+        };
+        Window {
+            tokens,
+            source,
+            correction: facts.correction(),
+        }
+    }
+
+    async fn reported_window(&self, model: &str) -> Option<u64> {
+        let listed = self.listed(Age::Fresh).await;
+        let entry = listed.iter().find(|entry| entry.id == model);
+        entry.and_then(|entry| entry.context_window)
+    }
+
     fn may_chat(&self, model: &str) -> bool {
         let lower = model.to_lowercase();
         !self.entry(model).is_some_and(|entry| entry.embeddings)
@@ -200,102 +293,216 @@ impl OpenAi {
                 .any(|word| lower.contains(word))
     }
 
-    fn model_cache(&self) -> MutexGuard<'_, ModelCache> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The server's models: requests the list if the cached one is older than `fresh`, and falls back to the cached
-    /// one on failure.
-    async fn listed(&self, fresh: Duration) -> Arc<[Listed]> {
-        let usable = self.model_cache().usable(fresh, Instant::now());
-        if let Some(listed) = usable {
-            return listed;
-        }
-        let asked = tokio::time::timeout(SHORT_TIMEOUT, self.ask_for_models()).await;
-        let mut cache = self.model_cache();
-        match asked.ok().flatten() {
-            Some(listed) => {
-                cache.listed = Some(listed.into());
-                cache.listed_at = Some(Instant::now());
-                cache.failed_at = None;
-            }
-            None => cache.failed_at = Some(Instant::now()),
-        }
-        cache.listed.clone().unwrap_or_default()
-    }
-
-    async fn ask_for_models(&self) -> Option<Vec<Listed>> {
-        let response = self.http.get(self.url(&["models"])).send().await.ok()?;
-        if !response.status().is_success() {
-            return None;
-        }
-        let body = read_capped(response, MODELS_BYTES_MAX).await;
-        let answer: Value = serde_json::from_str(&body).ok()?;
-        let listed = |model: &Value| {
-            let window = [
-                "max_model_len",
-                "context_length",
-                "context_window",
-                "max_context_length",
-            ];
-            Some(Listed {
-                id: model["id"].as_str()?.to_owned(),
-                context_window: window.iter().find_map(|name| model[name].as_u64()),
-            })
+    /// Sends a request. If a kept-alive connection turns out to be closed, sends it again on a fresh one.
+    async fn post(&self, body: &Value) -> reqwest::Result<Response> {
+        let url = self.url(&["chat", "completions"]);
+        let answered_at = || {
+            self.answered_at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
         };
-        Some(
-            answer["data"]
-                .as_array()?
-                .iter()
-                .filter_map(listed)
-                .collect(),
-        )
-    }
-
-    fn quirks_of(&self, model: &str) -> Quirks {
-        let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(model).copied().unwrap_or_default()
-    }
-
-    fn remember(&self, model: &str, quirks: Quirks) {
-        if let Some(quirks) = quirks.worth_keeping() {
-            let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
-            known.insert(model.to_owned(), quirks);
+        let was_kept_alive = answered_at().is_some_and(|at| at.elapsed() < IDLE_MAX);
+        let sent = self.http.post(url.clone()).json(body).send().await;
+        let sent = match sent {
+            Err(e) if was_kept_alive && !e.is_connect() && !e.is_timeout() => {
+                self.fresh.post(url).json(body).send().await
+            }
+            sent => sent,
+        };
+        if sent.is_ok() {
+            *answered_at() = Some(Instant::now());
         }
+        sent
     }
 
-    async fn open(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
-        let entry = self.entry(&request.model);
-        let mut request = request::create(request, entry);
-        let mut quirks = self.quirks_of(&request.model);
-        loop {
+    async fn learn_overflow(&self, model: &str, overflow: Overflow, estimate: u64) {
+        self.learned
+            .learn(model, |facts| {
+                let has_window = overflow
+                    .window
+                    .is_some_and(|tokens| facts.set_window(tokens));
+                let has_count = overflow
+                    .prompt
+                    .is_some_and(|tokens| facts.add_count(tokens, estimate));
+                has_window || has_count
+            })
+            .await;
+    }
+
+    async fn open(self: Arc<Self>, request: ChatRequest) -> Result<DeltaStream, ModelError> {
+        let started = Instant::now();
+        let estimate = estimate_of(&request);
+        let (model, place) = (request.model.clone(), request.place.clone());
+        let must_have_tools = request.tools_required && !request.tools.is_empty();
+        let mut request = request::create(request, self.entry(&model));
+        let mut quirks = self.learned.of(&model).await.quirks();
+        quirks.no_tools &= !must_have_tools;
+        let refusal = loop {
             quirks.apply(&mut request);
-            let sent = self
-                .http
-                .post(self.url(&["chat", "completions"]))
-                .json(&request::body(&request))
-                .send()
-                .await;
-            let response = sent.map_err(|error| self.unreachable(error))?;
+            let sent = self.post(&request::body(&request)).await;
+            let response = match sent {
+                Ok(response) => response,
+                Err(error) => {
+                    if !error.is_connect() {
+                        self.note_cut_off(&place);
+                    }
+                    return Err(self.unreachable(error));
+                }
+            };
             if response.status().is_success() {
-                self.remember(&request.model, quirks);
-                return self.answer(response).await;
+                let kept = quirks.worth_keeping();
+                self.learned
+                    .learn(&model, |facts| facts.set_quirks(kept))
+                    .await;
+                let answer = self.answer(response).await?;
+                let is_known =
+                    self.endpoint.context_window.is_some() || self.entry(&model).is_some();
+                let call = Call {
+                    model,
+                    estimate,
+                    place,
+                    request: (!is_known).then(|| Box::new(request)),
+                };
+                return Ok(self.followed(answer, call));
             }
             let refusal = Refusal::read(response).await;
             match refusal.avoided_by(&request, quirks) {
+                Some(other) if other.no_tools && !quirks.no_tools && must_have_tools => {
+                    let kept = other.worth_keeping();
+                    self.learned
+                        .learn(&model, |facts| facts.set_quirks(kept))
+                        .await;
+                    break refusal;
+                }
                 Some(other) => quirks = other,
-                None => return Err(refusal.error(self.endpoint.api_key.as_deref())),
+                None => break refusal,
             }
+        };
+        let error = refusal.error(self.endpoint.api_key.as_deref());
+        if let Some(overflow) = refusal.overflow() {
+            self.learn_overflow(&model, overflow, estimate).await;
+        } else if let ModelError::BadRequest(detail) = error {
+            if refusal.names_model(&model) {
+                self.listed_since(started).await;
+                return Err(ModelError::ModelMissing(detail));
+            }
+            if refusal.is_missing_path() {
+                return Err(ModelError::BadRequest(self.missing_path()));
+            }
+            return Err(ModelError::BadRequest(detail));
+        }
+        Err(error)
+    }
+
+    /// Hint for a base URL without the routes.
+    fn missing_path(&self) -> String {
+        let url = shown(&self.endpoint.base_url);
+        if url.ends_with("/v1") {
+            format!("no chat completions at {url}: check the base URL")
+        } else {
+            format!("no chat completions at {url}: most servers need {url}/v1")
         }
     }
 
-    async fn answer(&self, response: Response) -> Result<DeltaStream, ModelError> {
+    /// The deltas of a response, from which facts about the model are learned.
+    fn followed(self: Arc<Self>, answer: Answer, call: Call) -> DeltaStream {
+        futures::stream::unfold(
+            (self, answer, call),
+            |(server, mut answer, call)| async move {
+                let delta = match answer.next().await? {
+                    Ok(Delta::Usage(usage)) => {
+                        let reported = u64::try_from(usage.input_tokens).unwrap_or_default();
+                        let count = server.learned.learn(&call.model, |facts| {
+                            facts.add_count(reported, call.estimate)
+                        });
+                        count.await;
+                        Ok(Delta::Usage(usage))
+                    }
+                    Err(error) => {
+                        let end = answer.ending();
+                        Err(server.explained(error, end, &call).await)
+                    }
+                    delta => delta,
+                };
+                Some((delta, (server, answer, call)))
+            },
+        )
+        .boxed()
+    }
+
+    /// Notes that a call was cut off, except at vendors, whose servers have many slots.
+    fn note_cut_off(&self, place: &Place) {
+        if let (None, Some(taken)) = (self.vendor(), place.get::<Taken>()) {
+            taken.cut_off();
+        }
+    }
+
+    /// Learns from the failure of a response, and finds out whether an empty one was an overflow.
+    async fn explained(&self, error: ModelError, end: Ending, call: &Call) -> ModelError {
+        if matches!(error, ModelError::Broken(_)) {
+            self.note_cut_off(&call.place);
+        }
+        if let (ModelError::ContextTooLarge, Some(overflow)) = (&error, end.overflow) {
+            self.learn_overflow(&call.model, overflow, call.estimate)
+                .await;
+        }
+        let is_empty = matches!(error, ModelError::Empty | ModelError::Broken(_))
+            && end.is_clean
+            && !end.has_output;
+        let taken = call.place.get::<Taken>();
+        let may_be_cut_off =
+            matches!(error, ModelError::Broken(_)) && taken.is_some_and(Taken::ran_beside_another);
+        if !is_empty || may_be_cut_off {
+            return error;
+        }
+        let window = self.window_of(&call.model).await;
+        if let (false, Some(request)) = (end.has_events, &call.request)
+            && window.source == WindowSource::Assumed
+            && self.is_refused_whole(request, call).await
+        {
+            return ModelError::ContextTooLarge;
+        }
+        let is_large = window.corrected(call.estimate) > window.tokens / 2;
+        if is_large && window.source != WindowSource::Table {
+            return ModelError::ContextTooLarge;
+        }
+        error
+    }
+
+    /// Sends a request whose stream contained nothing for a single token without streaming: some servers only report
+    /// an overflow there. Returns true if it is one.
+    async fn is_refused_whole(&self, request: &CreateChatCompletionRequest, call: &Call) -> bool {
+        let mut body = request::body(request);
+        for field in ["stream", "stream_options"] {
+            body.as_object_mut().map(|body| body.remove(field));
+        }
+        for field in ["max_tokens", "max_completion_tokens"] {
+            if let Some(limit) = body.get_mut(field) {
+                *limit = 1.into();
+            }
+        }
+        let asked = async {
+            let response = self.post(&body).await.ok()?;
+            if response.status().is_success() {
+                return None;
+            }
+            Refusal::read(response).await.overflow()
+        };
+        let found = tokio::time::timeout(SHORT_TIMEOUT, asked).await;
+        let Some(overflow) = found.ok().flatten() else {
+            return false;
+        };
+        self.learn_overflow(&call.model, overflow, call.estimate)
+            .await;
+        true
+    }
+
+    async fn answer(&self, response: Response) -> Result<Answer, ModelError> {
         let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
         let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
         let key = self.endpoint.api_key.clone();
         if content_type.contains("text/html") {
-            let detail = format!("{} returned a web page: check the base URL", self.name);
-            return Err(ModelError::BadRequest(detail));
+            return Err(ModelError::BadRequest(self.missing_path()));
         }
         if content_type.contains("application/json") {
             // A server without streaming sends the complete response at once.
@@ -303,9 +510,9 @@ impl OpenAi {
             let mut answer = Answer::new(futures::stream::empty().boxed(), key);
             answer.take(&body);
             answer.end();
-            return Ok(answer.into_stream());
+            return Ok(answer);
         }
-        Ok(Answer::new(response.bytes_stream().boxed(), key).into_stream())
+        Ok(Answer::new(response.bytes_stream().boxed(), key))
     }
 
     fn unreachable(&self, error: reqwest::Error) -> ModelError {
@@ -321,11 +528,11 @@ impl Provider for OpenAi {
     }
 
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String> {
-        self.choose(wanted, MODELS_FRESH).boxed()
+        self.choose(wanted, Age::Fresh).boxed()
     }
 
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
-        self.choose(wanted, Duration::MAX).map(Some).boxed()
+        self.choose(wanted, Age::Any).map(Some).boxed()
     }
 
     fn override_model(&self) -> Option<&str> {
@@ -346,19 +553,29 @@ impl Provider for OpenAi {
         std::future::ready(model.to_owned()).boxed()
     }
 
-    fn context_window(&self, model: &str) -> u64 {
-        let listed = self.model_cache().listed.clone().unwrap_or_default();
-        let served = listed
-            .iter()
-            .find(|entry| entry.id == model)
-            .and_then(|entry| entry.context_window);
-        served
-            .or(self.entry(model).map(|entry| entry.context_window))
-            .unwrap_or(CONTEXT_WINDOW_DEFAULT)
+    fn has_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool> {
+        self.knows(model).boxed()
+    }
+
+    fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool> {
+        async move {
+            let listed = self.listed(Age::Any).await;
+            listed.iter().any(|entry| entry.id == model)
+        }
+        .boxed()
+    }
+
+    fn window<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Window> {
+        self.window_of(model).boxed()
+    }
+
+    fn place(&self) -> BoxFuture<'_, Place> {
+        self.places.take().map(Place::of).boxed()
     }
 
     fn takes_tools(&self, model: &str) -> bool {
         self.entry(model).is_none_or(|entry| entry.tools)
+            && !self.learned.loaded(model).quirks().no_tools
     }
 
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
@@ -368,11 +585,35 @@ impl Provider for OpenAi {
     }
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
-        self.open(request).boxed()
+        Arc::clone(&self.0).open(request).boxed()
     }
 }
 
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
+}
+
+/// A URL without credentials, query, and trailing slash.
+fn shown(url: &Url) -> String {
+    let origin = url.origin().ascii_serialization();
+    format!("{origin}{}", url.path().trim_end_matches('/'))
+}
+
+/// Estimated tokens of a prompt, to be compared with the tokens that the server reports.
+fn estimate_of(request: &ChatRequest) -> u64 {
+    let turns = request.turns.iter().map(|turn| {
+        let calls = turn
+            .calls
+            .iter()
+            .map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
+        let results = turn.results.iter().map(|r| estimate_tokens(&r.content));
+        estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
+    });
+    let tools = request.tools.iter().map(|tool| {
+        let parameters = tool.parameters.as_ref().map(ToString::to_string);
+        estimate_tokens(tool.description.as_deref().unwrap_or_default())
+            + estimate_tokens(&parameters.unwrap_or_default())
+    });
+    estimate_tokens(&request.system) + turns.sum::<u64>() + tools.sum::<u64>()
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use async_openai::types::chat::CreateChatCompletionRequest;
+use async_openai::types::chat::{CreateChatCompletionRequest, ResponseFormat};
 use reqwest::{
     Response,
     header::{HeaderMap, HeaderName, RETRY_AFTER},
@@ -15,7 +15,8 @@ use serde_json::Value;
 use super::{
     super::{ModelError, table::TokenLimitField},
     SHORT_TIMEOUT,
-    request::{Limit, Quirks},
+    overflow::Overflow,
+    request::{FormatSupport, Limit, Quirks},
 };
 
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -54,6 +55,8 @@ pub(super) struct ProviderErrorBody {
     /// Status in the body, if the stream already started with 200.
     status: Option<u16>,
     param: Option<String>,
+    /// Sizes that it states, if it is about a prompt that is too large.
+    pub(super) overflow: Overflow,
 }
 
 impl ProviderErrorBody {
@@ -62,6 +65,7 @@ impl ProviderErrorBody {
         if let Ok(value) = serde_json::from_str::<Value>(body) {
             return Self::of(&value);
         }
+        let overflow = Overflow::of(body);
         let message = if body.trim_start().starts_with('<') {
             let title = body
                 .split_once("<title>")
@@ -72,6 +76,7 @@ impl ProviderErrorBody {
         };
         Self {
             message,
+            overflow,
             ..Self::default()
         }
     }
@@ -109,11 +114,12 @@ impl ProviderErrorBody {
                 .or_else(|| number("code"))
                 .or_else(|| number("status_code")),
             param: inner["param"].as_str().map(str::to_owned),
+            overflow: Overflow::of(&value.to_string()),
         }
     }
 
-    fn is_about_context(&self) -> bool {
-        const WORDS: [&str; 14] = [
+    pub(super) fn is_about_context(&self) -> bool {
+        const WORDS: [&str; 17] = [
             "context_length",
             "context length",
             "context window",
@@ -128,6 +134,9 @@ impl ProviderErrorBody {
             "too many tokens",
             "too many input tokens",
             "reduce the length",
+            "maximum model length",
+            "maximum number of tokens allowed",
+            "exceed context",
         ];
         let message = self.message.to_lowercase();
         WORDS
@@ -157,6 +166,36 @@ impl ProviderErrorBody {
             .iter()
             .any(|field| self.names(field))
             || WORDS.iter().any(|words| message.contains(words))
+    }
+
+    /// Checks for errors about models without tools. Other errors name the field too, such as one about an invalid schema.
+    fn lacks_tools(&self) -> bool {
+        const WORDS: [&str; 10] = [
+            "support",
+            "requires --",
+            "not enabled",
+            "unknown",
+            "unrecognized",
+            "unexpected",
+            "extra inputs",
+            "extra fields",
+            "not permitted",
+            "not allowed",
+        ];
+        let message = self.message.to_lowercase();
+        message.contains("tool") && WORDS.iter().any(|words| message.contains(words))
+    }
+
+    /// Checks whether the error is about the model with this name.
+    fn names_model(&self, model: &str) -> bool {
+        let is_part = |c: char| c.is_alphanumeric() || "-_./:@".contains(c);
+        let mut words = self.message.split(|c| !is_part(c));
+        self.kind.contains("model_not_found")
+            || self.param.as_deref() == Some("model")
+            || words.any(|word| {
+                word.trim_end_matches(['.', ':'])
+                    .eq_ignore_ascii_case(model)
+            })
     }
 
     fn limit_is_too_large(&self) -> bool {
@@ -267,7 +306,8 @@ impl Refusal {
         request: &CreateChatCompletionRequest,
         quirks: Quirks,
     ) -> Option<Quirks> {
-        if !matches!(self.status, 400 | 422) {
+        // These have a meaning of their own, whatever their text names.
+        if matches!(self.status, 401 | 403 | 413 | 429) || self.status < 400 {
             return None;
         }
         let complaint = &self.complaint;
@@ -311,13 +351,41 @@ impl Refusal {
                 ..quirks
             })
         } else if request.response_format.is_some() && complaint.is_about_response_format() {
+            let format = match request.response_format {
+                Some(ResponseFormat::JsonSchema { .. }) => FormatSupport::JsonObject,
+                _ => FormatSupport::Plain,
+            };
+            Some(Quirks { format, ..quirks })
+        } else if request.tools.is_some() && complaint.lacks_tools() {
             Some(Quirks {
-                no_response_format: true,
+                no_tools: true,
                 ..quirks
             })
         } else {
             None
         }
+    }
+
+    /// Sizes in an error about a prompt that is too large; `None` for any other error.
+    pub(super) fn overflow(&self) -> Option<Overflow> {
+        let is_overflow = self.status == 413
+            || (matches!(self.status, 400 | 422 | 500) && self.complaint.is_about_context());
+        is_overflow.then_some(self.complaint.overflow)
+    }
+
+    /// Checks whether the server lacks the model.
+    pub(super) fn names_model(&self, model: &str) -> bool {
+        let mentions_models = || self.complaint.message.to_lowercase().contains("model");
+        match self.status {
+            400 => self.complaint.names_model(model),
+            404 => mentions_models() || self.complaint.names_model(model),
+            _ => false,
+        }
+    }
+
+    /// Checks whether there is nothing at the URL.
+    pub(super) fn is_missing_path(&self) -> bool {
+        matches!(self.status, 404 | 405)
     }
 
     pub(super) fn error(&self, api_key: Option<&str>) -> ModelError {

@@ -8,6 +8,7 @@ use async_openai::types::chat::{
     ChatCompletionToolChoiceOption, ChatCompletionTools, CreateChatCompletionRequest, FunctionCall,
     FunctionObject, ResponseFormat, ResponseFormatJsonSchema, ToolChoiceOptions,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::{
@@ -20,28 +21,40 @@ use super::super::{
     clippy::struct_excessive_bools,
     reason = "each is a separate field in the request"
 )]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Quirks {
     /// Overrides the model table.
     pub(super) limit: Option<Limit>,
     pub(super) no_temperature: bool,
     pub(super) no_top_p: bool,
     pub(super) no_stream_options: bool,
-    pub(super) no_response_format: bool,
+    pub(super) no_tools: bool,
+    pub(super) format: FormatSupport,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Limit {
     As(TokenLimitField),
     Unsent,
 }
 
+/// Strictest response format that a model supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FormatSupport {
+    #[default]
+    JsonSchema,
+    JsonObject,
+    Plain,
+}
+
 impl Quirks {
     /// Quirks to remember: an output limit that was too large for one prompt may fit the next.
-    pub(super) fn worth_keeping(self) -> Option<Self> {
+    pub(super) fn worth_keeping(self) -> Self {
         let limit = self.limit.filter(|limit| *limit != Limit::Unsent);
-        let kept = Self { limit, ..self };
-        (kept != Self::default()).then_some(kept)
+        Self { limit, ..self }
     }
 
     /// Removes or renames the rejected fields.
@@ -67,8 +80,17 @@ impl Quirks {
         if self.no_stream_options {
             request.stream_options = None;
         }
-        if self.no_response_format {
-            request.response_format = None;
+        if self.no_tools {
+            request.tools = None;
+            request.tool_choice = None;
+            request.parallel_tool_calls = None;
+        }
+        match (self.format, &request.response_format) {
+            (FormatSupport::JsonObject, Some(ResponseFormat::JsonSchema { .. })) => {
+                request.response_format = Some(ResponseFormat::JsonObject);
+            }
+            (FormatSupport::Plain, Some(_)) => request.response_format = None,
+            _ => {}
         }
     }
 }

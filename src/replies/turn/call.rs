@@ -8,7 +8,7 @@ use crate::{
     db::{Conn, now},
     failpoint,
     ids::{MessageId, TaskId},
-    model::{ChatRequest, Delta, Limits, ModelError, StopReason},
+    model::{ChatRequest, CollectError, Delta, Limits, ModelError, StopReason},
     replies::{
         context::Loaded,
         manifest::{self, LeftOut, Manifest},
@@ -53,34 +53,27 @@ impl ReplyHandler {
         model: &str,
     ) -> Option<(String, SummaryPlan)> {
         let utility = self.provider.utility_model(model).await;
-        let window = self.provider.context_window(model);
-        let utility_window = self.provider.context_window(&utility);
-        prompt::plan_summary(context, window, utility_window).map(|plan| (utility, plan))
+        let window = self.provider.window(model).await;
+        let utility_window = self.provider.window(&utility).await;
+        let plan = prompt::plan_summary(
+            context,
+            window.estimate_for(window.tokens),
+            utility_window.estimate_for(utility_window.tokens),
+        );
+        plan.map(|plan| (utility, plan))
     }
 
     /// Shortens the context as far as the retry counts require, and returns it with the messages left out and
-    /// summarized. `None` if summarizing failed: repeating the same call would not help.
-    pub(super) async fn fitted(
+    /// summarized, or the failure of the summary.
+    pub(super) async fn shortened(
         &self,
         task: &Task,
         lease: &Lease,
         loaded: &Loaded,
         counts: RetryCounts,
         model: &str,
-    ) -> Result<Option<Fitted>, Abort> {
+    ) -> Result<Result<Fitted, Failure>, Abort> {
         let mut left_out = loaded.left_out.clone();
-        let note = |left_out: &mut Vec<LeftOut>, reason: &str, ids: &[MessageId]| {
-            left_out.push(LeftOut {
-                reason: reason.to_owned(),
-                count: i64::try_from(ids.len()).unwrap_or(i64::MAX),
-                message_ids: ids
-                    .iter()
-                    .rev()
-                    .take(manifest::LEFT_OUT_IDS_MAX)
-                    .copied()
-                    .collect(),
-            });
-        };
         if counts.summarised
             && let Some((utility, plan)) = self.summary_plan(&loaded.context, model).await
         {
@@ -114,14 +107,15 @@ impl ReplyHandler {
             let call = self.calls.begin(&self.provider, call).await?;
             let (error, summary) = match calls::collect(call, request, limits).await? {
                 Ok(answer) => (None, Some(answer.text)),
-                Err(e) => (Some(e.to_string()), None),
+                Err(e) => (Some(e), None),
             };
+            let failure = error.clone();
             let done = Done {
                 id,
                 kind: TaskKind::Compact,
-                error: error.map(|message| TaskError {
+                error: error.map(|error| TaskError {
                     code: "model_unavailable".to_owned(),
-                    message,
+                    message: error.to_string(),
                 }),
                 started_at,
             };
@@ -132,20 +126,24 @@ impl ReplyHandler {
                     Ok::<_, LeaseLost>(queue::record(c, &parent, &lease, &done).await?)
                 })
                 .await?;
-            let Some(summary) = summary else {
-                return Ok(None);
+            let summary = match (summary, failure) {
+                (Some(summary), _) => summary,
+                (None, Some(CollectError::Model(e))) => {
+                    return Ok(Err(Failure::Summary(Box::new(Failure::Model(e)))));
+                }
+                (None, _) => return Ok(Err(Failure::Summary(Box::new(Failure::Timeout)))),
             };
             let ids = plan.message_ids.clone();
-            note(&mut left_out, "summarised", &ids);
-            return Ok(Some((plan.apply(&loaded.context, summary), left_out, ids)));
+            left_out.push(LeftOut::of("summarised", &ids));
+            return Ok(Ok((plan.apply(&loaded.context, summary), left_out, ids)));
         }
         if (counts.shrunk || counts.summarised)
             && let Some((context, ids)) = prompt::shrunk(&loaded.context)
         {
-            note(&mut left_out, "context_too_large", &ids);
-            return Ok(Some((context, left_out, Vec::new())));
+            left_out.push(LeftOut::of("context_too_large", &ids));
+            return Ok(Ok((context, left_out, Vec::new())));
         }
-        Ok(Some((loaded.context.clone(), left_out, Vec::new())))
+        Ok(Ok((loaded.context.clone(), left_out, Vec::new())))
     }
 
     /// Stores the manifest, then calls the model once and streams the reply.
@@ -155,12 +153,23 @@ impl ReplyHandler {
         lease: &Lease,
         agent: &Resolved,
         manifest: &Manifest,
+        output_limit: u32,
     ) -> Result<Result<Answer, Failed>, Abort> {
+        let nothing = |failure| Failed {
+            failure,
+            text: String::new(),
+        };
+        // Waiting for a place is not the model's silence.
+        let place = tokio::time::timeout(self.attempt_max, self.provider.place()).await;
+        let Ok(place) = place else {
+            return Ok(Err(nothing(Failure::Timeout)));
+        };
         let request = ChatRequest {
+            place,
             model: manifest.model.clone(),
             system: manifest.prompt.system.text(),
             turns: manifest.prompt.turns(),
-            max_output_tokens: Some(agent.profile.output_tokens_max()),
+            max_output_tokens: Some(output_limit),
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
             ..ChatRequest::default()
@@ -185,7 +194,7 @@ impl ReplyHandler {
             user: task.requested_by,
             agent: task.agent_id,
             model: manifest.model.clone(),
-            prompt_tokens: manifest.prompt.tokens(),
+            prompt_tokens: manifest.window.corrected(manifest.prompt.tokens()),
         };
         let open = self.calls.prepare(&self.provider, new);
         let (stored, held, row) = (manifest.clone(), *lease, open.row());

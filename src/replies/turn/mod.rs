@@ -22,10 +22,12 @@ use crate::{
     ids::TaskId,
     model::ModelError,
     replies::{
-        attached, context,
-        manifest::Manifest,
-        prompt,
-        retry::{Attempt, Failure, RetryCounts, Step, next_step},
+        attached,
+        budget::{self, Budget, Fit, TooLarge},
+        context::{self, Loaded},
+        manifest::{LeftOut, Manifest},
+        prompt::{self, Context},
+        retry::{Attempt, Failure, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
@@ -101,36 +103,63 @@ impl ReplyHandler {
             self.fail(lease, FailCode::QuotaExceeded, None).await?;
             return Ok(());
         }
-        let model = self
-            .provider
-            .choose_model(agent.profile.model.as_deref())
-            .await;
-        let window = self.provider.context_window(&model);
+        let wanted = agent.profile.model.as_deref();
+        let mut model = self.provider.choose_model(wanted).await;
         loop {
-            let fitted = self.fitted(&task, &lease, &loaded, counts, &model).await?;
-            let Some((context, left_out, summarised)) = fitted else {
-                let failed = Failed {
-                    failure: Failure::Model(ModelError::ContextTooLarge),
-                    text: String::new(),
-                };
-                self.fail(lease, FailCode::ContextTooLarge, Some(failed))
-                    .await?;
-                return Ok(());
+            let shortened = self
+                .shortened(&task, &lease, &loaded, counts, &model)
+                .await?;
+            let (context, mut left_out, summarised) = match shortened {
+                Ok(shortened) => shortened,
+                Err(failure) => {
+                    let failed = Failed {
+                        failure,
+                        text: String::new(),
+                    };
+                    let (step, counts) =
+                        next_step(&failed.failure, counts, &self.policy, Attempt::default());
+                    if let Step::Wait {
+                        delay,
+                        reason,
+                        keeps_slot,
+                    } = step
+                    {
+                        return self
+                            .wait(lease, counts, failed, delay, reason, keeps_slot)
+                            .await;
+                    }
+                    let code = failed.failure.code();
+                    return Ok(self.fail(lease, code, Some(failed)).await?);
+                }
             };
-            let prompt = prompt::render(&context);
+            let budget = Budget {
+                window: self.provider.window(&model).await,
+                output_tokens_max: agent.profile.output_tokens_max(),
+            };
+            let fit = match budget::fit(&context, &budget) {
+                Ok(fit) => fit,
+                Err(too_large) => {
+                    self.fail_with(lease, FailCode::ContextTooLarge, None, Some(too_large))
+                        .await?;
+                    return Ok(());
+                }
+            };
+            if !fit.dropped.is_empty() {
+                left_out.push(LeftOut::of("context_budget", &fit.dropped));
+            }
             let manifest = Manifest {
                 model: model.clone(),
                 attempt: task.attempt,
                 asked_by: loaded.asked_by.clone(),
-                prompt,
+                prompt: fit.prompt.clone(),
                 left_out,
                 summarised,
                 named: Vec::new(),
-                context_window: window,
-                reserve: u64::from(agent.profile.output_tokens_max()),
+                window: budget.window,
+                reserve: budget.reserve(),
             };
             let outcome = tokio::select! {
-                outcome = self.call(&task, &lease, &agent, &manifest) => outcome?,
+                outcome = self.call(&task, &lease, &agent, &manifest, fit.output_limit) => outcome?,
                 () = stop.cancelled() => return Err(Abort::Stopped),
             };
             let failed = match outcome {
@@ -141,12 +170,9 @@ impl ReplyHandler {
                 }
                 Err(failed) => failed,
             };
-            // Computed only after a failure, because it processes the entire history again.
-            let attempt = Attempt {
-                prompt_tokens: manifest.prompt.tokens(),
-                can_shrink: prompt::shrunk(&context).is_some(),
-                can_summarise: self.summary_plan(&loaded.context, &model).await.is_some(),
-            };
+            let attempt = self
+                .remedies(&failed.failure, &loaded, &context, (&budget, &fit), &model)
+                .await;
             let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
             counts = new_counts;
             // The provider's message is not logged because it may repeat the prompt; people can read it under "What
@@ -162,27 +188,17 @@ impl ReplyHandler {
                         .wait(lease, counts, failed, delay, reason, keeps_slot)
                         .await;
                 }
-                Step::Shrink | Step::Summarise => {
-                    let stored = serde_json::to_value(counts).unwrap_or_default();
-                    let error = AttemptError::from(&failed.failure);
-                    failpoint!("turn_again");
-                    task.attempt = self
-                        .db
-                        .write(lease.workspace.0, async move |c: &mut Conn| {
-                            let held = queue::lock_lease(c, &lease).await?;
-                            save_partial_reply(c, &held, &failed.text).await?;
-                            attempts::end_attempt(
-                                c,
-                                lease.task,
-                                AttemptOutcome::Retry,
-                                Some(error.clone()),
-                                0,
-                                now(),
-                            )
-                            .await?;
-                            queue::next_attempt(c, &lease, stored.clone()).await
-                        })
-                        .await?;
+                Step::ChangeModel => {
+                    let other = self.provider.choose_model(wanted).await;
+                    if other == model {
+                        self.fail(lease, FailCode::BadRequest, Some(failed)).await?;
+                        return Ok(());
+                    }
+                    model = other;
+                    task.attempt = self.next_attempt(lease, counts, failed).await?;
+                }
+                Step::Refit | Step::Shrink | Step::Summarise => {
+                    task.attempt = self.next_attempt(lease, counts, failed).await?;
                 }
                 Step::Fail { code } => {
                     self.fail(lease, code, Some(failed)).await?;
@@ -190,6 +206,64 @@ impl ReplyHandler {
                 }
             }
         }
+    }
+
+    /// Changes to the prompt that would make a difference after an overflow. Processes the entire history again.
+    async fn remedies(
+        &self,
+        failure: &Failure,
+        loaded: &Loaded,
+        context: &Context,
+        (budget, fit): (&Budget, &Fit),
+        model: &str,
+    ) -> Attempt {
+        if !matches!(failure, Failure::Model(ModelError::ContextTooLarge)) {
+            return Attempt::default();
+        }
+        let learned = Budget {
+            window: self.provider.window(model).await,
+            ..*budget
+        };
+        // If it does not fit at all, the next round says so.
+        let can_refit = learned != *budget
+            && budget::fit(context, &learned).ok().is_none_or(|again| {
+                (&again.prompt, again.output_limit) != (&fit.prompt, fit.output_limit)
+            });
+        Attempt {
+            can_refit,
+            can_shrink: prompt::shrunk(context).is_some(),
+            can_summarise: self.summary_plan(&loaded.context, model).await.is_some(),
+        }
+    }
+
+    /// Ends a failed attempt when another one follows immediately; returns its number.
+    async fn next_attempt(
+        &self,
+        lease: Lease,
+        counts: RetryCounts,
+        failed: Failed,
+    ) -> Result<i64, Abort> {
+        let stored = serde_json::to_value(counts).unwrap_or_default();
+        let error = AttemptError::from(&failed.failure);
+        failpoint!("turn_again");
+        let attempt = self
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let held = queue::lock_lease(c, &lease).await?;
+                save_partial_reply(c, &held, &failed.text).await?;
+                attempts::end_attempt(
+                    c,
+                    lease.task,
+                    AttemptOutcome::Retry,
+                    Some(error.clone()),
+                    0,
+                    now(),
+                )
+                .await?;
+                queue::next_attempt(c, &lease, stored.clone()).await
+            })
+            .await?;
+        Ok(attempt)
     }
 
     /// Ends reply and task in one transaction, and removes the leftovers of the task that this one retries.
@@ -261,6 +335,7 @@ impl ReplyHandler {
         keeps_slot: bool,
     ) -> Result<(), Abort> {
         let stored = serde_json::to_value(counts).unwrap_or_default();
+        let delay = with_jitter(delay);
         let retry_at = now() + delay;
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         let error = AttemptError::from(&failed.failure);
@@ -294,6 +369,16 @@ impl ReplyHandler {
         code: FailCode,
         failed: Option<Failed>,
     ) -> Result<(), LeaseLost> {
+        self.fail_with(lease, code, failed, None).await
+    }
+
+    async fn fail_with(
+        &self,
+        lease: Lease,
+        code: FailCode,
+        failed: Option<Failed>,
+        too_large: Option<TooLarge>,
+    ) -> Result<(), LeaseLost> {
         let error = failed
             .as_ref()
             .map(|failed| AttemptError::from(&failed.failure));
@@ -318,9 +403,10 @@ impl ReplyHandler {
                     remove::interrupt_reply(c, reply, text.as_ref(), lease.audience).await?;
                 }
                 let name = profiles::shown_name(c, lease.target.agent).await?;
-                let message = match wait {
-                    Some(wait) => wait_notice(&name, wait, failed_at),
-                    None => notice_text(&name, code),
+                let message = match (wait, too_large) {
+                    (_, Some(too_large)) => too_large.notice(&name),
+                    (Some(wait), None) => wait_notice(&name, wait, failed_at),
+                    (None, None) => notice_text(&name, code),
                 };
                 let notice = post::insert_notice(
                     c,

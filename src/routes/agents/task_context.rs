@@ -103,6 +103,10 @@ struct TaskContext {
     /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
+    /// Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
+    /// error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
+    #[schema(inline)]
+    window_source: Option<model::WindowSource>,
     budget: Budget,
     attempts: Vec<AttemptRecord>,
     /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
@@ -181,6 +185,7 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
             })
             .collect(),
         messages: sent.parts.iter().filter_map(seen).collect(),
+        window_source: sent.window_source,
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,

@@ -3130,7 +3130,7 @@ export interface components {
         LeftOut: {
             /**
              * @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
-             *     newer version), `context_too_large`, or `summarised`.
+             *     newer version), `context_budget` (the window has no room), `context_too_large` (after an error), or `summarised`.
              */
             reason: string;
             /** Format: int64 */
@@ -4314,6 +4314,11 @@ export interface components {
              *     person wrote it.
              */
             generated_by?: string | null;
+            /**
+             * @description Why it was extracted although a model is connected: the error code of the model call, as in a
+             *     task; `bad_response` for an unusable answer.
+             */
+            fallback_reason?: string | null;
             /** @description People who edited it, in the order of their first edit. */
             edited_by: components["schemas"]["UserId"][];
             /** @description At most 120 characters; can be blank only in a draft. */
@@ -4908,6 +4913,11 @@ export interface components {
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
+            /**
+             * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
+             *     error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
+             */
+            window_source?: ("table" | "setting" | "provider" | "error" | "assumed") | null;
             budget: components["schemas"]["Budget"];
             attempts: components["schemas"]["AttemptRecord"][];
             /** @description Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`. */

@@ -15,3 +15,19 @@ export function byline(r: Pick<Resolution, 'generated_by' | 'edited_by' | 'publi
   const checked = r.published_by?.type === 'agent' ? ', posted without review' : '';
   return editors ? `${drafted}, edited by ${editors}` : drafted + checked;
 }
+
+const FALLBACK: Record<string, string> = {
+  model_unavailable: 'because the AI service was unavailable',
+  rate_limited: 'because the AI service is taking too many requests',
+  timeout: 'because the AI service did not answer in time',
+  bad_response: 'because the model gave no usable answer',
+  context_too_large: "because the dive does not fit the model's context window",
+  bad_request: 'because the AI service refused the request',
+  auth: "because the AI service did not accept this server's credentials",
+};
+
+/** Why a draft has no model as its author. */
+export function fallbackText(reason: string | null): string {
+  const cause = reason === null ? '' : (FALLBACK[reason] ?? 'because the model call was interrupted');
+  return cause ? `Drafted without the model ${cause}` : 'Drafted without a model';
+}

@@ -12,6 +12,7 @@ import {
 } from './resolution';
 import { diff } from './resolution-diff';
 import { dueGroup, dueText } from './resolution-due';
+import { fallbackText } from './resolution-text';
 
 const nobody = (user: string | null, name: string | null) => user ?? name ?? 'no owner';
 const edit = (x: Parameters<typeof result>[0] = {}) => editOf(fieldsOf(result(x)));
@@ -95,4 +96,13 @@ test('due dates as text and groups, in the local time zone', () => {
   expect(of('2027-01-12')).toEqual(['later', 'Due 12 Jan 2027']);
   expect(dueGroup(null)).toBe('none');
   expect(dueText('2026-01-01', true, friday)).toBe('Due 1 Jan');
+});
+test('a draft without the model names the failure of the model', () => {
+  expect(fallbackText(null)).toBe('Drafted without a model');
+  expect(fallbackText('timeout')).toBe(
+    'Drafted without the model because the AI service did not answer in time',
+  );
+  expect(fallbackText('worker_lost')).toBe(
+    'Drafted without the model because the model call was interrupted',
+  );
 });

@@ -15,6 +15,7 @@ export function previewOf(d: Drafting, fork: Fork | undefined, me: string): Reso
     fork_id: d.fork,
     fork_title: fork?.title ?? '',
     generated_by: null,
+    fallback_reason: null,
     covers_seq: 0,
     revision: 0,
     message_id: null,

@@ -57,6 +57,7 @@ export function result(x: Partial<Resolution> = {}): Resolution {
     action_items: [action()],
     open_questions: [],
     deferred_items: [],
+    fallback_reason: null,
     covers_seq: 5,
     revision: 1,
     message_id: null,

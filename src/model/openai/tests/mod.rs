@@ -1,6 +1,7 @@
 //! Tests with a scripted server that replays real responses byte by byte.
 
 mod corpus;
+mod servers;
 mod tools;
 
 use tokio::{
@@ -10,7 +11,9 @@ use tokio::{
 };
 
 use super::{
-    super::{ChatMessage, CollectError, Delta, JsonSchema, Limits, Role, StopReason, collect},
+    super::{
+        ChatMessage, CollectError, Delta, JsonSchema, Limits, NoStore, Role, StopReason, collect,
+    },
     answer::{ANSWER_BYTES_MAX, Answer, EventReader, LINE_BYTES_MAX},
     refusal::retry_after,
     *,
@@ -84,15 +87,24 @@ async fn read_request(socket: &mut TcpStream) -> String {
     }
 }
 
-fn client(url: &str, model: Option<&str>) -> OpenAi {
+fn endpoint(url: &str) -> Endpoint {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    OpenAi::new(Endpoint {
+    Endpoint {
         base_url: Url::parse(url).unwrap(),
         api_key: Some(KEY.to_owned()),
-        model: model.map(str::to_owned),
+        model: None,
         utility_model: None,
         resolver: None,
+        context_window: None,
         table: Table::built_in().unwrap(),
+        store: Arc::new(NoStore),
+    }
+}
+
+fn client(url: &str, model: Option<&str>) -> OpenAi {
+    OpenAi::new(Endpoint {
+        model: model.map(str::to_owned),
+        ..endpoint(url)
     })
     .unwrap()
 }
@@ -402,7 +414,8 @@ async fn an_error_states_its_kind_and_never_the_key() {
         ("529 Overloaded", "", body("Overloaded"), unavailable("status 529, Overloaded")),
         ("401 Unauthorized", "", format!("{{\"detail\":\"bad key {KEY} or sk-te***89\"}}"), auth("status 401, bad key … or …")),
         ("403 Forbidden", "", body("no"), auth("status 403, no")),
-        ("404 Not Found", "", body("no model `m`"), bad("status 404, no model `m`")),
+        ("404 Not Found", "", body("no model `m`"), ModelError::ModelMissing("status 404, no model `m`".to_owned())),
+        ("404 Not Found", "", "{\"detail\":\"Not Found\"}".to_owned(), bad("no chat completions at URL/v1: check the base URL")),
         ("400 Bad Request", "", "{\"detail\":[{\"msg\":\"wrong\"}]}".to_owned(), bad("status 400, [{\"msg\":\"wrong\"}]")),
         ("400 Bad Request", "", "{\"error\":\"plain\"}".to_owned(), bad("status 400, plain")),
         ("307 Temporary Redirect", "location: /x\r\n", String::new(), bad("status 307")),
@@ -411,13 +424,17 @@ async fn an_error_states_its_kind_and_never_the_key() {
         ("400 Bad Request", "", "{\"error\":{\"type\":\"exceed_context_size_error\",\"message\":\"the request exceeds the available context size\"}}".to_owned(), ModelError::ContextTooLarge),
         ("413 Payload Too Large", "", String::new(), ModelError::ContextTooLarge),
         ("422 Unprocessable Entity", "", body("This model's maximum context length is 4096 tokens"), ModelError::ContextTooLarge),
-        ("200 OK", "content-type: text/html\r\n", "<html>".to_owned(), bad("returned a web page: check the base URL")),
+        ("200 OK", "content-type: text/html\r\n", "<html>".to_owned(), bad("no chat completions at URL/v1: check the base URL")),
     ];
     for (status, headers, body, wanted) in rows {
         let error = deltas_of(raw(status, headers, &body)).await.unwrap_err();
         let without_host = match error {
-            ModelError::BadRequest(detail) if detail.starts_with("127.0.0.1:") => {
-                ModelError::BadRequest(detail.split_once(' ').unwrap().1.to_owned())
+            ModelError::BadRequest(detail) => {
+                let words = detail.split(' ').map(|word| match word.split_once("://") {
+                    Some((_, rest)) => format!("URL{}", &rest[rest.find('/').unwrap()..]),
+                    None => word.to_owned(),
+                });
+                ModelError::BadRequest(words.collect::<Vec<_>>().join(" "))
             }
             error => error,
         };
@@ -542,18 +559,25 @@ async fn a_model_that_rejects_the_schema_is_called_without_it_from_then_on() {
     ];
     for refusal in refusals {
         let answer = || events(&[said("{}"), finished("stop")].concat());
-        let refused = raw("400 Bad Request", "", &refusal.to_string());
-        let script = Script::new(vec![refused, answer(), answer(), answer()]).await;
+        let refused = || raw("400 Bad Request", "", &refusal.to_string());
+        let script = Script::new(vec![refused(), refused(), answer(), answer(), answer()]).await;
         let client = script.client();
         run(&client, schema_request("m")).await.unwrap();
         run(&client, schema_request("m")).await.unwrap();
         run(&client, schema_request("other")).await.unwrap();
-        let sent: Vec<bool> = script
+        let sent: Vec<Value> = script
             .bodies()
             .iter()
-            .map(|body| body.get("response_format").is_some())
+            .map(|body| body["response_format"]["type"].clone())
             .collect();
-        assert_eq!(sent, [true, false, false, true], "{refusal}");
+        let wanted = [
+            "json_schema".into(),
+            "json_object".into(),
+            Value::Null,
+            Value::Null,
+            "json_schema".into(),
+        ];
+        assert_eq!(sent, wanted, "{refusal}");
     }
     let other = raw(
         "400 Bad Request",
@@ -684,8 +708,15 @@ async fn the_requested_model_is_used_if_available_and_otherwise_the_first() {
     assert_eq!(client.choose_model(Some("claude-sonnet-4-5")).await, "qwen");
     assert_eq!(client.choose_model(None).await, "qwen");
     assert_eq!(client.utility_model("qwen").await, "qwen");
-    assert_eq!(client.context_window("qwen"), 8192);
-    assert_eq!(client.context_window("other"), CONTEXT_WINDOW_DEFAULT);
+    let window = async |model| {
+        let window = client.window(model).await;
+        (window.tokens, window.source)
+    };
+    assert_eq!(window("qwen").await, (8192, WindowSource::Provider));
+    assert_eq!(
+        window("other").await,
+        (WINDOW_ASSUMED, WindowSource::Assumed)
+    );
     assert_eq!(script.requests.lock().unwrap().len(), 1);
 }
 
@@ -697,28 +728,6 @@ async fn a_server_without_a_model_list_gets_the_requested_model() {
     assert_eq!(unlisted.choose_model(None).await, MODEL_UNKNOWN);
     let set = client(&script.url, Some("always"));
     assert_eq!(set.choose_model(Some("wanted")).await, "always");
-}
-
-#[test]
-fn a_failure_to_list_models_is_forgotten_and_a_known_list_is_kept() {
-    let now = Instant::now();
-    let mut cache = ModelCache {
-        failed_at: Some(now),
-        ..ModelCache::default()
-    };
-    assert_eq!(cache.usable(Duration::MAX, now).unwrap().len(), 0);
-    assert!(cache.usable(Duration::MAX, now + MODELS_FRESH).is_none());
-    let phi = Listed {
-        id: "phi".to_owned(),
-        context_window: None,
-    };
-    cache.listed = Some([phi].into());
-    cache.listed_at = Some(now);
-    let later = now + MODELS_FRESH;
-    assert_eq!(cache.usable(Duration::MAX, later).unwrap().len(), 1);
-    assert!(cache.usable(MODELS_FRESH, later).is_none());
-    cache.failed_at = Some(later);
-    assert_eq!(cache.usable(MODELS_FRESH, later).unwrap().len(), 1);
 }
 
 #[tokio::test]

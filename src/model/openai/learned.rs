@@ -1,0 +1,244 @@
+//! Facts about models that their server's responses revealed. They are stored, so that a restart does not forget them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+
+use super::{super::FactStore, request::Quirks};
+
+/// Time after which a refusal or a learned window no longer counts: servers are updated and get other settings.
+const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
+/// Number of calls whose reported tokens correct the estimates.
+const RATIOS_MAX: usize = 20;
+/// Bounds of the correction.
+const CORRECTION: std::ops::RangeInclusive<f64> = 0.5..=3.0;
+/// Smallest plausible ratio: some servers do not count tokens that they read from a cache.
+const RATIO_MIN: f64 = 0.2;
+/// Change of the correction that is worth storing.
+const CORRECTION_STEP: f64 = 0.05;
+/// Maximum number of models: API clients can send any name to a server without a model list.
+const MODELS_MAX: usize = 1_000;
+
+/// Facts about one model.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Facts {
+    quirks: Quirks,
+    /// Context window stated in an error.
+    window: Option<u64>,
+    /// Time at which the above were learned, in seconds since 1970.
+    learned_at: u64,
+    /// Reported ÷ estimated input tokens of the last calls, the newest last.
+    ratios: Vec<f64>,
+    /// Correction when the facts were last stored.
+    #[serde(skip)]
+    stored_correction: Option<f64>,
+}
+
+impl Facts {
+    fn is_current(&self, now_s: u64) -> bool {
+        now_s.saturating_sub(self.learned_at) < REFUSALS_KEPT_S
+    }
+
+    pub(super) fn quirks(&self) -> Quirks {
+        if self.is_current(now_s()) {
+            self.quirks
+        } else {
+            Quirks::default()
+        }
+    }
+
+    pub(super) fn window(&self) -> Option<u64> {
+        self.window.filter(|_| self.is_current(now_s()))
+    }
+
+    /// Mean of reported ÷ estimated tokens.
+    #[expect(clippy::cast_precision_loss, reason = "at most 20")]
+    pub(super) fn correction(&self) -> f64 {
+        if self.ratios.is_empty() {
+            return 1.0;
+        }
+        let mean = self.ratios.iter().sum::<f64>() / self.ratios.len() as f64;
+        mean.clamp(*CORRECTION.start(), *CORRECTION.end())
+    }
+
+    /// Drops what is too old, before something new is learned.
+    fn renew(&mut self) {
+        let now = now_s();
+        if !self.is_current(now) {
+            self.quirks = Quirks::default();
+            self.window = None;
+        }
+        self.learned_at = now;
+    }
+
+    /// Returns true if anything changed.
+    pub(super) fn set_quirks(&mut self, quirks: Quirks) -> bool {
+        if self.quirks() == quirks {
+            return false;
+        }
+        self.renew();
+        self.quirks = quirks;
+        true
+    }
+
+    /// Returns true if anything changed.
+    pub(super) fn set_window(&mut self, tokens: u64) -> bool {
+        if self.window() == Some(tokens) {
+            return false;
+        }
+        self.renew();
+        self.window = Some(tokens);
+        true
+    }
+
+    /// Adds the token count of a call; returns true if the correction changed notably since it was stored.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "token counts are far below 2^52"
+    )]
+    pub(super) fn add_count(&mut self, reported: u64, estimated: u64) -> bool {
+        if reported == 0 || estimated == 0 {
+            return false;
+        }
+        let ratio = reported as f64 / estimated as f64;
+        if ratio < RATIO_MIN {
+            return false;
+        }
+        if self.ratios.len() >= RATIOS_MAX {
+            self.ratios.remove(0);
+        }
+        self.ratios
+            .push(ratio.clamp(*CORRECTION.start(), *CORRECTION.end()));
+        let correction = self.correction();
+        let stored = self.stored_correction.unwrap_or(1.0);
+        let is_notable = (correction / stored - 1.0).abs() > CORRECTION_STEP;
+        if is_notable {
+            self.stored_correction = Some(correction);
+        }
+        is_notable
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Facts about the models of one server.
+pub(super) struct Learned {
+    /// URL of the server, without credentials.
+    server: String,
+    store: Arc<dyn FactStore>,
+    /// By model; loaded on first use.
+    facts: OnceCell<Mutex<HashMap<String, Facts>>>,
+}
+
+impl Learned {
+    pub(super) fn new(server: String, store: Arc<dyn FactStore>) -> Self {
+        Self {
+            server,
+            store,
+            facts: OnceCell::new(),
+        }
+    }
+
+    async fn all(&self) -> MutexGuard<'_, HashMap<String, Facts>> {
+        let load = async || {
+            let rows = self.store.load(&self.server).await;
+            let parsed = rows.into_iter().filter_map(|(model, text)| {
+                let mut facts: Facts = serde_json::from_str(&text).ok()?;
+                facts.stored_correction = Some(facts.correction());
+                Some((model, facts))
+            });
+            Mutex::new(parsed.take(MODELS_MAX).collect())
+        };
+        let facts = self.facts.get_or_init(load).await;
+        facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn of(&self, model: &str) -> Facts {
+        self.all().await.get(model).cloned().unwrap_or_default()
+    }
+
+    /// The facts if they were already loaded; they are after a model was chosen.
+    pub(super) fn loaded(&self, model: &str) -> Facts {
+        let facts = self
+            .facts
+            .get()
+            .map(|facts| facts.lock().unwrap_or_else(PoisonError::into_inner));
+        facts
+            .and_then(|facts| facts.get(model).cloned())
+            .unwrap_or_default()
+    }
+
+    /// Changes the facts about a model, and stores them if `change` returns true.
+    pub(super) async fn learn(&self, model: &str, change: impl FnOnce(&mut Facts) -> bool) {
+        let changed = {
+            let mut all = self.all().await;
+            if !all.contains_key(model) && all.len() >= MODELS_MAX {
+                return;
+            }
+            let facts = all.entry(model.to_owned()).or_default();
+            change(facts).then(|| serde_json::to_string(facts).unwrap_or_default())
+        };
+        if let Some(text) = changed {
+            self.store.save(&self.server, model, text).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_corrected_by_the_mean_of_the_last_calls_within_bounds() {
+        let mut facts = Facts::default();
+        assert!((facts.correction() - 1.0).abs() < 1e-9);
+        assert!(facts.add_count(150, 100));
+        assert!(facts.add_count(250, 100));
+        assert!((facts.correction() - 2.0).abs() < 1e-9);
+        assert!(!facts.add_count(200, 100), "the mean has not changed");
+        for _ in 0..RATIOS_MAX {
+            facts.add_count(1_000, 100);
+        }
+        assert_eq!(facts.ratios.len(), RATIOS_MAX);
+        assert!((facts.correction() - 3.0).abs() < 1e-9);
+        for _ in 0..RATIOS_MAX {
+            facts.add_count(30, 100);
+        }
+        assert!((facts.correction() - 0.5).abs() < 1e-9);
+        assert!(!facts.add_count(0, 100) && !facts.add_count(100, 0));
+        facts.add_count(1, 1_000);
+        assert_eq!(
+            facts.ratios.last(),
+            Some(&0.5),
+            "an implausible count is ignored"
+        );
+    }
+
+    #[test]
+    fn what_a_server_refused_a_week_ago_is_tried_again() {
+        let mut facts = Facts::default();
+        let quirks = Quirks {
+            no_tools: true,
+            ..Quirks::default()
+        };
+        assert!(facts.set_quirks(quirks) && !facts.set_quirks(quirks));
+        assert!(facts.set_window(2_048) && !facts.set_window(2_048));
+        let text = serde_json::to_string(&facts).unwrap();
+        let stored: Facts = serde_json::from_str(&text).unwrap();
+        assert_eq!((stored.quirks(), stored.window()), (quirks, Some(2_048)));
+        facts.learned_at -= REFUSALS_KEPT_S;
+        assert_eq!((facts.quirks(), facts.window()), (Quirks::default(), None));
+        assert!(facts.set_window(4_096));
+        assert_eq!(facts.quirks(), Quirks::default());
+    }
+}

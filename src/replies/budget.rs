@@ -1,0 +1,381 @@
+//! Fits a context into the window of a model.
+//!
+//! ```text
+//! window = reserve for the reply + room for the prompt
+//! room   = system, requester, and trigger message, which are never cut
+//!        + the messages, of which long ones lose their middle and the oldest ones are dropped
+//! ```
+
+use std::collections::HashMap;
+
+use crate::{
+    ids::MessageId,
+    model::{Window, estimate_tokens, grouped},
+    replies::prompt::{Context, Prompt, Source, render},
+};
+
+/// Tokens that are reserved for the reply at least, unless the window is small.
+const RESERVE_TOKENS_MIN: u64 = 4_000;
+/// Messages that remain after each step of dropping the oldest ones.
+const MESSAGES_KEPT: [usize; 2] = [20, 12];
+/// Size of a summary in tokens once fewer messages do not suffice.
+const SUMMARY_TOKENS_KEPT: u64 = 300;
+/// Characters of the note in place of a message's middle.
+const NOTE_CHARS: usize = 50;
+
+/// Tokens of one call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    pub window: Window,
+    /// Output limit of the agent.
+    pub output_tokens_max: u32,
+}
+
+impl Budget {
+    /// Tokens reserved for the reply.
+    pub fn reserve(&self) -> u64 {
+        let window = self.window.tokens;
+        u64::from(self.output_tokens_max)
+            .max(RESERVE_TOKENS_MIN.min(window / 4))
+            .min(window / 2)
+    }
+
+    /// Tokens that the prompt can have.
+    pub fn room(&self) -> u64 {
+        self.window.tokens - self.reserve()
+    }
+}
+
+/// A context that fits, and its prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    pub prompt: Prompt,
+    /// Corrected tokens of the prompt.
+    pub tokens: u64,
+    /// Output limit to send.
+    pub output_limit: u32,
+    /// Messages that were dropped, oldest first.
+    pub dropped: Vec<MessageId>,
+}
+
+/// Part of a prompt that does not fit even alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooLarge {
+    Instructions { tokens: u64, window: u64 },
+    Message { tokens: u64, window: u64 },
+}
+
+impl TooLarge {
+    /// Notice for the conversation.
+    pub fn notice(self, agent_display_name: &str) -> String {
+        let (what, tokens, window, verb, pronoun) = match self {
+            Self::Instructions { tokens, window } => {
+                ("its instructions", tokens, window, "do", "them")
+            }
+            Self::Message { tokens, window } => ("the message", tokens, window, "does", "it"),
+        };
+        format!(
+            "{agent_display_name} could not answer: {what} ({} tokens) {verb} not fit the model's context window ({} tokens). Shorten {pronoun} or choose another model.",
+            grouped(tokens),
+            grouped(window),
+        )
+    }
+}
+
+/// Renders the context within the budget.
+///
+/// # Errors
+/// `TooLarge` if system text, requester, and trigger message exceed the room.
+pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
+    let window = budget.window;
+    let room = budget.room();
+    let mut context = context.clone();
+    shorten(&mut context, window.estimate_for(room / 4));
+    let mut dropped = Vec::new();
+    loop {
+        let prompt = render(&context);
+        let tokens = window.corrected(prompt.tokens());
+        if tokens <= room {
+            return Ok(Fit {
+                output_limit: window.output_limit(budget.output_tokens_max, tokens),
+                prompt,
+                tokens,
+                dropped,
+            });
+        }
+        let instructions = window.corrected(prompt.system.tokens());
+        let asked = prompt
+            .parts
+            .iter()
+            .filter(|part| matches!(part.source, Source::Requester | Source::Trigger { .. }));
+        let message = window.corrected(asked.map(|part| part.tokens).sum());
+        let window_tokens = window.tokens;
+        let too_large = if instructions > message {
+            TooLarge::Instructions {
+                tokens: instructions,
+                window: window_tokens,
+            }
+        } else {
+            TooLarge::Message {
+                tokens: message,
+                window: window_tokens,
+            }
+        };
+        let left = context.background.len() + context.history.len();
+        if instructions + message > room {
+            return Err(too_large);
+        }
+        let kept = MESSAGES_KEPT.into_iter().find(|kept| left > *kept);
+        let summary = context.summary.as_ref();
+        let shorter =
+            summary.and_then(|text| without_middle(text, window.estimate_for(SUMMARY_TOKENS_KEPT)));
+        match (kept, shorter) {
+            (None, Some(shorter)) => context.summary = Some(shorter),
+            (None, None) if left == 0 => {
+                let is_changed = context.summary.take().is_some()
+                    || context.root.take().is_some()
+                    || !std::mem::take(&mut context.ask.files).is_empty();
+                if !is_changed {
+                    return Err(too_large);
+                }
+            }
+            _ => {
+                let kept = kept.unwrap_or(usize::from(left > 1));
+                let count = count_to_drop(&context, &prompt, &window, tokens - room);
+                dropped.extend(drop_oldest(&mut context, count.min(left - kept)));
+            }
+        }
+    }
+}
+
+/// Removes the middle of messages and files above `tokens_max`.
+fn shorten(context: &mut Context, tokens_max: u64) {
+    let mut texts: Vec<&mut String> = Vec::new();
+    let messages = context.background.iter_mut().chain(&mut context.history);
+    texts.extend(messages.map(|message| &mut message.content));
+    texts.extend(context.root.as_mut().map(|root| &mut root.content));
+    texts.extend(context.ask.files.iter_mut().map(|file| &mut file.text));
+    if let Some(header) = &mut context.fork_header {
+        texts.extend(&mut header.forked_content);
+        texts.extend(header.forked.as_mut().map(|forked| &mut forked.content));
+    }
+    for text in texts {
+        if let Some(shorter) = without_middle(text, tokens_max) {
+            *text = shorter;
+        }
+    }
+}
+
+/// Replaces the middle of a text above `tokens_max` by a note; `None` for other texts.
+pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
+    let tokens = estimate_tokens(text);
+    if tokens <= tokens_max {
+        return None;
+    }
+    let chars = text.chars().count();
+    let share = u128::from(tokens_max) * chars as u128 / u128::from(tokens);
+    let kept = usize::try_from(share)
+        .unwrap_or(chars)
+        .saturating_sub(NOTE_CHARS);
+    let half = kept / 2;
+    let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
+    let (head, tail) = (&text[..at(half)], &text[at(chars - half)..]);
+    let left_out = chars - 2 * half;
+    Some(format!(
+        "{head}\n[… {left_out} characters left out …]\n{tail}"
+    ))
+}
+
+/// Number of oldest messages with at least `excess` tokens together; at least 1.
+fn count_to_drop(context: &Context, prompt: &Prompt, window: &Window, excess: u64) -> usize {
+    let sizes: HashMap<MessageId, u64> = prompt
+        .parts
+        .iter()
+        .filter_map(|part| match &part.source {
+            Source::Message { message_id, .. } => Some((*message_id, part.tokens)),
+            _ => None,
+        })
+        .collect();
+    let mut freed = 0;
+    let oldest_first = context.background.iter().chain(&context.history);
+    let before = oldest_first.take_while(|message| {
+        let is_short = window.corrected(freed) < excess;
+        freed += sizes.get(&message.message_id).copied().unwrap_or_default();
+        is_short
+    });
+    before.count().max(1)
+}
+
+/// Messages of the thread are older than those of its fork. The first message of a thread stays at the beginning.
+fn drop_oldest(context: &mut Context, count: usize) -> Vec<MessageId> {
+    let of_thread = count.min(context.background.len());
+    let first: Vec<_> = context.background.drain(..of_thread).collect();
+    context.background_left_out += first.len() as u64;
+    let second: Vec<_> = context.history.drain(..count - of_thread).collect();
+    context.left_out += second.len() as u64;
+    let mut dropped: Vec<_> = first.into_iter().chain(second).collect();
+    let root = context.setting.root_id.filter(|_| context.root.is_none());
+    if let Some(root) = root
+        && let Some(at) = dropped.iter().position(|m| m.message_id == root)
+    {
+        context.root = Some(dropped.remove(at));
+    }
+    dropped
+        .into_iter()
+        .map(|message| message.message_id)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        agents::system::{System, SystemPartName},
+        ids::{AgentId, UserId},
+        model::WindowSource,
+        replies::prompt::{Author, HistoryKind, HistoryMessage, Part},
+    };
+
+    fn budget(tokens: u64, output_tokens_max: u32, correction: f64) -> Budget {
+        Budget {
+            window: Window {
+                tokens,
+                source: WindowSource::Table,
+                correction,
+            },
+            output_tokens_max,
+        }
+    }
+
+    fn context(instructions: usize, asked: usize, messages: &[usize]) -> Context {
+        let mut context = Context {
+            system: System::of(SystemPartName::Instructions, &"i".repeat(instructions)),
+            ..Context::for_tests(AgentId::new())
+        };
+        context.ask.content = "q".repeat(asked);
+        context.history = messages
+            .iter()
+            .map(|chars| HistoryMessage {
+                message_id: MessageId::new(),
+                author: Author::Human {
+                    id: UserId::new(),
+                    name: "Bo".to_owned(),
+                },
+                kind: HistoryKind::Complete,
+                handle: None,
+                posted_at: context.ask.asked_at,
+                content: "x".repeat(*chars),
+                attachments: Vec::new(),
+            })
+            .collect();
+        context
+    }
+
+    fn messages(fit: &Fit) -> usize {
+        let is_message = |source: &Source| matches!(source, Source::Message { .. });
+        let parts = fit.prompt.parts.iter();
+        parts.filter(|part| is_message(&part.source)).count()
+    }
+
+    #[test]
+    fn the_reserve_is_the_output_limit_but_at_most_half_of_the_window() {
+        for (window, output, reserve) in [
+            (200_000, 4_096, 4_096),
+            (200_000, 500, 4_000),
+            (8_000, 500, 2_000),
+            (2_048, 4_096, 1_024),
+            (2_048, 100, 512),
+        ] {
+            assert_eq!(
+                budget(window, output, 1.0).reserve(),
+                reserve,
+                "{window} {output}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_fits_is_sent_whole_with_the_agents_output_limit() {
+        let fit = fit(&context(400, 40, &[400; 50]), &budget(200_000, 4_096, 1.0)).unwrap();
+        assert_eq!((messages(&fit), fit.dropped.len()), (50, 0));
+        assert_eq!(fit.output_limit, 4_096);
+    }
+
+    #[test]
+    fn a_long_message_loses_its_middle() {
+        let fit = fit(&context(400, 40, &[9_752]), &budget(2_048, 4_096, 1.0)).unwrap();
+        assert_eq!(messages(&fit), 1);
+        let is_message = |part: &&Part| matches!(part.source, Source::Message { .. });
+        let part = fit.prompt.parts.iter().find(is_message).unwrap();
+        let text = &part.text;
+        assert!(text.contains("\n[… 8"), "{text}");
+        assert!(text.contains(" characters left out …]\n"), "{text}");
+        assert!(part.tokens <= 1_024 / 4);
+        assert!(fit.tokens + u64::from(fit.output_limit) <= 2_048);
+        assert_eq!(without_middle("short", 2), None);
+    }
+
+    #[test]
+    fn the_oldest_messages_are_dropped_until_the_rest_fits() {
+        let context = context(400, 40, &[400; 50]);
+        let fit = fit(&context, &budget(8_192, 4_096, 1.0)).unwrap();
+        assert!((30..40).contains(&messages(&fit)), "{}", messages(&fit));
+        let oldest = context.history.iter().take(fit.dropped.len());
+        assert!(oldest.map(|m| m.message_id).eq(fit.dropped.iter().copied()));
+        let corrected = super::fit(&context, &budget(8_192, 4_096, 3.0)).unwrap();
+        assert!(messages(&corrected) < messages(&fit) / 2);
+        assert!(corrected.tokens <= 4_096);
+    }
+
+    #[test]
+    fn what_never_fits_is_named_with_its_size() {
+        let rows = [
+            (
+                20_800,
+                40,
+                "its instructions (5,200 tokens) do not fit the model's context window (4,096 tokens). Shorten them or choose another model.",
+            ),
+            (
+                400,
+                35_960,
+                "the message (9,000 tokens) does not fit the model's context window (4,096 tokens). Shorten it or choose another model.",
+            ),
+        ];
+        for (instructions, asked, wanted) in rows {
+            let context = context(instructions, asked, &[10; 3]);
+            let refused = fit(&context, &budget(4_096, 500, 1.0)).unwrap_err();
+            let notice = refused.notice("Vibe");
+            assert_eq!(notice, format!("Vibe could not answer: {wanted}"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_prompt_fits_into_its_window_or_is_refused(
+            window in 512_u64..200_000,
+            output in 1_u32..16_000,
+            correction in 0.5_f64..3.0,
+            instructions in 0_usize..20_000,
+            asked in 1_usize..20_000,
+            sizes in prop::collection::vec(0_usize..40_000, 0..60),
+        ) {
+            let budget = budget(window, output, correction);
+            let context = context(instructions, asked, &sizes);
+            match fit(&context, &budget) {
+                Ok(fit) => {
+                    prop_assert!(fit.tokens <= budget.room());
+                    prop_assert!(fit.tokens + u64::from(fit.output_limit) <= window);
+                    prop_assert!(fit.output_limit <= output);
+                    prop_assert_eq!(messages(&fit) + fit.dropped.len(), sizes.len());
+                    prop_assert!(fit.prompt.parts.last().unwrap().text.len() == asked);
+                }
+                Err(_) => {
+                    let fixed = budget.window.corrected(((instructions + asked) / 4) as u64 + 80);
+                    prop_assert!(fixed > budget.room());
+                }
+            }
+        }
+    }
+}
