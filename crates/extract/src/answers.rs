@@ -180,6 +180,7 @@ impl Reading {
             .iter()
             .filter(|(_, unit, words)| {
                 !unit.is(Act::Question)
+                    && !unit.is(Act::Correction)
                     && !unit.is_idle()
                     && unit.person.is_some()
                     && words.len() > 1

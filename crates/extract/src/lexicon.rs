@@ -136,10 +136,18 @@ pub(crate) fn is_any_function(word: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.function.contains(word))
 }
 
-/// Stem of a word in an unknown language: without the longest ending of any language.
+/// Stem of a word in an unknown language: without the endings of all languages, as often as there are any, so that all
+/// forms of a word meet.
 pub(crate) fn all_stem(word: &str) -> &str {
-    let stems = LEXICONS.iter().map(|lexicon| lexicon.stem(word));
-    stems.min_by_key(|stem| stem.len()).unwrap_or(word)
+    let mut stem = word;
+    loop {
+        let stems = LEXICONS.iter().map(|lexicon| lexicon.stem(stem));
+        let shorter = stems.min_by_key(|stem| stem.len()).unwrap_or(stem);
+        if shorter.len() == stem.len() {
+            return stem;
+        }
+        stem = shorter;
+    }
 }
 
 /// What a question asks for, by the words of the `wish-` sections.

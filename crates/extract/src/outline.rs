@@ -167,7 +167,7 @@ impl Maker<'_> {
             }
             if task.target.is_none_or(|target| self.unit(target).line != self.unit(task.unit).line)
             {
-                parts.push(self.whole(task.unit));
+                parts.push(self.own(task.unit));
             }
             let mut sources = task.sources.clone();
             sources.sort_unstable();
@@ -238,6 +238,14 @@ impl Maker<'_> {
 
     fn whole(&self, at: usize) -> String {
         self.joined(at, |unit| !unit.is_idle() && !unit.is(Act::Question))
+    }
+
+    /// The message of a task without the other tasks in it.
+    fn own(&self, at: usize) -> String {
+        let is_other = |unit: &Unit| {
+            unit.is(Act::Question) || unit.is(Act::Commitment) || unit.is(Act::Request)
+        };
+        self.joined(at, |unit| !unit.is_idle() && !is_other(unit))
     }
 
     fn message(&self, at: usize) -> String {

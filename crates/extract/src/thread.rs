@@ -449,7 +449,9 @@ impl Thread {
                 new: now.values[to].text.clone(),
                 line: now.line,
             };
-            if said.person.is_some() || before.state == State::Accepted {
+            // A fact that names a value is not corrected by a decision.
+            let is_option = before.weight > 0 || before.state == State::Accepted;
+            if is_option && said.person.is_some() {
                 self.supersede(value);
             }
             let before = &mut self.matters[old];
