@@ -5,6 +5,7 @@ use chrono::NaiveDate;
 use crate::{
     Superseded,
     lexicon::Cue,
+    text::Kind,
     units::{Act, Edit, Unit},
     values::{Value, ValueKind},
 };
@@ -14,6 +15,8 @@ const REACH: usize = 6;
 const REACH_CORRECTION: usize = 14;
 /// Look-back in entries, for conversations with very long messages.
 const ENTRIES_MAX: usize = 40;
+/// A choice between options is short.
+const PICK_TERMS_MAX: usize = 4;
 /// A final statement holds if nobody objects in this many people's lines.
 const FINAL_LINES: usize = 5;
 
@@ -201,7 +204,10 @@ impl Thread {
             .tokens
             .iter()
             .position(|token| matches!(token.word.as_str(), "," | "." | "-" | "–" | ";"));
-        let end = end.filter(|end| *end > 0).unwrap_or(unit.tokens.len());
+        // "Right, Friday is a holiday" starts with a filler.
+        let end = end
+            .filter(|end| *end > 1 || *end == 1 && unit.tokens[0].kind == Kind::Number)
+            .unwrap_or(unit.tokens.len());
         let is_fragment = !is_question && !unit.all(Cue::Fact).any(|hit| hit.from < end);
         usize::from(is_fragment && !unit.is(Act::Unsure))
     }
@@ -390,6 +396,11 @@ impl Thread {
 
     /// Whether a unit names an option of a question ("blue or green?").
     fn picks(&self, at: usize) -> bool {
+        let unit = &self.units[at];
+        // "Right, Friday is a holiday" names one without choosing it.
+        if !unit.is(Act::Assent) || unit.has(Cue::Fact) || unit.terms() > PICK_TERMS_MAX {
+            return false;
+        }
         let topic = self.topic_of(at).map(|topic| &self.units[topic]);
         topic.is_some_and(|asked| {
             asked.has(Cue::Or)
