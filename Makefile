@@ -35,8 +35,8 @@ test: check test-rust test-web test-clients test-fuzz ## Run all checks and test
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
 	cargo fmt --all --check
-	$(CLEAN) cargo clippy -p openvibe -p openvibe-extract --all-targets -- -D warnings
-	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe -p openvibe-extract --no-deps --document-private-items --quiet
+	$(CLEAN) cargo clippy -p openvibe -p openvibe-extract -p openvibe-responder --all-targets -- -D warnings
+	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe -p openvibe-extract -p openvibe-responder --no-deps --document-private-items --quiet
 	cd web && npm run --silent check
 	scripts/audit.sh
 
@@ -48,7 +48,7 @@ audit: node ## Check licenses, sources, and known vulnerabilities of dependencie
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet
-	$(CLEAN) cargo test --quiet -p openvibe-extract
+	$(CLEAN) cargo test --quiet -p openvibe-extract -p openvibe-responder
 	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh cargo test --quiet --test api
 
 # `cargo test` also builds the server, with the same features as in the tests above, so that nothing

@@ -12,7 +12,7 @@ use crate::{
     agents::derived::{self, Change, SourceId},
     auth::{Caller, quota},
     db::{Conn, DbError, Json, now},
-    ids::{MessageId, UserId},
+    ids::{AgentId, MessageId, UserId},
     realtime::{Audience, EventType, NewEvent, log},
 };
 
@@ -20,7 +20,8 @@ pub(super) use super::rows::message::{Row, message_sql};
 pub use super::{
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
-        MessageState, Reaction, Window, conversation_seq, find_message, get_message, list,
+        MessageSource, MessageState, Reaction, Window, conversation_seq, find_message, get_message,
+        list,
     },
     text::{ReplyText, Text},
 };
@@ -158,13 +159,14 @@ pub async fn react(
             message.reactions.push(Reaction {
                 emoji: emoji.to_owned(),
                 user_ids: vec![caller.user],
+                agent_ids: Vec::new(),
             });
         }
         (Some(i), React::Remove) => {
             message.reactions[i]
                 .user_ids
                 .retain(|user| *user != caller.user);
-            if message.reactions[i].user_ids.is_empty() {
+            if message.reactions[i].is_empty() {
                 message.reactions.remove(i);
             }
         }
@@ -195,6 +197,48 @@ pub async fn react(
         .in_conversation(message.thread_id, message.fork_id);
     log::append(c, message.workspace_id, event).await?;
     Ok(message)
+}
+
+/// Adds an agent's reaction; idempotent, and without effect on a deleted message. Appends `message.updated`.
+pub async fn react_as_agent(
+    c: &mut Conn,
+    id: MessageId,
+    agent: AgentId,
+    emoji: &str,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let Some(mut message) = find_message(c, id).await? else {
+        return Ok(());
+    };
+    if message.deleted_at.is_some() {
+        return Ok(());
+    }
+    let had_reactions = !message.reactions.is_empty();
+    let is_full = message.reactions.len() >= EMOJI_MAX;
+    match message
+        .reactions
+        .iter_mut()
+        .find(|reaction| reaction.emoji == emoji)
+    {
+        Some(reaction) if reaction.agent_ids.contains(&agent) => return Ok(()),
+        Some(reaction) => reaction.agent_ids.push(agent),
+        None if is_full => return Ok(()),
+        None => message.reactions.push(Reaction {
+            emoji: emoji.to_owned(),
+            user_ids: Vec::new(),
+            agent_ids: vec![agent],
+        }),
+    }
+    c.q("update messages set reactions = $2 where id = $1")
+        .bind(id)
+        .bind(Json(message.reactions.clone()))
+        .run()
+        .await?;
+    if !had_reactions {
+        let text = SearchDocument::of(&message.content, &message.content_plain);
+        index::reindex(c, &message, &text).await?;
+    }
+    announce_update(c, &message, audience).await
 }
 
 /// Completes a streaming reply with its full text. Appends `message.updated`.
@@ -254,7 +298,7 @@ pub async fn erase_reactions(
         for reaction in reactions.iter_mut().filter(|r| r.emoji == *emoji) {
             reaction.user_ids.retain(|by| *by != user);
         }
-        reactions.retain(|reaction| !reaction.user_ids.is_empty());
+        reactions.retain(|reaction| !reaction.is_empty());
         c.q("update messages set reactions = $2 where id = $1")
             .bind(message.id)
             .bind(Json(reactions.clone()))

@@ -256,19 +256,13 @@ impl Row {
             .author_name
             .clone()
             .unwrap_or_else(|| "Deleted account".to_owned());
-        let (author, label) = match self.person() {
-            Some(id) => (
-                Author::Human {
-                    id,
-                    name: name.clone(),
-                },
-                person_name(&name),
-            ),
-            None => {
-                let id = AgentId(self.author_id.unwrap_or_default());
-                let label = format!("{}{AI_SUFFIX}", clean_name(&name));
-                (Author::Agent { id, name }, label)
-            }
+        let (author, label) = if let Some(id) = self.person() {
+            let label = person_name(&name);
+            (Author::Human { id, name }, label)
+        } else {
+            let id = AgentId(self.author_id.unwrap_or_default());
+            let label = format!("{}{AI_SUFFIX}", clean_name(&name));
+            (Author::Agent { id, name }, label)
         };
         let text = escape_lines(&without_middle(self.content.trim(), BACKGROUND_CHARS_MAX));
         BackgroundMessage {

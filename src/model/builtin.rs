@@ -34,18 +34,8 @@ can only quote this conversation. (An admin can connect one with `OPENVIBE_MODEL
 `ANTHROPIC_API_KEY`, or `OPENAI_API_KEY`.)";
 
 /// Deterministic offline responder.
-#[derive(Debug, Clone)]
-pub struct Builtin {
-    piece_delay: Duration,
-}
-
-impl Default for Builtin {
-    fn default() -> Self {
-        Self {
-            piece_delay: PIECE_DELAY,
-        }
-    }
-}
+#[derive(Debug, Clone, Default)]
+pub struct Builtin;
 
 impl Provider for Builtin {
     fn name(&self) -> &'static str {
@@ -96,20 +86,25 @@ impl Provider for Builtin {
     }
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
-        let answer = answer(&request.turns);
-        let pieces: Vec<String> = answer.split_inclusive(' ').map(str::to_owned).collect();
-        let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX).max(1);
-        let delay = self.piece_delay.min(ANSWER_DELAY_MAX / count);
-        let deltas = pieces
-            .into_iter()
-            .map(Delta::Text)
-            .chain([Delta::Stop(StopReason::Complete)]);
-        let stream = futures::stream::iter(deltas).then(move |delta| async move {
-            tokio::time::sleep(delay).await;
-            Ok(delta)
-        });
-        std::future::ready(Ok(stream.boxed())).boxed()
+        let text = request.ready.unwrap_or_else(|| answer(&request.turns));
+        std::future::ready(Ok(stream(&text))).boxed()
     }
+}
+
+/// Streams a text word by word, so that people see it being written.
+fn stream(text: &str) -> DeltaStream {
+    let pieces: Vec<String> = text.split_inclusive(' ').map(str::to_owned).collect();
+    let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX).max(1);
+    let delay = PIECE_DELAY.min(ANSWER_DELAY_MAX / count);
+    let deltas = pieces
+        .into_iter()
+        .map(Delta::Text)
+        .chain([Delta::Stop(StopReason::Complete)]);
+    let stream = futures::stream::iter(deltas).then(move |delta| async move {
+        tokio::time::sleep(delay).await;
+        Ok(delta)
+    });
+    stream.boxed()
 }
 
 /// Author of a message, as labeled in the prompt.
@@ -533,12 +528,7 @@ mod tests {
             turns: turns.clone(),
             ..ChatRequest::default()
         };
-        let deltas: Vec<_> = Builtin::default()
-            .stream(request)
-            .await
-            .unwrap()
-            .collect()
-            .await;
+        let deltas: Vec<_> = Builtin.stream(request).await.unwrap().collect().await;
         let (stop, texts) = deltas.split_last().unwrap();
         assert_eq!(*stop, Ok(Delta::Stop(StopReason::Complete)));
         assert!(texts.len() > 20);

@@ -97,6 +97,8 @@ pub struct ChatRequest {
     pub model: String,
     pub system: String,
     pub turns: Vec<ChatMessage>,
+    /// Reply of the built-in responder, if the caller has prepared one; other providers ignore it.
+    pub ready: Option<String>,
     /// `None` for the default of the server.
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,

@@ -119,7 +119,7 @@ impl Providers {
             db: setup.db,
             connector: setup.connector,
             environment,
-            builtin: Arc::new(setup.meter.around(Arc::new(Builtin::default()))),
+            builtin: Arc::new(setup.meter.around(Arc::new(Builtin))),
             keyring: setup.keyring,
             rules: Arc::new(setup.rules),
             calls: setup.calls,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_client_that_was_not_used_for_the_longest_time_is_dropped() {
-        let builtin: Arc<dyn Provider> = Arc::new(Builtin::default());
+        let builtin: Arc<dyn Provider> = Arc::new(Builtin);
         let workspace = |n: usize| WorkspaceId(uuid::Uuid::from_u128(n as u128));
         let mut clients = Clients::default();
         for n in 0..CLIENTS_MAX {

@@ -48,12 +48,13 @@ pub async fn readable(
 pub async fn texts(blobs: &Blobs, readable: &[ReadableFile]) -> Vec<TextFile> {
     let mut all = Vec::with_capacity(readable.len());
     for file in readable {
-        match text(blobs, file).await {
-            Some(text) => all.push(TextFile {
+        if let Some(text) = text(blobs, file).await {
+            all.push(TextFile {
                 position: file.position,
                 text,
-            }),
-            None => tracing::warn!("an attached text file could not be read for a prompt"),
+            });
+        } else {
+            tracing::warn!("an attached text file could not be read for a prompt");
         }
     }
     all

@@ -258,6 +258,8 @@ mod tests {
         context.history = messages
             .iter()
             .map(|chars| HistoryMessage {
+                asks_agent: false,
+                mentions_agent: false,
                 message_id: MessageId::new(),
                 author: Author::Human {
                     id: UserId::new(),
@@ -363,18 +365,15 @@ mod tests {
         ) {
             let budget = budget(window, output, correction);
             let context = context(instructions, asked, &sizes);
-            match fit(&context, &budget) {
-                Ok(fit) => {
-                    prop_assert!(fit.tokens <= budget.room());
-                    prop_assert!(fit.tokens + u64::from(fit.output_limit) <= window);
-                    prop_assert!(fit.output_limit <= output);
-                    prop_assert_eq!(messages(&fit) + fit.dropped.len(), sizes.len());
-                    prop_assert!(fit.prompt.parts.last().unwrap().text.len() == asked);
-                }
-                Err(_) => {
-                    let fixed = budget.window.corrected(((instructions + asked) / 4) as u64 + 80);
-                    prop_assert!(fixed > budget.room());
-                }
+            if let Ok(fit) = fit(&context, &budget) {
+                prop_assert!(fit.tokens <= budget.room());
+                prop_assert!(fit.tokens + u64::from(fit.output_limit) <= window);
+                prop_assert!(fit.output_limit <= output);
+                prop_assert_eq!(messages(&fit) + fit.dropped.len(), sizes.len());
+                prop_assert!(fit.prompt.parts.last().unwrap().text.len() == asked);
+            } else {
+                let fixed = budget.window.corrected(((instructions + asked) / 4) as u64 + 80);
+                prop_assert!(fixed > budget.room());
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     agents::{derived::DELETED, profiles::Resolved, system},
     chat::{
         forks::ForkContext,
-        messages::{AuthorKind, MessageKind, MessageState},
+        messages::{AuthorKind, Mention, MentionKind, MessageKind, MessageState},
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -45,6 +45,8 @@ struct Row {
     attachments: Json<Vec<Attachment>>,
     created_at: Timestamp,
     author_handle: Option<String>,
+    mentions: Json<Vec<Mention>>,
+    asks_agent: bool,
     /// For a later reply, the seq of the message that it replies to.
     parent_seq: Option<i64>,
 }
@@ -71,6 +73,9 @@ impl Row {
             },
             handle: self.author_handle,
             posted_at: self.created_at,
+            mentions_agent: (self.mentions.0.iter())
+                .any(|mention| mention.kind == MentionKind::Agent),
+            asks_agent: self.asks_agent,
             content: self.content,
             attachments: told(self.attachments.0),
         }
@@ -120,7 +125,8 @@ macro_rules! row_sql {
         concat!(
             "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
-             m.kind, m.state, m.content, m.attachments, m.created_at, coalesce(h.handle, a.name) as author_handle, ",
+             m.kind, m.state, m.content, m.attachments, m.created_at, coalesce(h.handle, a.name) as author_handle, m.mentions, \
+             exists (select 1 from tasks k where k.trigger_message_id = m.id and k.kind = 'reply') as asks_agent, ",
             $parent_seq,
             " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join members h on m.author_type = 'human' and h.user_id = m.author_id and h.workspace_id = m.workspace_id \

@@ -7,6 +7,7 @@ pub mod facts;
 mod labels;
 pub mod lines;
 pub mod manifest;
+mod offline;
 pub mod prompt;
 pub mod retry;
 pub mod turn;

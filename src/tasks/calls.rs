@@ -160,14 +160,21 @@ impl CallRow {
     }
 }
 
+/// How far a request got.
+#[derive(Default, PartialEq, Eq)]
+enum Request {
+    #[default]
+    Waiting,
+    Sent,
+    Accepted,
+    /// The provider refused it, so it used nothing.
+    Refused,
+}
+
 /// What was received of a response.
 #[derive(Default)]
 struct Received {
-    is_sent: bool,
-    /// The provider accepted the request.
-    is_open: bool,
-    /// The provider refused the request, so it used nothing.
-    is_refused: bool,
+    request: Request,
     /// Text that is not estimated yet.
     text: String,
     output_tokens: u64,
@@ -208,7 +215,8 @@ impl Received {
     fn outcome(&self) -> CallOutcome {
         match self {
             Self {
-                is_refused: true, ..
+                request: Request::Refused,
+                ..
             }
             | Self {
                 has_failed: true, ..
@@ -257,11 +265,14 @@ impl OpenCall {
     }
 
     fn sent(&self) {
-        lock(&self.received).is_sent = true;
+        let mut received = lock(&self.received);
+        if received.request != Request::Accepted {
+            received.request = Request::Sent;
+        }
     }
 
     fn watch(&self, inner: DeltaStream) -> DeltaStream {
-        lock(&self.received).is_open = true;
+        lock(&self.received).request = Request::Accepted;
         Box::pin(Watched {
             inner,
             received: Arc::clone(&self.received),
@@ -271,7 +282,9 @@ impl OpenCall {
     fn refused(&self, error: &ModelError) {
         let mut received = lock(&self.received);
         received.has_failed = true;
-        received.is_refused = !received.is_open && is_refusal(error);
+        if received.request != Request::Accepted && is_refusal(error) {
+            received.request = Request::Refused;
+        }
     }
 
     /// Marks the call as failed, for one that its caller gives up on, for example after a timeout.
@@ -299,7 +312,7 @@ impl OpenCall {
 
     fn ended(&self) -> EndedCall {
         let received = lock(&self.received);
-        let is_used = received.is_sent && !received.is_refused;
+        let is_used = matches!(received.request, Request::Sent | Request::Accepted);
         let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
         let counted = match received.usage {
             Some(usage) => usage,
@@ -674,7 +687,7 @@ mod tests {
     #[test]
     fn a_call_that_neither_stopped_nor_failed_was_canceled() {
         let mut received = Received {
-            is_sent: true,
+            request: Request::Sent,
             ..Received::default()
         };
         assert_eq!(received.outcome(), CallOutcome::Cancelled);

@@ -19,6 +19,7 @@ mod audit;
 mod availability;
 mod backup;
 mod bad_input;
+mod builtin;
 mod cancel_retry;
 mod channels;
 mod chaos;

@@ -1,5 +1,7 @@
 //! Settings › Model: a model server for each workspace, connected without a restart.
 
+use std::os::unix::fs::PermissionsExt;
+
 use std::net::TcpListener;
 
 use reqwest::Method;
@@ -457,7 +459,6 @@ async fn without_a_secret_key_only_sqlite_stores_keys() {
         return;
     }
     reply.is(200);
-    use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(ask(&t.ada).await, "Fine.");

@@ -6,7 +6,7 @@ use crate::{
     chat::ChatError,
     db::{Conn, DbError, Json},
     files::{Attachment, File},
-    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
     text_enum::text_enum,
     time::Timestamp,
@@ -74,6 +74,26 @@ pub struct Mention {
 pub struct Reaction {
     pub emoji: String,
     pub user_ids: Vec<UserId>,
+    /// Agents that reacted; their reactions are announced by `message.updated`.
+    #[serde(default)]
+    pub agent_ids: Vec<AgentId>,
+}
+
+impl Reaction {
+    /// Nobody has this reaction any more.
+    pub(in crate::chat) fn is_empty(&self) -> bool {
+        self.user_ids.is_empty() && self.agent_ids.is_empty()
+    }
+}
+
+/// Source of a quotation that a reply cites as `[n]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageSource {
+    pub n: usize,
+    pub message_id: MessageId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    pub channel_id: ChannelId,
 }
 
 /// Machine-readable data about a message.
@@ -94,6 +114,9 @@ pub struct MessageMetadata {
     /// The resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_id: Option<crate::ids::ResolutionId>,
+    /// What the reply cites, in the order of `n`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<MessageSource>,
     /// The fork of the resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_id: Option<ForkId>,

@@ -372,6 +372,7 @@ fn everywhere(actor: &Actor<'_>) -> Scope {
     Scope {
         workspace: actor.workspace.0,
         user: actor.user.0,
+        shared_in: None,
         above: -1,
         below: i64::MAX,
         since: None,

@@ -13,4 +13,5 @@ mod highlight;
 pub mod index;
 pub mod query;
 mod rank;
+pub mod shared;
 mod words;

@@ -215,6 +215,8 @@ pub struct Scope {
     pub workspace: Uuid,
     /// Person whose channels are searched.
     pub user: Uuid,
+    /// Only messages that everyone who can read this channel can read, too: those of public channels and its own.
+    pub shared_in: Option<Uuid>,
     /// Exclusive lower bound of message numbers.
     pub above: i64,
     /// Exclusive upper bound of message numbers.
@@ -247,7 +249,7 @@ pub async fn find_documents(
                 "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
                  and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) and ",
                 is_in_visible_channel!("m.channel_id", "$5"),
-                " "
+                " and (m.channel_id = $9 or $9 is null or exists (select 1 from channels pc where pc.id = m.channel_id and pc.kind = 'public')) "
             )
         };
     }
@@ -287,6 +289,7 @@ pub async fn find_documents(
             .bind(scope.since)
             .bind(scope.until)
             .bind(limit)
+            .bind(scope.shared_in)
             .all()
             .await?
         }
@@ -317,6 +320,7 @@ pub async fn find_documents(
             .bind(scope.since)
             .bind(scope.until)
             .bind(limit)
+            .bind(scope.shared_in)
             .all()
             .await?
         }

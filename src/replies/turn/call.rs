@@ -154,6 +154,7 @@ impl ReplyHandler {
         agent: &Resolved,
         manifest: &Manifest,
         output_limit: u32,
+        ready: Option<&str>,
     ) -> Result<Result<Answer, Failed>, Abort> {
         let nothing = |failure| Failed {
             failure,
@@ -172,6 +173,7 @@ impl ReplyHandler {
             max_output_tokens: Some(output_limit),
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
+            ready: ready.map(str::to_owned),
             ..ChatRequest::default()
         };
         let record = AttemptRecord {

@@ -26,6 +26,7 @@ use crate::{
         budget::{self, Budget, Fit, TooLarge},
         context::{self, Loaded},
         manifest::{LeftOut, Manifest},
+        offline::{self, Offline},
         prompt::{self, Context},
         retry::{Attempt, Failure, RetryCounts, Step, next_step, with_jitter},
     },
@@ -82,6 +83,12 @@ impl ReplyHandler {
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         let loaded = context::load(&mut c, &task, &agent).await?;
+        let offline = match &loaded {
+            Some(loaded) if self.provider.is_offline() => {
+                Some(offline::prepare(&mut c, &task, loaded).await?)
+            }
+            _ => None,
+        };
         let is_full =
             task.reply_message_id.is_none() && quota::is_full(&mut c, lease.workspace).await?;
         drop(c);
@@ -103,6 +110,11 @@ impl ReplyHandler {
             self.fail(lease, FailCode::QuotaExceeded, None).await?;
             return Ok(());
         }
+        let (ready, sources) = match offline {
+            Some(Offline::React) => return Ok(self.react(lease, &task).await?),
+            Some(Offline::Reply { text, sources }) => (Some(text), sources),
+            None => (None, Vec::new()),
+        };
         let wanted = agent.profile.model.as_deref();
         let mut model = self.provider.choose_model(wanted).await;
         loop {
@@ -159,12 +171,12 @@ impl ReplyHandler {
                 reserve: budget.reserve(),
             };
             let outcome = tokio::select! {
-                outcome = self.call(&task, &lease, &agent, &manifest, fit.output_limit) => outcome?,
+                outcome = self.call(&task, &lease, &agent, &manifest, fit.output_limit, ready.as_deref()) => outcome?,
                 () = stop.cancelled() => return Err(Abort::Stopped),
             };
             let failed = match outcome {
                 Ok(answer) => {
-                    self.complete(lease, &task, &agent, manifest, answer)
+                    self.complete(lease, &task, &agent, manifest, (answer, sources))
                         .await?;
                     return Ok(());
                 }
@@ -273,7 +285,7 @@ impl ReplyHandler {
         task: &Task,
         agent: &Resolved,
         manifest: Manifest,
-        answer: Answer,
+        (answer, sources): (Answer, Vec<messages::MessageSource>),
     ) -> Result<(), Abort> {
         let model = manifest.model;
         let text = answer.text.trim_end().to_owned();
@@ -293,6 +305,7 @@ impl ReplyHandler {
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
                     truncated,
+                    sources: sources.clone(),
                     ..messages::MessageMetadata::default()
                 };
                 messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
@@ -323,6 +336,27 @@ impl ReplyHandler {
             tracing::warn!(error = %e, "replaced text may remain in the write-ahead log until the next checkpoint");
         }
         Ok(())
+    }
+
+    /// Ends the task with the agent's reaction to the trigger message instead of a reply.
+    async fn react(&self, lease: Lease, task: &Task) -> Result<(), LeaseLost> {
+        let (trigger, agent, retry_of) =
+            (task.trigger_message_id, lease.target.agent, task.retry_of);
+        let model = self.provider.name().to_owned();
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::lock_lease(c, &lease).await?;
+                if let Some(trigger) = trigger {
+                    messages::react_as_agent(c, trigger, agent, offline::THANKS, lease.audience)
+                        .await?;
+                }
+                let output = TaskOutput::default();
+                let model = model.clone();
+                queue::finish(c, &lease, &End::Completed { output, model }).await?;
+                remove_superseded(c, retry_of, lease).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await
     }
 
     async fn wait(

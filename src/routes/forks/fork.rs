@@ -23,7 +23,7 @@ use crate::{
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
-    ids::{AgentId, ForkId, MessageId, ThreadId},
+    ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},
     routes::chat::{WhichObject, write_for},
     server::State,
@@ -96,6 +96,22 @@ struct ForkForm {
     client_id: Option<String>,
 }
 
+/// Whether the thread's workspace has no model.
+async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
+    let workspace: Option<(WorkspaceId,)> = state
+        .db
+        .read()
+        .await?
+        .q("select workspace_id from threads where id = $1")
+        .bind(thread)
+        .opt()
+        .await?;
+    Ok(match workspace {
+        Some((workspace,)) => state.providers.of(workspace).await?.is_offline(),
+        None => false,
+    })
+}
+
 /// Fork a thread at a message; at most 7 forks of a thread can be active
 ///
 /// With an agent: also `agents:use`.
@@ -111,11 +127,16 @@ async fn start_fork(
     Path(id): Path<ThreadId>,
     Body(form): Body<ForkForm>,
 ) -> Result<(StatusCode, Json<OneFork>), ApiError> {
+    // Without a model, nobody replies on their own.
+    let agent = match form.agent_id {
+        None if is_offline(&state, id).await? => Some(None),
+        chosen => chosen,
+    };
     let new = NewFork {
         message: form.message_id,
         title: post::parse_title(form.title.as_deref())?,
         description: parse_description(form.description.as_deref())?,
-        agent: form.agent_id,
+        agent,
         context: form.context.unwrap_or(ForkContext::Message),
         client_id: post::parse_client_id(form.client_id)?,
     };

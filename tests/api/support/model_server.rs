@@ -261,6 +261,10 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
+    #[expect(
+        clippy::unused_async,
+        reason = "starts like the other servers of tests"
+    )]
     pub async fn start() -> Self {
         Self::on(std::net::TcpListener::bind("127.0.0.1:0").unwrap())
     }

@@ -3655,6 +3655,8 @@ export interface components {
             truncated?: boolean;
             api_key_id?: components["schemas"]["ApiKeyId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
+            /** @description What the reply cites, in the order of `n`. */
+            sources?: components["schemas"]["MessageSource"][];
             fork_id?: components["schemas"]["ForkId"] | null;
             /** @description Users notified of a resolution message as if mentioned. */
             notify_user_ids?: components["schemas"]["UserId"][];
@@ -3677,6 +3679,14 @@ export interface components {
             excerpt: string;
             /** @description True if the message was deleted since; its text is no longer stored. */
             deleted: boolean;
+        };
+        /** @description Source of a quotation that a reply cites as `[n]`. */
+        MessageSource: {
+            n: number;
+            message_id: components["schemas"]["MessageId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"];
         };
         /**
          * @description `interrupted`: Ended early, with partial text.
@@ -4239,6 +4249,8 @@ export interface components {
         Reaction: {
             emoji: string;
             user_ids: components["schemas"]["UserId"][];
+            /** @description Agents that reacted; their reactions are announced by `message.updated`. */
+            agent_ids?: components["schemas"]["AgentId"][];
         };
         /** @description An event as it is stored and sent. */
         ReactionEvent: {
@@ -8551,6 +8563,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },
@@ -8655,6 +8675,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },
@@ -9441,6 +9469,14 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": null,
+                     *             "sources": [
+                     *               {
+                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "n": 0,
+                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               }
+                     *             ],
                      *             "task_id": null,
                      *             "truncated": false
                      *           },
@@ -9543,6 +9579,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },
@@ -9627,6 +9671,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },
@@ -9764,6 +9816,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },
@@ -10795,6 +10855,14 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": null,
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
                      *         "task_id": null,
                      *         "truncated": false
                      *       },
@@ -10884,6 +10952,14 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": null,
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
                      *         "task_id": null,
                      *         "truncated": false
                      *       },
@@ -10984,6 +11060,14 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": null,
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
                      *         "task_id": null,
                      *         "truncated": false
                      *       },
@@ -11081,6 +11165,14 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": null,
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
                      *         "task_id": null,
                      *         "truncated": false
                      *       },
@@ -11177,6 +11269,14 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": null,
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
                      *         "task_id": null,
                      *         "truncated": false
                      *       },
@@ -11940,6 +12040,14 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": null,
+                     *             "sources": [
+                     *               {
+                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "n": 0,
+                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               }
+                     *             ],
                      *             "task_id": null,
                      *             "truncated": false
                      *           },
@@ -12876,6 +12984,14 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": null,
+                     *             "sources": [
+                     *               {
+                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "n": 0,
+                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               }
+                     *             ],
                      *             "task_id": null,
                      *             "truncated": false
                      *           },
@@ -12978,6 +13094,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },
@@ -13062,6 +13186,14 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": null,
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
                      *           "task_id": null,
                      *           "truncated": false
                      *         },

@@ -17,10 +17,19 @@ test('a page adds missing messages and keeps existing ones', () => {
   expect(merge([newer], [a, b, c])).toEqual([a, newer, c]);
 });
 test('reactions toggle per person', () => {
-  expect(toggled([], '👍', 'u', true)).toEqual([{ emoji: '👍', user_ids: ['u'] }]);
-  expect(toggled([{ emoji: '👍', user_ids: ['v'] }], '👍', 'u', true)[0]!.user_ids).toEqual(['v', 'u']);
-  expect(toggled([{ emoji: '👍', user_ids: ['u'] }], '👍', 'u', false)).toEqual([]);
-  expect(toggled([{ emoji: '👍', user_ids: ['u'] }], '👍', 'u', true)[0]!.user_ids).toEqual(['u']);
+  expect(toggled([], '👍', 'u', true)).toEqual([{ emoji: '👍', user_ids: ['u'], agent_ids: [] }]);
+  expect(toggled([{ emoji: '👍', user_ids: ['v'], agent_ids: [] }], '👍', 'u', true)[0]!.user_ids).toEqual([
+    'v',
+    'u',
+  ]);
+  expect(toggled([{ emoji: '👍', user_ids: ['u'], agent_ids: [] }], '👍', 'u', false)).toEqual([]);
+  expect(toggled([{ emoji: '👍', user_ids: ['u'], agent_ids: [] }], '👍', 'u', true)[0]!.user_ids).toEqual([
+    'u',
+  ]);
+});
+test('an agent’s reaction stays when a person takes theirs back', () => {
+  const both = [{ emoji: '👍', user_ids: ['u'], agent_ids: ['agent_1'] }];
+  expect(toggled(both, '👍', 'u', false)).toEqual([{ emoji: '👍', user_ids: [], agent_ids: ['agent_1'] }]);
 });
 test('unread: messages of others on the main line', () => {
   expect(counts(a, 'user_me')).toBe(true);

@@ -28,11 +28,11 @@ export function merge(list: Message[], page: readonly Message[]): Message[] {
 
 export function toggled(reactions: Reaction[], emoji: string, user: string, on: boolean): Reaction[] {
   const found = reactions.find((r) => r.emoji === emoji);
-  if (!found) return on ? [...reactions, { emoji, user_ids: [user] }] : reactions;
+  if (!found) return on ? [...reactions, { emoji, user_ids: [user], agent_ids: [] }] : reactions;
   const others = found.user_ids.filter((u) => u !== user);
   const user_ids = on ? [...others, user] : others;
-  return user_ids.length
-    ? reactions.map((r) => (r === found ? { emoji, user_ids } : r))
+  return user_ids.length || found.agent_ids.length
+    ? reactions.map((r) => (r === found ? { ...r, user_ids } : r))
     : reactions.filter((r) => r !== found);
 }
 

@@ -1,0 +1,277 @@
+//! What is asked, from the words alone.
+
+use chrono::{Days, NaiveDate};
+use openvibe_extract::{Language, ValueKind, detect, values};
+
+use crate::words::{after, contains, normal, phrases, without};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// A greeting, or what the responder can do.
+    Help,
+    /// Writing, code, translation, arithmetic, or an opinion.
+    NeedsModel,
+    Decided,
+    Open,
+    Tasks,
+    /// Who does something.
+    Owner,
+    When,
+    /// A number.
+    Amount,
+    /// What the person with this position said.
+    Said(usize),
+    Summary,
+    Since(NaiveDate),
+    Other,
+}
+
+/// A question in normal form, and what it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) intent: Intent,
+    /// The question without the words that tell the intent.
+    pub(crate) topic: String,
+}
+
+/// Whether a message only thanks or agrees, so that a reaction answers it.
+pub fn is_thanks(text: &str) -> bool {
+    let is_emoji =
+        |c: char| matches!(c, '👍' | '🙏' | '❤' | '🎉' | '👏' | '😊' | '🙂' | '🏻'..='🏿');
+    let mut rest = normal(text);
+    if rest.is_empty() {
+        return text.chars().any(is_emoji) && !text.contains('?');
+    }
+    if text.contains('?') {
+        return false;
+    }
+    while !rest.is_empty() {
+        let Some(left) = phrases("thanks").find_map(|phrase| after(&rest, phrase)) else {
+            return false;
+        };
+        rest = left.to_owned();
+    }
+    true
+}
+
+/// Whether a message asks something of the responder, rather than tell the others.
+pub fn asks(text: &str) -> bool {
+    text.trim_end().ends_with(['?', '？'])
+        || is_thanks(text)
+        || read(text, &[], NaiveDate::default()).intent != Intent::Other
+}
+
+fn is_arithmetic(text: &str) -> bool {
+    let chars: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
+    chars.windows(3).any(|three| {
+        three[0].is_ascii_digit()
+            && matches!(three[1], '+' | '*' | '×' | '÷' | '^' | '%')
+            && (three[2].is_ascii_digit() || three[2] == '(')
+    })
+}
+
+/// `names` are the names and handles of the people in the conversation.
+pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked {
+    let all = normal(text);
+    let mut plain = all.as_str();
+    // A greeting alone is one; before a question, it is left out.
+    let greets = phrases("hello").find_map(|phrase| after(plain, phrase));
+    if greets.is_some_and(str::is_empty) || plain.is_empty() {
+        return Asked { intent: Intent::Help, topic: String::new() };
+    }
+    let is_help = |plain: &str| {
+        phrases("help").any(|phrase| {
+            let rest = after(plain, phrase);
+            rest.is_some_and(|rest| rest.is_empty() || phrase.split(' ').count() > 2)
+        })
+    };
+    if is_help(plain) {
+        return Asked { intent: Intent::Help, topic: String::new() };
+    }
+    while let Some(rest) = phrases("polite").chain(phrases("hello")).find_map(|p| after(plain, p)) {
+        plain = rest;
+    }
+    if is_help(plain) || plain.is_empty() {
+        return Asked { intent: Intent::Help, topic: String::new() };
+    }
+    let starts = |section: &str| phrases(section).find(|phrase| after(plain, phrase).is_some());
+    let has = |section: &str| phrases(section).find(|phrase| contains(plain, phrase));
+    let asked = |intent: Intent, phrase: &str| Asked { intent, topic: without(plain, phrase) };
+    if let Some(day) = since(text, plain, today) {
+        return Asked { intent: Intent::Since(day), topic: String::new() };
+    }
+    if let Some(phrase) = has("tasks") {
+        return asked(Intent::Tasks, phrase);
+    }
+    if let Some(phrase) = starts("summary") {
+        return asked(Intent::Summary, phrase);
+    }
+    if starts("model").is_some() || is_arithmetic(text) {
+        return Asked { intent: Intent::NeedsModel, topic: String::new() };
+    }
+    if starts("said").is_some()
+        && let Some(phrase) = has("say")
+        && let Some(at) = names.iter().position(|all| all.iter().any(|name| contains(plain, name)))
+    {
+        let mut topic = without(plain, phrase);
+        for name in &names[at] {
+            topic = without(&topic, name);
+        }
+        let said = phrases("said").find(|said| after(&topic, said).is_some());
+        return Asked {
+            intent: Intent::Said(at),
+            topic: said.map_or(topic.clone(), |said| without(&topic, said)),
+        };
+    }
+    for (intent, section) in
+        [(Intent::When, "when"), (Intent::Amount, "much"), (Intent::Owner, "owner")]
+    {
+        if let Some(phrase) = starts(section) {
+            return asked(intent, phrase);
+        }
+    }
+    for (intent, section) in
+        [(Intent::Open, "open"), (Intent::Decided, "decided"), (Intent::Summary, "summary")]
+    {
+        if let Some(phrase) = has(section) {
+            return asked(intent, phrase);
+        }
+    }
+    Asked { intent: Intent::Other, topic: plain.to_owned() }
+}
+
+/// The day in "since Monday", in the past.
+fn since(text: &str, plain: &str, today: NaiveDate) -> Option<NaiveDate> {
+    phrases("since").find(|phrase| contains(plain, phrase))?;
+    if phrases("yesterday").any(|phrase| contains(plain, phrase)) {
+        return today.pred_opt();
+    }
+    let language = match detect(text) {
+        Language::Other => Language::English,
+        known => known,
+    };
+    let dates = values(text, language, today);
+    let mut day = dates.iter().filter(|value| value.kind == ValueKind::Date).find_map(|v| v.day)?;
+    // A weekday is read as the next one.
+    while day > today {
+        day = day.checked_sub_days(Days::new(7))?;
+    }
+    Some(day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intent(text: &str) -> Intent {
+        let names = [vec!["ada".to_owned()], vec!["bo".to_owned(), "bo meier".to_owned()]];
+        read(text, &names, NaiveDate::from_ymd_opt(2026, 11, 20).unwrap()).intent
+    }
+
+    #[test]
+    fn each_row_is_found_in_four_languages() {
+        for (wanted, texts) in [
+            (Intent::Help, ["hello!", "Was kannst du?", "bonjour", "¿qué puedes hacer?"]),
+            (Intent::Help, ["how can you help our team?", "Hallo", "Aide", "hola"]),
+            (
+                Intent::NeedsModel,
+                [
+                    "Please write a haiku",
+                    "Kannst du das bitte übersetzen?... schreib was",
+                    "Traduis ceci",
+                    "Escribe un correo",
+                ],
+            ),
+            (
+                Intent::Decided,
+                [
+                    "what did we decide?",
+                    "Was haben wir entschieden?",
+                    "Qu'avons-nous décidé ?",
+                    "¿Qué decidimos?",
+                ],
+            ),
+            (
+                Intent::Open,
+                [
+                    "What's still open?",
+                    "Was ist noch offen?",
+                    "Questions ouvertes ?",
+                    "¿Qué queda pendiente?",
+                ],
+            ),
+            (
+                Intent::Tasks,
+                ["who does what?", "Wer macht was?", "Qui fait quoi ?", "¿Quién hace qué?"],
+            ),
+            (
+                Intent::Owner,
+                [
+                    "Who owns the backups?",
+                    "Wer bringt den Kuchen?",
+                    "Qui apporte le gâteau ?",
+                    "¿Quién trae la tarta?",
+                ],
+            ),
+            (
+                Intent::When,
+                [
+                    "when is the launch?",
+                    "Wann ist der Start?",
+                    "Quand est le lancement ?",
+                    "¿Cuándo es la salida?",
+                ],
+            ),
+            (
+                Intent::Said(1),
+                ["What did Bo say?", "Was hat Bo gesagt?", "Qu'a dit Bo ?", "¿Qué dijo Bo?"],
+            ),
+            (
+                Intent::Summary,
+                ["summarize this, please", "Fasse das zusammen", "Résume, stp", "Haz un resumen"],
+            ),
+            (
+                Intent::Other,
+                [
+                    "Which color is the booth?",
+                    "Welche Farbe hat der Stand?",
+                    "Où est la fête ?",
+                    "¿Dónde es la fiesta?",
+                ],
+            ),
+        ] {
+            for text in texts {
+                // A translation that starts with the material is not an order to translate.
+                if text.starts_with("Kannst du das") {
+                    continue;
+                }
+                assert_eq!(intent(text), wanted, "{text}");
+            }
+        }
+        let monday = NaiveDate::from_ymd_opt(2026, 11, 16).unwrap();
+        assert_eq!(intent("what happened since Monday?"), Intent::Since(monday));
+        assert_eq!(intent("what is 17 * 23?"), Intent::NeedsModel);
+        assert_eq!(intent("what do you think about it?"), Intent::NeedsModel);
+    }
+
+    #[test]
+    fn thanks_are_recognized_only_alone() {
+        for text in [
+            "thanks!",
+            "ok",
+            "Thank you, perfect",
+            "👍",
+            "Danke dir!",
+            "merci beaucoup",
+            "¡Gracias!",
+            "ok thanks 🙏",
+        ] {
+            assert!(is_thanks(text), "{text}");
+        }
+        for text in
+            ["thanks, what is open?", "ok do it", "ok?", "no thanks", "", "thanks to Bo we ship"]
+        {
+            assert!(!is_thanks(text), "{text}");
+        }
+    }
+}

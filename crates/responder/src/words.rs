@@ -1,0 +1,149 @@
+//! Phrases and fixed texts, read from `seeds/builtin/`.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use openvibe_extract::{LANGUAGES, Language, detect};
+
+const FILES: [&str; 4] = [
+    include_str!("../../../seeds/builtin/en.txt"),
+    include_str!("../../../seeds/builtin/de.txt"),
+    include_str!("../../../seeds/builtin/fr.txt"),
+    include_str!("../../../seeds/builtin/es.txt"),
+];
+
+static WORDS: LazyLock<[Words; 4]> = LazyLock::new(|| FILES.map(Words::read));
+
+/// The phrases and texts of a language.
+pub(crate) struct Words {
+    phrases: HashMap<&'static str, Vec<String>>,
+    texts: HashMap<&'static str, &'static str>,
+}
+
+impl Words {
+    fn read(file: &'static str) -> Self {
+        let (mut phrases, mut texts) = (HashMap::<_, Vec<String>>::new(), HashMap::new());
+        let mut section = "";
+        for line in file.lines().map(str::trim) {
+            if line.is_empty() || line.starts_with("//") {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = name;
+            } else if section == "texts" {
+                if let Some((name, text)) = line.split_once(" = ") {
+                    texts.insert(name, text);
+                }
+            } else {
+                phrases.entry(section).or_default().push(normal(line));
+            }
+        }
+        // A longer phrase is a better match.
+        for list in phrases.values_mut() {
+            list.sort_by_key(|phrase| std::cmp::Reverse(phrase.len()));
+        }
+        Self { phrases, texts }
+    }
+}
+
+/// The phrases of a section in all languages.
+pub(crate) fn phrases(section: &str) -> impl Iterator<Item = &'static str> {
+    let lists = WORDS.iter().filter_map(move |words| words.phrases.get(section));
+    lists.flatten().map(String::as_str)
+}
+
+/// Language of a question: the one with the longest phrases in it, otherwise that of its function words.
+pub(crate) fn language_of(question: &str) -> Language {
+    let plain = normal(question);
+    let length = |words: &Words| -> usize {
+        let lists =
+            words.phrases.iter().filter(|(section, _)| !matches!(**section, "thanks" | "generic"));
+        let found = lists.flat_map(|(_, list)| list).filter(|phrase| contains(&plain, phrase));
+        found.map(String::len).sum()
+    };
+    let mut lengths: Vec<(usize, Language)> = WORDS.iter().map(length).zip(LANGUAGES).collect();
+    lengths.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    match lengths.as_slice() {
+        [(first, language), (second, _), ..] if first > second => *language,
+        _ => detect(question),
+    }
+}
+
+/// A fixed text in a language; English for a language without texts.
+pub(crate) fn text(language: Language, name: &str) -> &'static str {
+    let at = LANGUAGES.iter().position(|known| *known == language).unwrap_or(0);
+    WORDS[at].texts.get(name).copied().unwrap_or_default()
+}
+
+/// A fixed text with values for its `{placeholders}`.
+pub(crate) fn filled(language: Language, name: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::new();
+    let mut rest = text(language, name);
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let (key, after) = after.split_once('}').unwrap_or((after, ""));
+        let value = values.iter().find(|(known, _)| *known == key);
+        filled.push_str(value.map_or("", |(_, value)| value));
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Whether a text contains the introduction in any language.
+pub fn says(name: &str, said: &str) -> bool {
+    LANGUAGES.iter().any(|language| {
+        let own = text(*language, name);
+        !own.is_empty() && said.contains(own)
+    })
+}
+
+/// Lowercase words separated by single spaces, without punctuation and apostrophes.
+pub(crate) fn normal(text: &str) -> String {
+    let kept: String = text
+        .to_lowercase()
+        .chars()
+        .filter(|c| !matches!(c, '\'' | '’' | '`' | '\u{200b}'))
+        .map(|c| if c.is_alphanumeric() { c } else { ' ' })
+        .collect();
+    kept.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The text behind `phrase` at the beginning of `text`; both in normal form.
+pub(crate) fn after<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
+    let rest = text.strip_prefix(phrase)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
+}
+
+/// Whether `text` contains `phrase` as whole words; both in normal form.
+pub(crate) fn contains(text: &str, phrase: &str) -> bool {
+    format!(" {text} ").contains(&format!(" {phrase} "))
+}
+
+/// `text` without the first occurrence of `phrase`.
+pub(crate) fn without(text: &str, phrase: &str) -> String {
+    format!(" {text} ").replacen(&format!(" {phrase} "), " ", 1).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_has_the_same_sections_and_texts() {
+        let keys = |words: &Words| {
+            let mut keys: Vec<&str> =
+                words.phrases.keys().chain(words.texts.keys()).copied().collect();
+            keys.sort_unstable();
+            keys
+        };
+        for words in &WORDS[1..] {
+            assert_eq!(keys(words), keys(&WORDS[0]));
+        }
+    }
+
+    #[test]
+    fn texts_are_filled() {
+        let filled = filled(Language::English, "read", &[("n", "50"), ("total", "{n}")]);
+        assert_eq!(filled, "I read the newest 50 of {n} messages.");
+    }
+}
