@@ -1,8 +1,6 @@
 //! Settings › Model: a model server for each workspace, connected without a restart.
 
-use std::os::unix::fs::PermissionsExt;
-
-use std::net::TcpListener;
+use std::{net::TcpListener, os::unix::fs::PermissionsExt};
 
 use reqwest::Method;
 use serde_json::{Value, json};
