@@ -97,6 +97,8 @@ export class Model {
     if (req.url.endsWith('/models')) {
       return this.#json(res, 200, { object: 'list', data: [{ id: 'scripted-1', object: 'model' }] });
     }
+    if (!req.url.endsWith('/chat/completions'))
+      return this.#json(res, 404, { error: { message: 'not found', type: 'invalid_request_error' } });
     const body = JSON.parse(text);
     this.asked.push(body);
     for (const check of this.#watchers) check();
