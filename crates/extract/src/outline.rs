@@ -4,7 +4,7 @@ use crate::{
     Item, Outline, Owner, Point,
     lexicon::{Cue, Lexicon},
     text::Kind,
-    thread::{State, TaskState, Thread, add},
+    thread::{SOURCES_MAX, State, TaskState, Thread, add},
     units::{Act, Unit},
 };
 
@@ -15,7 +15,11 @@ const POINTS_MAX: usize = 4;
 const ITEMS_MAX: usize = 12;
 const QUESTIONS_MAX: usize = 5;
 const DEFERRED_MAX: usize = 4;
-const SOURCES_MAX: usize = 20;
+/// Results that are told, or merged into others.
+const DECISIONS_MAX: usize = 12;
+const DISSENTS_MAX: usize = 2;
+/// Entries that are looked at, newest first, in very long conversations.
+const SCANNED_MAX: usize = 100;
 const WORDS_MAX: usize = 185;
 const QUOTE_WORDS: usize = 26;
 /// A shorter statement is quoted with the question that it answers.
@@ -49,9 +53,9 @@ impl Maker<'_> {
             }
         }
         let dissents = self.dissents();
-        let room = POINTS_MAX - dissents.len().min(2);
+        let room = POINTS_MAX - dissents.len();
         outline.key_points = bundle(decisions, room);
-        outline.key_points.extend(dissents.into_iter().take(2));
+        outline.key_points.extend(dissents);
         outline.action_items = action_items;
         fit(&mut outline);
         outline
@@ -62,10 +66,12 @@ impl Maker<'_> {
     }
 
     pub(crate) fn decisions(&self) -> Vec<Point> {
-        let mut found: Vec<(usize, Point)> = Vec::new();
-        for matter in &self.thread.matters {
-            if matter.state != State::Accepted {
-                continue;
+        let mut found: Vec<Point> = Vec::new();
+        let accepted =
+            self.thread.matters.iter().rev().filter(|matter| matter.state == State::Accepted);
+        for matter in accepted.take(SCANNED_MAX) {
+            if found.len() == DECISIONS_MAX {
+                break;
             }
             let unit = self.unit(matter.unit);
             if unit.person.is_none() && !self.thread.adopted.contains(&unit.line) {
@@ -103,15 +109,17 @@ impl Maker<'_> {
                 continue;
             }
             sources.sort_unstable();
-            found.retain(|(_, point)| point.text != text);
-            found.push((unit.line, Point { text, sources }));
+            if !found.iter().any(|point| point.text == text) {
+                found.push(Point { text, sources });
+            }
         }
-        found.into_iter().map(|(_, point)| point).collect()
+        found.reverse();
+        found
     }
 
     /// Whether a text tells a value that was corrected after its line, without the correction.
     fn is_superseded(&self, text: &str, line: usize) -> bool {
-        self.thread.superseded.iter().any(|value| {
+        self.thread.superseded.iter().rev().take(SCANNED_MAX).any(|value| {
             value.line > line && has_value(text, &value.old) && !has_value(text, &value.new)
         })
     }
@@ -125,8 +133,13 @@ impl Maker<'_> {
 
     fn dissents(&self) -> Vec<Point> {
         let mut found: Vec<Point> = Vec::new();
-        for matter in self.thread.matters.iter().filter(|matter| matter.state == State::Accepted) {
-            for (person, at) in &matter.dissents {
+        let accepted =
+            self.thread.matters.iter().rev().filter(|matter| matter.state == State::Accepted);
+        for matter in accepted {
+            for (person, at) in matter.dissents.iter().rev() {
+                if found.len() == DISSENTS_MAX {
+                    break;
+                }
                 let text = self.quote(*at, QUOTE_WORDS);
                 let name = self.names.get(*person).map_or("", String::as_str);
                 let text = self
@@ -139,12 +152,16 @@ impl Maker<'_> {
                 }
             }
         }
+        found.reverse();
         found
     }
 
     pub(crate) fn items(&self) -> Vec<Item> {
         let mut found: Vec<Item> = Vec::new();
-        for task in &self.thread.tasks {
+        for task in self.thread.tasks.iter().rev() {
+            if found.len() == ITEMS_MAX {
+                break;
+            }
             let is_live =
                 task.state == TaskState::Taken || task.state == TaskState::Asked && task.is_named;
             if !is_live {
@@ -177,7 +194,7 @@ impl Maker<'_> {
             }
             found.push(Item { text, owner: task.owner.map(Owner::Person), due: task.due, sources });
         }
-        found.drain(..found.len().saturating_sub(ITEMS_MAX));
+        found.reverse();
         found
     }
 
@@ -189,7 +206,7 @@ impl Maker<'_> {
             .rev()
             .find(|unit| unit.person.is_some() && !unit.is(Act::Chatter));
         let last = last.map_or(0, |unit| unit.turn);
-        let open = self.thread.questions.iter().filter(|question| {
+        let open = self.thread.questions.iter().rev().filter(|question| {
             let unit = self.unit(question.unit);
             let is_pending = question.is_unsure;
             let is_asked =
@@ -203,8 +220,9 @@ impl Maker<'_> {
             text: self.question(question.unit),
             sources: question.sources.clone(),
         });
-        let mut points: Vec<Point> = points.filter(|point| !point.text.is_empty()).collect();
-        points.drain(..points.len().saturating_sub(QUESTIONS_MAX));
+        let points = points.filter(|point| !point.text.is_empty());
+        let mut points: Vec<Point> = points.take(QUESTIONS_MAX).collect();
+        points.reverse();
         points
     }
 
@@ -226,13 +244,16 @@ impl Maker<'_> {
 
     fn deferred(&self) -> Vec<Point> {
         let mut points: Vec<Point> = Vec::new();
-        for (unit, sources) in &self.thread.deferred {
+        for (unit, sources) in self.thread.deferred.iter().rev() {
+            if points.len() == DEFERRED_MAX {
+                break;
+            }
             let text = self.quote(*unit, QUOTE_WORDS);
             if !text.is_empty() && !points.iter().any(|point| point.text == text) {
                 points.push(Point { text, sources: sources.clone() });
             }
         }
-        points.drain(..points.len().saturating_sub(DEFERRED_MAX));
+        points.reverse();
         points
     }
 

@@ -1,11 +1,13 @@
 //! Links: which sentence answers which. One pass over the units, with bounded look-back.
 
+use std::collections::HashSet;
+
 use chrono::NaiveDate;
 
 use crate::{
     Superseded,
     lexicon::Cue,
-    text::Kind,
+    text::{Kind, Token},
     units::{Act, Edit, Unit},
     values::{Value, ValueKind},
 };
@@ -17,6 +19,8 @@ const REACH_CORRECTION: usize = 14;
 const ENTRIES_MAX: usize = 40;
 /// A choice between options is short.
 const PICK_TERMS_MAX: usize = 4;
+/// Sources of a result.
+pub(crate) const SOURCES_MAX: usize = 20;
 /// A final statement holds if nobody objects in this many people's lines.
 const FINAL_LINES: usize = 5;
 
@@ -48,6 +52,14 @@ pub(crate) struct Matter {
     pub(crate) dissents: Vec<(usize, usize)>,
     /// People's line of the last activity.
     turn: usize,
+}
+
+impl Matter {
+    /// Keeps the last objection of each person.
+    fn object(&mut self, person: usize, at: usize) {
+        self.dissents.retain(|(who, _)| *who != person);
+        self.dissents.push((person, at));
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,10 +110,20 @@ pub(crate) struct Thread {
     previous_speaker: Option<usize>,
 }
 
+/// Adds a source; of many, the first and the newest ones are kept.
 pub(crate) fn add(lines: &mut Vec<usize>, line: usize) {
     if !lines.contains(&line) {
+        if lines.len() == SOURCES_MAX {
+            lines.remove(1);
+        }
         lines.push(line);
     }
+}
+
+/// Position of the newest entry for which `is` holds, among the last ones.
+fn newest<T>(entries: &[T], is: impl FnMut(&T) -> bool) -> Option<usize> {
+    let first = entries.len().saturating_sub(ENTRIES_MAX);
+    entries[first..].iter().rposition(is).map(|at| first + at)
 }
 
 impl Thread {
@@ -222,7 +244,12 @@ impl Thread {
             if distance > REACH {
                 break;
             }
-            if question.unit == at || asked.is(Act::Unsure) {
+            // "Friday or Monday?" is not answered by an amount.
+            let is_like = |value: &Value| asked.values.iter().any(|other| other.kind == value.kind);
+            let is_other = !asked.values.is_empty()
+                && !unit.values.is_empty()
+                && !unit.values.iter().any(is_like);
+            if question.unit == at || asked.is(Act::Unsure) || is_other {
                 continue;
             }
             let score = 20 + unit.shared(asked).min(2) * 4 - distance * 2;
@@ -297,7 +324,11 @@ impl Thread {
         if self.units[before.unit].words.len() > self.units[at].words.len() {
             matter.extra.push(before.unit);
         }
-        matter.supporters.extend(before.supporters.iter().copied().filter(|who| *who != person));
+        for who in before.supporters {
+            if who != person && !matter.supporters.contains(&who) {
+                matter.supporters.push(who);
+            }
+        }
         let is_vote = before.weight + matter.weight >= 2;
         self.matters[old].state = State::Merged;
         if is_vote || before.state == State::Accepted {
@@ -427,8 +458,8 @@ impl Thread {
     fn overrule(&mut self, matter: usize) {
         let new = self.matters[matter].clone();
         let first = matter.saturating_sub(ENTRIES_MAX);
-        for old in first..self.matters.len() {
-            if old == matter || self.matters[old].unit >= new.unit {
+        for old in first..matter {
+            if self.matters[old].unit >= new.unit {
                 continue;
             }
             let before = &self.matters[old];
@@ -473,8 +504,8 @@ impl Thread {
     }
 
     fn supersede(&mut self, value: Superseded) {
-        if !self.superseded.contains(&value) && value.old.to_lowercase() != value.new.to_lowercase()
-        {
+        let is_known = self.superseded.iter().rev().take(ENTRIES_MAX).any(|known| *known == value);
+        if !is_known && value.old.to_lowercase() != value.new.to_lowercase() {
             self.superseded.push(value);
         }
     }
@@ -492,6 +523,10 @@ impl Thread {
         else {
             return;
         };
+        if let Some(old) = &old {
+            self.drop_old(at, &new, old);
+        }
+        let unit = &self.units[at];
         let is_short = unit.words.len() <= 4 + unit.values.len();
         let is_explicit = old.is_some();
         if !is_explicit && (!is_short || unit.is(Act::Commitment)) {
@@ -544,6 +579,20 @@ impl Thread {
         let unit_kind = unit.values[value].clone();
         unit.values[value] =
             Value { day, key: new.key.clone(), text: new.text.clone(), ..unit_kind };
+    }
+
+    /// Quotes "5000 euros, not 4000" as "5000 euros".
+    fn drop_old(&mut self, at: usize, new: &Value, old: &Value) {
+        let unit = &self.units[at];
+        let hits = unit.hits.iter().filter(|hit| matches!(hit.cue, Cue::Not | Cue::Instead));
+        let hit = hits.copied().find(|hit| hit.to <= old.from && old.from <= hit.to + 2);
+        let Some(hit) = hit else { return };
+        let from = hit.from - usize::from(hit.from > 0 && unit.tokens[hit.from - 1].word == ",");
+        let is_unit = |token: &Token| !old.unit.is_empty() && token.word.starts_with(&old.unit);
+        let end = old.to + usize::from(unit.tokens.get(old.to).is_some_and(is_unit));
+        let to = if new.from >= old.to { new.from } else { end };
+        let line = unit.line;
+        self.units[at].edits.push(Edit { from, to, new: String::new(), line });
     }
 
     /// "12, not 10", "12 instead of 10", "not 10 but 12", "from 10 to 12".
@@ -626,7 +675,7 @@ impl Thread {
             return;
         }
         if yields {
-            matter.dissents.push((person, at));
+            matter.object(person, at);
             return;
         }
         matter.state = match matter.state {
@@ -634,7 +683,7 @@ impl Thread {
             State::Open => State::Dropped,
             other => other,
         };
-        matter.dissents.push((person, at));
+        matter.object(person, at);
     }
 
     fn defer(&mut self, at: usize, matter: Option<usize>) {
@@ -651,7 +700,7 @@ impl Thread {
                 add(&mut sources, self.units[subject].line);
             }
         } else if let Some(question) =
-            self.questions.iter_mut().rev().find(|question| question.is_open)
+            self.questions.iter_mut().rev().take(ENTRIES_MAX).find(|question| question.is_open)
             && self.units[at].words.len() < 3
         {
             question.is_unsure = true;
@@ -861,7 +910,7 @@ impl Thread {
         let subject = target.filter(|_| is_bare).unwrap_or(at);
         let due = self.due(at);
         let turn = unit.turn;
-        let known = self.tasks.iter().rposition(|task| {
+        let known = newest(&self.tasks, |task| {
             let is_open =
                 task.state != TaskState::Gone && turn.saturating_sub(task.turn) <= REACH_CORRECTION;
             let is_mine =
@@ -929,7 +978,7 @@ impl Thread {
     fn accept_request(&mut self, at: usize, person: usize) -> bool {
         let (line, turn) = (self.units[at].line, self.units[at].turn);
         let due = self.due(at);
-        let found = self.tasks.iter().rposition(|task| {
+        let found = newest(&self.tasks, |task| {
             let distance = turn.saturating_sub(task.turn);
             let is_next =
                 !task.is_named && distance <= 1 && self.units[task.unit].person != Some(person);
@@ -974,7 +1023,7 @@ impl Thread {
     /// A retraction that shares words with a task, or follows the speaker's own one, ends it.
     fn retract_task(&mut self, at: usize, person: usize) {
         let turn = self.units[at].turn;
-        let found = self.tasks.iter().rposition(|task| {
+        let found = newest(&self.tasks, |task| {
             let distance = turn.saturating_sub(task.turn);
             let is_own = task.owner == Some(person) && distance <= 3;
             let shared = self.units[at].shared(&self.units[task.unit]);
@@ -991,7 +1040,7 @@ impl Thread {
 
     fn finish(&mut self, at: usize, person: usize) {
         let turn = self.units[at].turn;
-        let found = self.tasks.iter().rposition(|task| {
+        let found = newest(&self.tasks, |task| {
             task.owner == Some(person)
                 && task.state == TaskState::Asked
                 && turn.saturating_sub(task.turn) <= 3
@@ -1051,7 +1100,7 @@ impl Thread {
             question.is_unsure = true;
         }
         // A question with an owner is a task.
-        let taken: Vec<usize> = self
+        let taken: HashSet<usize> = self
             .tasks
             .iter()
             .filter(|task| task.state == TaskState::Taken)
