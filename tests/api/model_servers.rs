@@ -125,9 +125,10 @@ async fn a_window_learned_from_an_error_survives_a_restart() {
     let left_out = list(&seen, "/left_out");
     assert_eq!(left_out[0]["reason"], "context_budget", "{left_out:?}");
     t.app.restart(&[("MODEL", "house")]).await;
-    let task = t.ada.ask(&thread, "@vibe once more").await;
-    t.ada.completed(&task).await;
-    let seen = t.ada.task_context(&task).await;
+    let ada = t.ada.at(&t.app.base);
+    let task = ada.ask(&thread, "@vibe once more").await;
+    ada.completed(&task).await;
+    let seen = ada.task_context(&task).await;
     assert_eq!(
         (&seen["window_source"], &seen["budget"]["context_window"]),
         (&json!("error"), &json!(6_000))

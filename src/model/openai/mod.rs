@@ -62,6 +62,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which connections are kept alive.
 const IDLE_MAX: Duration = Duration::from_secs(90);
+/// Estimated size from which an empty reply of a model with an assumed window may be an overflow.
+const SUSPICIOUS_TOKENS: u64 = 1_000;
 /// A model that is not in a list of this age is looked up in a new one.
 const LIST_AGE_MIN: Duration = Duration::from_secs(5);
 /// Model name for servers without a model list if the agent requests none: servers with a single model accept any name.
@@ -456,7 +458,9 @@ impl Server {
             return error;
         }
         let window = self.window_of(&call.model).await;
-        if let (false, Some(request)) = (end.has_events, &call.request)
+        // Proxies make a regular end of a stream with nothing.
+        let is_suspicious = !end.has_events || call.estimate >= SUSPICIOUS_TOKENS;
+        if let (true, Some(request)) = (is_suspicious, &call.request)
             && window.source == WindowSource::Assumed
             && self.is_refused_whole(request, call).await
         {
