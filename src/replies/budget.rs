@@ -341,7 +341,7 @@ mod tests {
             ),
             (
                 400,
-                35_960,
+                35_916,
                 "the message (9,000 tokens) does not fit the model's context window (4,096 tokens). Shorten it or choose another model.",
             ),
         ];

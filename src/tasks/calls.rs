@@ -654,19 +654,27 @@ async fn close_begun_before(db: &Db, before: crate::time::Timestamp) -> Result<(
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
     let before = now() - retention;
     loop {
-        let removed = db
-            .write(Uuid::nil(), async move |c: &mut Conn| {
-                c.q("delete from model_calls where id in \
-                     (select id from model_calls where started_at < $1 and outcome <> 'running' order by started_at limit $2)")
-                    .bind(before)
-                    .bind(ROWS_AT_ONCE)
-                    .run()
-                    .await
-            })
+        let expired: Vec<(Uuid,)> = db
+            .read()
+            .await?
+            .q("select id from model_calls where started_at < $1 and outcome <> 'running' order by started_at limit $2")
+            .bind(before)
+            .bind(ROWS_AT_ONCE)
+            .all()
             .await?;
-        if removed == 0 {
+        if expired.is_empty() {
             return Ok(());
         }
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            for (id,) in &expired {
+                c.q("delete from model_calls where id = $1")
+                    .bind(*id)
+                    .run()
+                    .await?;
+            }
+            Ok::<_, DbError>(())
+        })
+        .await?;
     }
 }
 

@@ -346,17 +346,17 @@ async fn reactions_are_counted_once_per_user() {
     let twice = t.ada.put(&path, json!({})).await.is(200);
     assert_eq!(
         twice["reactions"],
-        json!([{"emoji": "👍", "user_ids": [t.ada.id]}])
+        json!([{"emoji": "👍", "user_ids": [t.ada.id], "agent_ids": []}])
     );
     let both = t.bo.put(&path, json!({})).await.is(200);
     assert_eq!(
         both["reactions"],
-        json!([{"emoji": "👍", "user_ids": [t.ada.id, t.bo.id]}])
+        json!([{"emoji": "👍", "user_ids": [t.ada.id, t.bo.id], "agent_ids": []}])
     );
     let one = t.ada.delete(&path).await.is(200);
     assert_eq!(
         one["reactions"],
-        json!([{"emoji": "👍", "user_ids": [t.bo.id]}])
+        json!([{"emoji": "👍", "user_ids": [t.bo.id], "agent_ids": []}])
     );
     t.ada.delete(&path).await.is(200);
     assert_eq!(t.bo.delete(&path).await.is(200)["reactions"], json!([]));
@@ -389,7 +389,7 @@ async fn a_reaction_event_includes_all_reactions_of_the_message() {
     assert_eq!(
         event["data"],
         json!({"message_id": message, "emoji": "tada", "user_id": t.ada.id,
-            "reactions": [{"emoji": "tada", "user_ids": [t.ada.id]}]})
+            "reactions": [{"emoji": "tada", "user_ids": [t.ada.id], "agent_ids": []}]})
     );
     assert_eq!(event["thread_id"], thread.as_str());
 }

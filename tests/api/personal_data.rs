@@ -156,7 +156,7 @@ async fn an_erased_user_appears_as_a_deleted_account() {
     assert_eq!(kept["content"], "Words of Ada");
     assert_eq!(
         kept["reactions"],
-        json!([{"emoji": "👍", "user_ids": [ada.id]}])
+        json!([{"emoji": "👍", "user_ids": [ada.id], "agent_ids": []}])
     );
     let seen = ada.get(&format!("/v1/threads/{thread}")).await.ok();
     assert!(seen["title"].is_null());

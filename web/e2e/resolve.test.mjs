@@ -26,14 +26,14 @@ const { server, model, browser, ada, bo } = await startTeam({
 const headline = (p) => box(p.page, 'Headline');
 const card = (p, text) => p.page.getByRole('article', { name: `Result: ${text}`, exact: true });
 
-async function openFork(p, text) {
+async function openFork(p, text, field = 'Explore with @vibe') {
   const m = message(p.page, text).first();
   await m.hover();
   await m.getByRole('button', { name: 'Deep dive from here' }).click();
-  await box(p.page, 'Explore with @vibe').waitFor();
+  await box(p.page, field).waitFor();
 }
-async function explore(p, text) {
-  await box(p.page, 'Explore with @vibe').fill(text);
+async function explore(p, text, field = 'Explore with @vibe') {
+  await box(p.page, field).fill(text);
   await p.page.keyboard.press('Enter');
   await forkPanel(p).getByRole('article').filter({ hasText: text }).waitFor();
 }
@@ -416,9 +416,8 @@ test('without a model, the draft consists of quotes and is marked as such', asyn
     const mia = await person(browser, alone.base);
     await setUp(mia.page, { name: 'Mia Berg', email: 'mia@example.com' });
     await startThread(mia.page, 'Where do we meet?');
-    await openFork(mia, 'Where do we meet?');
-    await explore(mia, 'Decision: we meet in the library.');
-    await answered(mia, 1);
+    await openFork(mia, 'Where do we meet?', 'Explore together');
+    await explore(mia, 'Decision: we meet in the library.', 'Explore together');
     await button(mia.page, 'Resolve dive').click();
     await forkPanel(mia)
       .getByText('Drafted without a model, with quotes from the dive. Review it before posting.')

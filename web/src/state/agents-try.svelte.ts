@@ -106,7 +106,7 @@ export function requestOf(
     instructions: preview.system,
     input: input.map(({ role, content }) => ({ role, content })),
     store: false,
-    ...(preview.model ? { model: preview.model } : {}),
+    ...(preview.effective_model ? { model: preview.effective_model } : {}),
     ...(preview.max_output_tokens ? { max_output_tokens: preview.max_output_tokens } : {}),
     ...(preview.temperature !== null ? { temperature: preview.temperature } : {}),
     ...(preview.top_p !== null ? { top_p: preview.top_p } : {}),

@@ -15,6 +15,8 @@ export class Session {
   workspaces = $state.raw<WorkspaceRef[]>([]);
   setup = $state.raw<Setup | null>(null);
   readonly api: Api;
+  /** Number of sign-outs: an account that was requested before one is outdated. */
+  #signOuts = 0;
   #store: KeyValueStore;
 
   constructor(api: Api, store: KeyValueStore = device) {
@@ -120,9 +122,12 @@ export class Session {
     this.#enter(await this.api.rename(name));
   }
   async refresh(): Promise<void> {
-    this.#enter(await this.api.me());
+    const before = this.#signOuts;
+    const account = await this.api.me();
+    if (before === this.#signOuts) this.#enter(account);
   }
   async signOut(): Promise<void> {
+    this.#signOuts += 1;
     this.#setCurrent(''); // first: no window may send in between as the next user
     try {
       await this.api.signOut();

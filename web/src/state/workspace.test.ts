@@ -197,11 +197,11 @@ test('a reaction appears immediately and is reverted if rejected', async () => {
   const t = ws.thread('thread_1');
   await t.load();
   const pending = ws.outgoing.react(t.messages[0]!, '👍');
-  expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
+  expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'], agent_ids: [] }]);
   await pending;
   backend.fail = 403;
   await expect(ws.outgoing.react(t.messages[0]!, '🎉')).rejects.toThrow('No.');
-  expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
+  expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'], agent_ids: [] }]);
 });
 test('leaving removes a private channel; a public one can be joined again', () => {
   event(
