@@ -15,8 +15,6 @@ export class Session {
   workspaces = $state.raw<WorkspaceRef[]>([]);
   setup = $state.raw<Setup | null>(null);
   readonly api: Api;
-  /** Number of sign-outs: an account that was requested before one is outdated. */
-  #signOuts = 0;
   #store: KeyValueStore;
 
   constructor(api: Api, store: KeyValueStore = device) {
@@ -122,12 +120,9 @@ export class Session {
     this.#enter(await this.api.rename(name));
   }
   async refresh(): Promise<void> {
-    const before = this.#signOuts;
-    const account = await this.api.me();
-    if (before === this.#signOuts) this.#enter(account);
+    this.#enter(await this.api.me());
   }
   async signOut(): Promise<void> {
-    this.#signOuts += 1;
     this.#setCurrent(''); // first: no window may send in between as the next user
     try {
       await this.api.signOut();
