@@ -22,6 +22,8 @@ export function lazyComponent<P extends Record<string, unknown>>(
 export const resultCard = lazyComponent(() => import('./ResultCard.svelte'));
 /** Attachments of a message. */
 export const messageFiles = lazyComponent(() => import('../files/MessageFiles.svelte'));
+/** Page of something that was not found. */
+export const missing = lazyComponent(() => import('./Missing.svelte'));
 /** Sources of a reply. */
 export const messageSources = lazyComponent(() => import('./MessageSources.svelte'));
 /** Editor of a message. */
