@@ -10,7 +10,7 @@
 //! agent said, no joke, no retracted plan, and no order to a machine becomes a result.
 //!
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
-//! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values`], [`sentences`], and [`detect`].
+//! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences`], and [`detect`].
 
 mod answers;
 mod lexicon;
