@@ -99,7 +99,7 @@ test('a revoked invite shows a notice', async () => {
 test('signing out leads to sign-in, which returns to the previous page', async () => {
   await bo.page.goto('/northwind/settings/profile');
   await button(bo.page, 'Sign out').click();
-  await box(bo.page, 'Email').waitFor();
+  await button(bo.page, 'Sign in').waitFor();
   await accessible(bo.page, 'log-in');
   await bo.page.setViewportSize(PHONE);
   await accessible(bo.page, 'log-in at 390 px');

@@ -91,14 +91,14 @@ test('back online, the same page continues by itself: the messages are sent once
 test('after signing out, the caches and the offline page contain no personal data', async () => {
   await ada.page.goto('/northwind/settings/profile');
   await button(ada.page, 'Sign out').last().click();
-  await box(ada.page, 'Email').waitFor();
+  await button(ada.page, 'Sign in').waitFor();
   for (const path of await stored()) assert.match(path, /^\/($|theme\.js$|favicon\.svg$|assets\/)/);
   await ada.context.setOffline(true);
   await ada.page.reload();
   await ada.page.getByText('You are offline.').waitFor();
   assert.equal(await saved().count(), 0);
   await ada.context.setOffline(false);
-  await box(ada.page, 'Email').waitFor();
+  await button(ada.page, 'Sign in').waitFor();
 });
 
 test('no page logged an error', () => {
