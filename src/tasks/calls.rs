@@ -160,7 +160,7 @@ impl CallRow {
     }
 }
 
-/// How far a request got.
+/// Progress of a request.
 #[derive(Default, PartialEq, Eq)]
 enum Request {
     #[default]
@@ -171,7 +171,7 @@ enum Request {
     Refused,
 }
 
-/// What was received of a response.
+/// The part of a response that was received.
 #[derive(Default)]
 struct Received {
     request: Request,
@@ -654,25 +654,23 @@ async fn close_begun_before(db: &Db, before: crate::time::Timestamp) -> Result<(
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
     let before = now() - retention;
     loop {
-        let expired: Vec<(Uuid,)> = db
-            .read()
-            .await?
-            .q("select id from model_calls where started_at < $1 and outcome <> 'running' order by started_at limit $2")
+        let any: bool = db.read().await?
+            .q("select exists (select 1 from model_calls where started_at < $1 and outcome <> 'running')")
             .bind(before)
-            .bind(ROWS_AT_ONCE)
-            .all()
+            .value()
             .await?;
-        if expired.is_empty() {
+        if !any {
             return Ok(());
         }
         db.write(Uuid::nil(), async move |c: &mut Conn| {
-            for (id,) in &expired {
-                c.q("delete from model_calls where id = $1")
-                    .bind(*id)
-                    .run()
-                    .await?;
-            }
-            Ok::<_, DbError>(())
+            c.q(
+                "delete from model_calls where id in (select id from model_calls \
+                 where started_at < $1 and outcome <> 'running' order by started_at limit $2)",
+            )
+            .bind(before)
+            .bind(ROWS_AT_ONCE)
+            .run()
+            .await
         })
         .await?;
     }
