@@ -1,7 +1,7 @@
 //! Replies without a model: what the responder reads and searches, and the messages that it cites.
 
 use openvibe_responder::{
-    Conversation, Hit, Line, Material, Person, Question, Speaker, answer, asks, is_thanks,
+    Composed, Conversation, Hit, Line, Material, Person, Question, Speaker, answer, asks, is_thanks,
 };
 
 use crate::{
@@ -22,7 +22,10 @@ use crate::{
 const MESSAGE_CHARS_MAX: usize = 4_000;
 /// Reaction to a message that needs no reply.
 pub(super) const THANKS: &str = "👍";
-/// What the agent does.
+/// Reply after a panic of the responder.
+const UNREADABLE: &str = "I could not read this conversation. The server's log contains the cause.";
+
+/// Response of the agent.
 #[derive(Debug, Clone)]
 pub(super) enum Offline {
     React,
@@ -32,16 +35,10 @@ pub(super) enum Offline {
     },
 }
 
-/// What the responder reads, and the source of each line.
+/// A conversation, and the source of each of its lines.
 struct Reading {
     conversation: Conversation,
     sources: Vec<MessageSource>,
-    question: String,
-    /// Where an admin connects a model.
-    settings_url: String,
-    is_admin: bool,
-    is_first: bool,
-    today: chrono::NaiveDate,
 }
 
 /// Prepares the reply. `c` must be a snapshot of the database.
@@ -63,18 +60,30 @@ pub(super) async fn prepare(
     if is_thanks(question) {
         return Ok(Offline::React);
     }
-    let reading = std::sync::Arc::new(Reading {
-        question: question.to_owned(),
-        settings_url: settings_url(c, task).await?,
-        is_admin: ask.requester_role == "admin",
-        is_first: !has_replied(c, target.conversation(), task).await?,
+    let reading = read(task, loaded);
+    let question = Question {
+        text: question.to_owned(),
         today: ask.asked_at.day(),
-        ..read(task, loaded)
+        is_admin: ask.requester_role == "admin",
+        settings_url: settings_url(c, task).await?,
+        is_first: !has_replied(c, target.conversation(), task).await?,
+    };
+    let Reading {
+        conversation,
+        sources,
+    } = reading;
+    let read = apart(move || {
+        let answer = answer(&conversation, question);
+        let found = answer.search().is_empty().then(|| answer.compose(&[]));
+        (answer, found)
     });
-    let read = std::sync::Arc::clone(&reading);
-    let (words, found) = apart(move || read.answer(None)).await;
-    let Some(words) = words else {
-        return Ok(reading.reply(found, None));
+    let (answer, words) = match read.await {
+        None => return Ok(unreadable()),
+        Some((_, Some(found))) => return Ok(reply(found, |at| sources.get(at).cloned())),
+        Some((answer, None)) => {
+            let words = answer.search();
+            (answer, words)
+        }
     };
     let trigger: Option<(Json<MessageMetadata>,)> = c
         .q("select metadata from messages where id = $1")
@@ -90,9 +99,10 @@ pub(super) async fn prepare(
     };
     let hits = shared::find_shared(c, &readers, &words).await?;
     let quotable: Vec<Hit> = hits.iter().map(hit).collect();
-    let read = std::sync::Arc::clone(&reading);
-    let (_, found) = apart(move || read.answer(Some(&quotable))).await;
-    Ok(reading.reply(found, Some(&hits)))
+    let found = apart(move || answer.compose(&quotable)).await;
+    Ok(found.map_or_else(unreadable, |found| {
+        reply(found, |at| hits.get(at).map(source))
+    }))
 }
 
 async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
@@ -104,12 +114,18 @@ async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
     Ok(format!("/{slug}/settings/model"))
 }
 
-/// Runs slow work in a blocking thread.
-async fn apart<T: Send + Default + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {
-        tracing::error!(error = %e, "the built-in responder panicked");
-        T::default()
-    })
+/// Runs slow work in a blocking thread; `None` if it panics.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.inspect_err(|e| tracing::error!(error = %e, "the built-in responder panicked"))
+        .ok()
+}
+
+fn unreadable() -> Offline {
+    Offline::Reply {
+        text: UNREADABLE.to_owned(),
+        sources: Vec::new(),
+    }
 }
 
 fn hit(hit: &SharedHit) -> Hit {
@@ -129,51 +145,32 @@ fn shortened(text: &str) -> String {
     text.chars().take(MESSAGE_CHARS_MAX).collect()
 }
 
-impl Reading {
-    /// The words to search for if the conversation has no answer and there are no hits yet, and the answer.
-    fn answer(&self, hits: Option<&[Hit]>) -> (Option<Vec<String>>, openvibe_responder::Composed) {
-        let question = Question {
-            text: &self.question,
-            today: self.today,
-            is_admin: self.is_admin,
-            settings_url: &self.settings_url,
-            is_first: self.is_first,
-        };
-        let answer = answer(&self.conversation, &question);
-        let words = answer.search();
-        let composed = answer.compose(hits.unwrap_or_default());
-        (
-            (hits.is_none() && !words.is_empty()).then_some(words),
-            composed,
-        )
-    }
-
-    fn reply(&self, found: openvibe_responder::Composed, hits: Option<&[SharedHit]>) -> Offline {
-        let source = |at: usize| match hits {
-            None => self.sources.get(at).cloned(),
-            Some(hits) => hits.get(at).map(|hit| MessageSource {
-                n: 0,
-                message_id: hit.message_id,
-                thread_id: hit.thread_id,
-                fork_id: hit.fork_id,
-                channel_id: hit.channel_id,
-            }),
-        };
-        let cited = found.sources.iter().enumerate();
-        let sources = cited.filter_map(|(n, at)| {
-            Some(MessageSource {
-                n: n + 1,
-                ..source(*at)?
-            })
-        });
-        Offline::Reply {
-            sources: sources.collect(),
-            text: found.text,
-        }
+fn source(hit: &SharedHit) -> MessageSource {
+    MessageSource {
+        n: 0,
+        message_id: hit.message_id,
+        thread_id: hit.thread_id,
+        fork_id: hit.fork_id,
+        channel_id: hit.channel_id,
     }
 }
 
-/// Whether an agent has replied in the conversation, so that no further introduction is needed.
+/// The reply with its sources numbered from 1.
+fn reply(found: Composed, source: impl Fn(usize) -> Option<MessageSource>) -> Offline {
+    let cited = found.sources.iter().enumerate();
+    let sources = cited.filter_map(|(n, at)| {
+        Some(MessageSource {
+            n: n + 1,
+            ..source(*at)?
+        })
+    });
+    Offline::Reply {
+        sources: sources.collect(),
+        text: found.text,
+    }
+}
+
+/// Checks whether an agent has replied in the conversation, so that no further introduction is needed.
 async fn has_replied(c: &mut Conn, place: Place, task: &Task) -> Result<bool, DbError> {
     c.q("select exists (select 1 from messages where conversation_id = $1 and author_type = 'agent' and state = 'complete' \
          and deleted_at is null and kind = 'text' and parent_id <> $2)")
@@ -254,11 +251,6 @@ fn read(task: &Task, loaded: &Loaded) -> Reading {
             total: read + context.left_out,
         },
         sources,
-        question: String::new(),
-        settings_url: String::new(),
-        is_admin: false,
-        is_first: false,
-        today: context.ask.asked_at.day(),
     }
 }
 

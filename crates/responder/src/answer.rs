@@ -19,7 +19,7 @@ const QUOTES_MAX: usize = 5;
 /// Number of people's lines after a question that can answer it.
 const REPLY_LINES: usize = 4;
 
-/// What was read of a conversation.
+/// The part of a conversation that was read.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
     /// Lines that can be quoted: neither those that address an agent nor replies of the responder. Oldest first.
@@ -31,19 +31,19 @@ pub struct Conversation {
 
 /// A message that addresses the responder, without the agent's mention.
 #[derive(Debug, Clone)]
-pub struct Question<'a> {
-    pub text: &'a str,
+pub struct Question {
+    pub text: String,
     pub today: NaiveDate,
     pub is_admin: bool,
     /// Address of Settings › Model.
-    pub settings_url: &'a str,
+    pub settings_url: String,
     /// The responder has not replied in this conversation.
     pub is_first: bool,
 }
 
 /// An answer, or what has to be searched for it.
-pub struct Answer<'a> {
-    question: &'a Question<'a>,
+pub struct Answer {
+    question: Question,
     language: Language,
     /// Complete if nothing is to be searched.
     found: Option<Composed>,
@@ -55,13 +55,13 @@ pub struct Answer<'a> {
 }
 
 /// Answers from the conversation, if it contains an answer.
-pub fn answer<'a>(conversation: &Conversation, question: &'a Question<'a>) -> Answer<'a> {
+pub fn answer(conversation: &Conversation, question: Question) -> Answer {
     let material = &conversation.material;
     let reading = Reading::new(material);
-    let asked_in = language_of(question.text);
+    let asked_in = language_of(&question.text);
     let language = if material.lines.is_empty() { asked_in } else { reading.language() };
     let names: Vec<Vec<String>> = material.people.iter().map(names_of).collect();
-    let Asked { intent, topic } = intent::read(question.text, &names, question.today);
+    let Asked { intent, topic } = intent::read(&question.text, &names, question.today);
     let topic = Topic::new(&intent, &topic, asked_in, language);
     let mut answer = Answer {
         question,
@@ -125,7 +125,7 @@ fn names_of(person: &openvibe_extract::Person) -> Vec<String> {
     names
 }
 
-impl Answer<'_> {
+impl Answer {
     /// Words to search for; empty if the conversation contains the answer.
     pub fn search(&self) -> Vec<String> {
         if self.found.is_some() {
@@ -181,7 +181,7 @@ impl Answer<'_> {
 
     fn needs_model(&self) -> Composed {
         let how = if self.question.is_admin {
-            filled(self.language, "model-admin", &[("url", self.question.settings_url)])
+            filled(self.language, "model-admin", &[("url", &self.question.settings_url)])
         } else {
             text(self.language, "model-member").to_owned()
         };
@@ -375,7 +375,7 @@ impl Read<'_> {
             && !acts.contains(&Act::Joke)
     }
 
-    /// What a person said, newest first.
+    /// Statements of a person, newest first.
     fn said(&self, person: usize) -> Option<Composed> {
         let mut lines = Lines::default();
         let theirs = self.statements().filter(|at| {

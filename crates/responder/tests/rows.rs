@@ -37,18 +37,18 @@ fn talk(text: &str) -> Conversation {
     Conversation { material, read, total: read }
 }
 
-fn question(text: &str) -> Question<'_> {
+fn question(text: &str) -> Question {
     Question {
-        text,
+        text: text.to_owned(),
         today: day(20),
         is_admin: false,
-        settings_url: "/settings/model",
+        settings_url: "/settings/model".to_owned(),
         is_first: false,
     }
 }
 
 fn asked(conversation: &Conversation, text: &str) -> Composed {
-    answer(conversation, &question(text)).compose(&[])
+    answer(conversation, question(text)).compose(&[])
 }
 
 const FAIR: &str = "
@@ -149,7 +149,7 @@ fn help_and_what_needs_a_model_get_a_line() {
     let model = asked(&talk, "write a poem about the fair");
     assert_eq!(model.text, "That needs a language model. An admin can connect one.");
     let admin = Question { is_admin: true, ..question("translate this into French") };
-    let admin = answer(&talk, &admin).compose(&[]);
+    let admin = answer(&talk, admin).compose(&[]);
     assert!(admin.text.contains("[Settings › Model](/settings/model)"), "{}", admin.text);
 }
 
@@ -158,7 +158,7 @@ fn the_introduction_is_the_last_line_and_the_extent_is_stated() {
     let mut talk = talk(FAIR);
     talk.total = 120;
     let first = Question { is_first: true, ..question("what is open?") };
-    let found = answer(&talk, &first).compose(&[]);
+    let found = answer(&talk, first).compose(&[]);
     let lines: Vec<&str> = found.text.lines().rev().collect();
     assert!(lines[0].starts_with("I am OpenVibe's built-in responder"), "{}", found.text);
     assert_eq!(lines[2], "I read the newest 9 of 120 messages.");
@@ -192,7 +192,7 @@ fn it_answers_in_the_language_of_the_conversation() {
 fn hits_of_a_search_are_quoted_with_place_and_date() {
     let empty = Conversation::default();
     let asked = question("when is the summer party?");
-    let answer = answer(&empty, &asked);
+    let answer = answer(&empty, asked);
     let search = answer.search();
     assert!(search.contains(&"summ".to_owned()), "{search:?}");
     let hit = |author: &str, channel: Option<&str>, text: &str, replies_to| Hit {
