@@ -383,7 +383,7 @@ async fn before(
     .await
 }
 
-/// What the fork's agent can see of the thread.
+/// The part of the thread that the fork's agent can see.
 #[derive(Default)]
 struct Origin {
     header: Option<ForkHeader>,

@@ -32,7 +32,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// Prefix of a model name that refers to an agent.
 pub(super) const AGENT_PREFIX: &str = "agent:";
 
-/// Who wants the model of a call.
+/// Origin of a call's choice of model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     /// The client named it.

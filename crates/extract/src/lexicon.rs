@@ -26,7 +26,7 @@ pub const LANGUAGES: [Language; 4] =
 
 macro_rules! cues {
     ($($(#[$doc:meta])* $name:ident = $section:literal),* $(,)?) => {
-        /// What a phrase of the data files says about its sentence. The name of the section is in the data files.
+        /// Property of a sentence that contains a phrase of the data files. The name of the section is in the data files.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Cue { $($(#[$doc])* $name),* }
         const CUES: &[(Cue, &str)] = &[$((Cue::$name, $section)),*];
@@ -101,7 +101,7 @@ pub(crate) struct Lexicon {
     templates: HashMap<String, String>,
 }
 
-/// Where a phrase matches, as token positions of the pattern's text.
+/// Match of a phrase, as token positions of the pattern's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub(crate) cue: Cue,
@@ -150,7 +150,7 @@ pub(crate) fn all_stem(word: &str) -> &str {
     }
 }
 
-/// What a question asks for, by the words of the `wish-` sections.
+/// Subject of a question, by the words of the `wish-` sections.
 pub(crate) fn wishes(question: &str) -> Vec<Wish> {
     let words: Vec<String> = tokens(question).into_iter().map(|token| token.word).collect();
     let kinds = [

@@ -8,7 +8,7 @@ use crate::{
     text::{Kind, Token, fold},
 };
 
-/// Who a word names.
+/// People whom a word names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
     /// A position in `Material::people`.
@@ -65,7 +65,7 @@ impl People {
         Self { by_word, agents: agents.collect() }
     }
 
-    /// Who a token names; `None` if it is not a name. A name that is also a function word must be capitalized.
+    /// People whom a token names; `None` if it is not a name. A name that is also a function word must be capitalized.
     pub(crate) fn named(&self, token: &Token, text: &str, lexicon: &Lexicon) -> Option<Named> {
         let bare = token.word.trim_start_matches('@');
         let is_mention = token.kind == Kind::Mention;

@@ -859,7 +859,7 @@ impl Thread {
         named.or_else(|| unit.has(Cue::Now).then_some(unit.day))
     }
 
-    /// What a short commitment takes on: a need, request, or question of the last lines.
+    /// Subject of a short commitment: a need, request, or question of the last lines.
     fn target(&self, at: usize, person: usize, only_who: bool) -> Option<usize> {
         let unit = &self.units[at];
         let mut best: Option<(i64, usize)> = None;

@@ -9,7 +9,7 @@ use crate::{
     values::{self, Value},
 };
 
-/// What a sentence does in a conversation. A sentence can do several things.
+/// Function of a sentence in a conversation. A sentence can have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Act {
     Statement,

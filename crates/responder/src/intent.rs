@@ -1,4 +1,4 @@
-//! What is asked, from the words alone.
+//! Recognizes the intent of a question, from the words alone.
 
 use chrono::{Days, NaiveDate};
 use openvibe_extract::{Language, ValueKind, detect, values};
@@ -14,12 +14,12 @@ pub(crate) enum Intent {
     Decided,
     Open,
     Tasks,
-    /// Who does something.
+    /// Owners of a task.
     Owner,
     When,
     /// A number.
     Amount,
-    /// What the person with this position said.
+    /// Statements of the person with this position.
     Said(usize),
     Summary,
     Since(NaiveDate),

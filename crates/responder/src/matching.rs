@@ -1,4 +1,4 @@
-//! Which statements answer a question: shared content words, with a threshold below which nothing is quoted.
+//! Finds the statements that answer a question: shared content words, with a threshold below which nothing is quoted.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ const SHARE: usize = 6;
 /// The same for a statement with a value of the kind that is asked for.
 const SHARE_WITH_VALUE: usize = 4;
 
-/// What a question is about.
+/// Topic of a question.
 #[derive(Debug, Clone)]
 pub(crate) struct Topic {
     pub(crate) words: BTreeSet<String>,

@@ -114,7 +114,7 @@ pub struct MessageMetadata {
     /// The resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_id: Option<crate::ids::ResolutionId>,
-    /// What the reply cites, in the order of `n`.
+    /// Messages that the reply cites, in the order of `n`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,
     /// The fork of the resolution that this message publishes.

@@ -383,7 +383,7 @@ impl Answer {
         self.phase = Phase::Ended;
     }
 
-    /// How the response ended.
+    /// End of the response.
     pub(super) fn ending(&self) -> Ending {
         Ending {
             is_clean: self.is_ended,

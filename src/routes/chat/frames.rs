@@ -8,7 +8,7 @@ use crate::{
     ids::{ChannelId, ThreadId},
 };
 
-/// What the person changed, possibly in another window.
+/// Changes by the person, possibly in another window.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type")]
 pub enum OwnFrame {

@@ -227,7 +227,7 @@ pub struct Score {
     pub superseded: Count,
     pub never: Count,
     pub result: Count,
-    /// What is missing or wrong, for people.
+    /// Missing and wrong items, for people.
     pub faults: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is learned from servers, and servers with limits of their own.
+//! Features and windows learned from servers, and servers with limits of their own.
 
 use futures::future::join;
 
