@@ -3655,7 +3655,7 @@ export interface components {
             truncated?: boolean;
             api_key_id?: components["schemas"]["ApiKeyId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
-            /** @description What the reply cites, in the order of `n`. */
+            /** @description Messages that the reply cites, in the order of `n`. */
             sources?: components["schemas"]["MessageSource"][];
             fork_id?: components["schemas"]["ForkId"] | null;
             /** @description Users notified of a resolution message as if mentioned. */
@@ -4017,7 +4017,7 @@ export interface components {
             /** Format: int64 */
             reasoning_tokens: number;
         };
-        /** @description What the person changed, possibly in another window. */
+        /** @description Changes by the person, possibly in another window. */
         OwnFrame: {
             thread_id: components["schemas"]["ThreadId"];
             /** Format: int64 */
