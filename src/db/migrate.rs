@@ -85,6 +85,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_170_600, "create_model_facts"),
     common!(20_261_121_170_700, "add_fallback_reasons"),
     common!(20_261_121_170_900, "create_model_settings"),
+    common!(20_261_121_202_000, "add_task_lanes"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -14,7 +14,7 @@ use crate::{
     db::{Conn, DbError},
     ids::{AgentId, ForkId, WorkspaceId},
     realtime::log,
-    tasks::{NewTask, Task, TaskKind, queue},
+    tasks::{Lane, NewTask, Task, TaskKind, queue},
 };
 
 const GUIDANCE_UNITS_MAX: usize = 2000;
@@ -119,6 +119,8 @@ pub async fn resolve(
         trigger: None,
         requested_by: actor.user,
         retry_of: None,
+        parent: None,
+        lane: Lane::Foreground,
         prompt: wish.guidance.clone().unwrap_or_default(),
         options: serde_json::to_value(options).ok(),
     };

@@ -6,6 +6,7 @@
 pub mod builtin;
 mod chat;
 mod collect;
+mod json;
 pub mod openai;
 pub mod table;
 mod tokens;
@@ -21,6 +22,7 @@ pub use self::chat::{
     ToolResult, Usage,
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
+pub use self::json::objects;
 pub use self::tokens::{estimate_tokens, grouped};
 pub use self::window::{WINDOW_ASSUMED, Window, WindowSource};
 

@@ -16,6 +16,6 @@ pub mod worker;
 pub use failure::{FailCode, notice_text, wait_notice};
 pub use queue::{Lease, LeaseLost, NewTask, Queue};
 pub use task::{
-    Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus, TaskTarget,
+    Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus, TaskTarget,
     TokenUsage, WaitReason,
 };

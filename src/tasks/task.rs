@@ -29,6 +29,16 @@ text_enum! {
 }
 
 text_enum! {
+    /// Order in which queued tasks run.
+    pub enum Lane {
+        /// Work that somebody waits for; one task per agent and conversation.
+        Foreground = "foreground",
+        /// Work that takes no conversation's turn and runs when nothing else is due.
+        Background = "background",
+    }
+}
+
+text_enum! {
     pub enum TaskStatus {
         Queued = "queued",
         Running = "running",
@@ -145,6 +155,12 @@ pub struct Task {
     pub reply_message_id: Option<MessageId>,
     pub requested_by: UserId,
     pub retry_of: Option<TaskId>,
+    /// The task that asked for this one.
+    pub parent_task_id: Option<TaskId>,
+    /// The first task of the chain of parents; the task itself if it has no parent.
+    pub root_task_id: TaskId,
+    /// Number of parents above.
+    pub depth: i64,
     /// Number of the current or next model call.
     pub attempt: i64,
     /// Retry time of a waiting task.

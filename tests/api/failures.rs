@@ -624,6 +624,15 @@ async fn a_context_that_is_still_too_large_is_retried_with_a_summary() {
         .find(|task| task["kind"] == "compact")
         .expect("a task of its own");
     assert_eq!(compact["status"], "completed");
+    assert_eq!(
+        (&compact["parent_task_id"], &compact["root_task_id"]),
+        (&json!(task), &json!(task))
+    );
+    assert_eq!((&compact["depth"], &done["depth"]), (&json!(1), &json!(0)));
+    assert_eq!(
+        (&done["root_task_id"], &done["parent_task_id"]),
+        (&json!(task), &Value::Null)
+    );
     assert_eq!(compact["token_usage"]["input_tokens"], 11);
 }
 

@@ -8,7 +8,7 @@ use crate::{
     db::{Conn, DbError},
     ids::AgentId,
     realtime::{Audience, log},
-    tasks::{FailCode, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text, queue},
+    tasks::{FailCode, Lane, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text, queue},
 };
 
 pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
@@ -101,6 +101,8 @@ pub async fn retry_task(
         trigger: task.trigger_message_id,
         requested_by: task.requested_by,
         retry_of: Some(task.id),
+        parent: None,
+        lane: Lane::Foreground,
         prompt: task.input.0.prompt.clone(),
         options: task.input.0.options.clone(),
     };

@@ -27,7 +27,7 @@ use crate::{
     files,
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
-    tasks::{NewTask, Task, TaskKind, queue},
+    tasks::{Lane, NewTask, Task, TaskKind, queue},
 };
 
 mod enqueue;
@@ -418,6 +418,8 @@ async fn commit_post(
             trigger: Some(message.id),
             requested_by: actor.user,
             retry_of: None,
+            parent: None,
+            lane: Lane::Foreground,
             prompt: mentions::without(&draft.text.content, &spans),
             options: None,
         };

@@ -17,7 +17,6 @@ mod chunk;
 mod clean;
 mod fault;
 mod grounds;
-mod json;
 mod owner;
 mod parse;
 mod schema;

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::{
     clean::{clean, cut_to_units},
-    json::objects,
     source::{Handles, RawSource},
 };
+use crate::model::objects;
 
 /// Maximum size of an answer in bytes; a resolution has about 2 KiB.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;

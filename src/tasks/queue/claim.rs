@@ -63,6 +63,8 @@ pub struct Claimer {
     pub worker: Uuid,
     /// `None` on a server with a single workspace, which can use all slots.
     shares: Option<Shares>,
+    /// Maximum number of concurrent tasks in the background: half of the slots.
+    background_max: i64,
 }
 
 impl Claimer {
@@ -70,6 +72,7 @@ impl Claimer {
         Self {
             worker,
             shares: (tenancy == Tenancy::Shared).then(|| Shares::of(slots)),
+            background_max: i64::try_from((slots / 2).max(1)).unwrap_or(i64::MAX),
         }
     }
 
@@ -84,7 +87,7 @@ impl Claimer {
 
 /// Tasks that this worker can run now: first those of workspaces for which it runs nothing, then by
 /// least recent claim of the workspace, then by age. At most one task of an agent runs in a
-/// conversation, and no task overtakes one that waits briefly.
+/// conversation, and no task overtakes one that waits briefly. Work in the background comes last.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
     c.q("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
          left join (select workspace_id, count(*) as running from tasks \
@@ -93,15 +96,18 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
            where status = 'running' and worker_id = $3 group by requested_by) of_person on of_person.requested_by = t.requested_by \
          where t.status = 'queued' and (t.retry_at is null or t.retry_at <= $1) \
            and coalesce(of_workspace.running, 0) < $4 and coalesce(of_person.running, 0) < $5 \
-           and not exists (select 1 from tasks o where o.conversation_id = t.conversation_id and o.agent_id = t.agent_id and o.id <> t.id \
-             and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
-               or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1)))))) \
-         order by case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
+           and (t.lane = 'foreground' or $6 > (select count(*) from tasks b where b.status = 'running' and b.worker_id = $3 \
+             and b.lane = 'background')) \
+           and (t.lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = t.conversation_id \
+             and o.agent_id = t.agent_id and o.lane = 'foreground' and o.id <> t.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
+               or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1))))))) \
+         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
         .bind(now())
         .bind(limit)
         .bind(claimer.worker)
         .bind(claimer.workspace_max())
         .bind(claimer.person_max())
+        .bind(claimer.background_max)
         .all()
         .await
 }
@@ -143,9 +149,9 @@ pub async fn claim(
             "update tasks set status = 'running', worker_id = $2, lease_token = $3, lease_until = $4, retry_at = null, \
              wait_reason = null, holds_slot = TRUE, started_at = coalesce(started_at, $5) \
              where id = $1 and status = 'queued' and (retry_at is null or retry_at <= $5) \
-               and not exists (select 1 from tasks o where o.conversation_id = tasks.conversation_id and o.agent_id = tasks.agent_id \
-                 and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
-                   or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5)))))) \
+               and (lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = tasks.conversation_id \
+                 and o.agent_id = tasks.agent_id and o.lane = 'foreground' and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
+                   or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5))))))) \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
                  and r.workspace_id = tasks.workspace_id) < $6 \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \

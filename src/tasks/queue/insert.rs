@@ -7,7 +7,7 @@ use crate::{
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, log},
     tasks::{
-        Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, calls,
+        Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, calls,
         usage::{self, Ended},
     },
 };
@@ -29,6 +29,9 @@ pub struct NewTask {
     pub trigger: Option<MessageId>,
     pub requested_by: UserId,
     pub retry_of: Option<TaskId>,
+    /// The task that asks for this one.
+    pub parent: Option<TaskId>,
+    pub lane: Lane,
     pub prompt: String,
     pub options: Option<serde_json::Value>,
 }
@@ -43,11 +46,11 @@ pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Remaining queue capacity of the workspace; negative if it is exceeded.
+/// Remaining queue capacity of the workspace; negative if it is exceeded. Work in the background does not count.
 pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(
         "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
-         - (select count(*) from tasks where workspace_id = $1 and status = 'queued')",
+         - (select count(*) from tasks where workspace_id = $1 and status = 'queued' and lane = 'foreground')",
     )
     .bind(workspace)
     .bind(QUEUED_MAX)
@@ -73,9 +76,10 @@ pub async fn insert(
     }
     let task: Option<Task> = c.q(task_sql!(
         "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
-         trigger_message_id, requested_by, retry_of, root_task_id, depth, attempt, retry_counts, holds_slot, input, error, queued_at, \
-         completed_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $1, 0, 1, $13, FALSE, $14, $15, $16, $17) \
+         trigger_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, \
+         error, queued_at, completed_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, coalesce((select root_task_id from tasks where id = $13), $1), \
+         coalesce((select depth + 1 from tasks where id = $13), 0), $14, 1, $15, FALSE, $16, $17, $18, $19) \
          on conflict do nothing returning",
         ""
     ))
@@ -91,6 +95,8 @@ pub async fn insert(
     .bind(new.trigger)
     .bind(new.requested_by)
     .bind(new.retry_of)
+    .bind(new.parent)
+    .bind(new.lane)
     .bind(Json(serde_json::json!({})))
     .bind(Json(TaskInput { prompt: new.prompt.clone(), options: new.options.clone() }))
     .bind(full.map(|error| Json(error.clone())))

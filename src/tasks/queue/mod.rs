@@ -10,7 +10,7 @@ macro_rules! task_sql {
             $head,
             " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
              nullif(conversation_id, thread_id) as fork_id, trigger_message_id, \
-             reply_message_id, requested_by, retry_of, attempt, retry_at, wait_reason, input, output, token_usage, error, \
+             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, attempt, retry_at, wait_reason, input, output, token_usage, error, \
              queued_at, started_at, completed_at ",
             $tail
         )

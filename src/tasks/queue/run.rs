@@ -192,9 +192,30 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels an active task and appends the event. Returns `None`, without changes, if the task has
-/// ended.
+/// Cancels an active task with everything that it asked for, and appends the events. Returns `None`, without changes, if
+/// the task has ended.
 pub async fn cancel(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+) -> Result<Option<Task>, DbError> {
+    let cancelled = cancel_one(c, task, audience).await?;
+    if cancelled.is_some() {
+        let descendants: Vec<(TaskId,)> = c
+            .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 union all \
+                select t.id from tasks t join descendants d on t.parent_task_id = d.id) \
+                select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
+            .bind(task)
+            .all()
+            .await?;
+        for (descendant,) in descendants {
+            cancel_one(c, descendant, audience).await?;
+        }
+    }
+    Ok(cancelled)
+}
+
+async fn cancel_one(
     c: &mut Conn,
     task: TaskId,
     audience: Audience,
@@ -271,7 +292,7 @@ pub async fn record(
             "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
              requested_by, parent_task_id, root_task_id, depth, attempt, retry_counts, holds_slot, input, token_usage, error, queued_at, \
              started_at, completed_at) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 1, $12, FALSE, $13, $14, $15, $16, $16, $17) returning",
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $18, $19, 1, $12, FALSE, $13, $14, $15, $16, $16, $17) returning",
             ""
         ))
         .bind(done.id)
@@ -291,6 +312,8 @@ pub async fn record(
         .bind(done.error.clone().map(Json))
         .bind(done.started_at)
         .bind(now())
+        .bind(parent.root_task_id)
+        .bind(parent.depth + 1)
         .one()
         .await?;
     count(c, &task).await?;

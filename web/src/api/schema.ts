@@ -4896,6 +4896,14 @@ export interface components {
             reply_message_id?: components["schemas"]["MessageId"] | null;
             requested_by: components["schemas"]["UserId"];
             retry_of?: components["schemas"]["TaskId"] | null;
+            parent_task_id?: components["schemas"]["TaskId"] | null;
+            /** @description The first task of the chain of parents; the task itself if it has no parent. */
+            root_task_id: components["schemas"]["TaskId"];
+            /**
+             * Format: int64
+             * @description Number of parents above.
+             */
+            depth: number;
             /**
              * Format: int64
              * @description Number of the current or next model call.
@@ -8439,6 +8447,7 @@ export interface operations {
                      *           "active_tasks": [
                      *             {
                      *               "attempt": 1,
+                     *               "depth": 0,
                      *               "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "input": {
                      *                 "prompt": "…"
@@ -8446,6 +8455,7 @@ export interface operations {
                      *               "kind": "reply",
                      *               "queued_at": "2026-11-20T09:30:00.000Z",
                      *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "status": "queued",
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
@@ -8590,6 +8600,7 @@ export interface operations {
                      *       "tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -8597,6 +8608,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -8702,6 +8714,7 @@ export interface operations {
                      *       "tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -8709,6 +8722,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -9606,6 +9620,7 @@ export interface operations {
                      *       "tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -9613,6 +9628,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -9698,6 +9714,7 @@ export interface operations {
                      *       "tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -9705,6 +9722,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -10315,6 +10333,7 @@ export interface operations {
                      *       },
                      *       "task": {
                      *         "attempt": 1,
+                     *         "depth": 0,
                      *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "input": {
                      *           "prompt": "…"
@@ -10322,6 +10341,7 @@ export interface operations {
                      *         "kind": "reply",
                      *         "queued_at": "2026-11-20T09:30:00.000Z",
                      *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "status": "queued",
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
@@ -12104,6 +12124,7 @@ export interface operations {
                      *       "active_tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -12111,6 +12132,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -12254,6 +12276,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -12261,6 +12284,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -12302,6 +12326,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "attempt": 1,
+                     *       "depth": 0,
                      *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "input": {
                      *         "prompt": "…"
@@ -12309,6 +12334,7 @@ export interface operations {
                      *       "kind": "reply",
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "status": "queued",
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -12346,6 +12372,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "attempt": 1,
+                     *       "depth": 0,
                      *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "input": {
                      *         "prompt": "…"
@@ -12353,6 +12380,7 @@ export interface operations {
                      *       "kind": "reply",
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "status": "queued",
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -12494,6 +12522,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "attempt": 1,
+                     *       "depth": 0,
                      *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "input": {
                      *         "prompt": "…"
@@ -12501,6 +12530,7 @@ export interface operations {
                      *       "kind": "reply",
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "status": "queued",
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -12542,6 +12572,7 @@ export interface operations {
                      *       "active_tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -12549,6 +12580,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -12625,6 +12657,7 @@ export interface operations {
                      *       "active_tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -12632,6 +12665,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -13121,6 +13155,7 @@ export interface operations {
                      *       "tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -13128,6 +13163,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -13213,6 +13249,7 @@ export interface operations {
                      *       "tasks": [
                      *         {
                      *           "attempt": 1,
+                     *           "depth": 0,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
@@ -13220,6 +13257,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }

@@ -169,7 +169,7 @@ export class Incoming {
     this.#ws.tasks.put(task);
     if (!this.#open.window(task)?.watching || before === task.status) return;
     const name = this.#ws.people.agentName(task.agent_id);
-    if (task.kind === 'resolve') return; // the editor shows the progress of the draft
+    if (task.kind !== 'reply') return; // the editor shows the progress of a draft
     if (task.status === 'running') this.#out.announce(`${name} is replying`);
     else if (task.status === 'completed') this.#out.announce(`${name} replied`);
     else if (task.status === 'cancelled') this.#out.announce('Stopped');

@@ -3,6 +3,8 @@ import type { Task } from '../api/types';
 
 const KEEP = 600;
 export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
+/** Nobody waits for other kinds. */
+const isShown = (t: Task): boolean => t.kind === 'reply' || t.kind === 'resolve';
 
 /** The dive of a task or message, else its thread. */
 export const placeOf = <T extends string | null>(x: { thread_id: T; fork_id: string | null }): string | T =>
@@ -11,7 +13,7 @@ export const placeOf = <T extends string | null>(x: { thread_id: T; fork_id: str
 /** Tasks of agents. Ended tasks are dropped, oldest first, when there are many. */
 export class Tasks {
   readonly map = new SvelteMap<string, Task>();
-  readonly active = $derived([...this.map.values()].filter(isActive));
+  readonly active = $derived([...this.map.values()].filter((t) => isActive(t) && isShown(t)));
   #fetch: (id: string) => Promise<Task>;
   #asked = new Set<string>();
 
@@ -54,7 +56,7 @@ export class Tasks {
   /** Tasks of a thread's main line, or of a dive. */
   inPlace(place: string): Task[] {
     return [...this.map.values()]
-      .filter((t) => placeOf(t) === place)
+      .filter((t) => isShown(t) && placeOf(t) === place)
       .sort((a, b) =>
         a.queued_at < b.queued_at ? -1 : a.queued_at > b.queued_at ? 1 : a.id < b.id ? -1 : 1,
       );

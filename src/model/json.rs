@@ -9,7 +9,7 @@ const DEPTH_MAX: usize = 24;
 /// Returns the top-level objects in a text, in order. Objects that `serde_json` rejects are parsed
 /// leniently: trailing commas, comments, line breaks and quotes inside strings, unquoted names, and
 /// a missing end are accepted.
-pub(super) fn objects(text: &str) -> Vec<Value> {
+pub fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut at = 0;
     for _ in 0..TRIES_MAX {
