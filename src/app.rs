@@ -165,6 +165,60 @@ async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
     .await
 }
 
+fn read_seeds(path: &Path) -> anyhow::Result<String> {
+    let read = seeds::read_file(path);
+    read.map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))
+}
+
+/// Keys that encrypt what workspaces store; a server on `SQLite` can make its own one.
+fn keyring(config: &Config) -> Keyring {
+    let is_local = matches!(config.database, DatabaseUrl::Sqlite(_));
+    let directory = is_local.then_some(config.data_dir.as_path());
+    Keyring::new(config.secret_keys.clone(), directory)
+}
+
+/// Handlers of all kinds of queued tasks, each with the model of its workspace.
+fn handlers(
+    config: &Config,
+    hub: &Arc<Hub>,
+    providers: &Arc<Providers>,
+    blobs: &Blobs,
+    calls: &CallLog,
+) -> HashMap<TaskKind, Arc<dyn Handler>> {
+    let policy = RetryPolicy {
+        delays: config.retry_delays.clone(),
+        ..RetryPolicy::default()
+    };
+    let replies = ReplyHandler {
+        db: calls.db.clone(),
+        hub: Arc::clone(hub),
+        provider: providers.fallback(),
+        blobs: blobs.clone(),
+        calls: calls.clone(),
+        policy: policy.clone(),
+        task_timeout: config.task_timeout,
+        attempt_max: config.attempt_max,
+        tracker: calls.tracker.clone(),
+    };
+    let replies: Arc<dyn Handler> = PerWorkspace::new(providers, replies, |replies, provider| {
+        replies.provider = provider;
+    });
+    let resolver = Resolver {
+        db: calls.db.clone(),
+        hub: Arc::clone(hub),
+        provider: providers.fallback(),
+        calls: calls.clone(),
+        policy,
+        task_timeout: config.task_timeout,
+        attempt_max: config.attempt_max,
+    };
+    let resolver: Arc<dyn Handler> =
+        PerWorkspace::new(providers, resolver, |resolver, provider| {
+            resolver.provider = provider;
+        });
+    HashMap::from([(TaskKind::Reply, replies), (TaskKind::Resolve, resolver)])
+}
+
 impl App {
     /// Binds the port, opens the database, and prepares everything else.
     ///
@@ -178,13 +232,7 @@ impl App {
         let files = lock_files(&config)?;
         let hub = Arc::new(Hub::default());
         let queue = Arc::new(Queue::default());
-        let agents = match &config.seeds_file {
-            None => None,
-            Some(path) => Some(
-                seeds::read_file(path)
-                    .map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))?,
-            ),
-        };
+        let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
         let db = open_database(
             &config.database,
             dispatch(Arc::clone(&hub), Arc::clone(&queue)),
@@ -216,15 +264,11 @@ impl App {
             db: db.clone(),
             tracker: tracker.clone(),
         };
-        let keyring = Keyring::new(
-            config.secret_keys.clone(),
-            matches!(config.database, DatabaseUrl::Sqlite(_)).then_some(config.data_dir.as_path()),
-        );
         let providers = Arc::new(Providers::new(providers::Setup {
             db: db.clone(),
             connector,
             environment,
-            keyring,
+            keyring: keyring(&config),
             rules: Rules {
                 exempt: config.model_allow.clone(),
                 own: OwnServer::new(address, &public_url),
@@ -233,43 +277,12 @@ impl App {
             meter: Meter::new(config.task_timeout, config.attempt_max),
         })?);
         providers.reseal().await;
-        let policy = RetryPolicy {
-            delays: config.retry_delays.clone(),
-            ..RetryPolicy::default()
-        };
         let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
             .context("could not prepare the directory for uploads")?;
-        let turns = ReplyHandler {
-            db: db.clone(),
-            hub: Arc::clone(&hub),
-            provider: providers.fallback(),
-            blobs: blobs.clone(),
-            calls: calls.clone(),
-            policy: policy.clone(),
-            task_timeout: config.task_timeout,
-            attempt_max: config.attempt_max,
-            tracker: tracker.clone(),
-        };
-        let turns: Arc<dyn Handler> = PerWorkspace::new(&providers, turns, |turns, provider| {
-            turns.provider = provider;
-        });
-        let resolver = Resolver {
-            db: db.clone(),
-            hub: Arc::clone(&hub),
-            provider: providers.fallback(),
-            calls: calls.clone(),
-            policy,
-            task_timeout: config.task_timeout,
-            attempt_max: config.attempt_max,
-        };
-        let resolver: Arc<dyn Handler> =
-            PerWorkspace::new(&providers, resolver, |resolver, provider| {
-                resolver.provider = provider;
-            });
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: HashMap::from([(TaskKind::Reply, turns), (TaskKind::Resolve, resolver)]),
+            handlers: handlers(&config, &hub, &providers, &blobs, &calls),
             slots: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),

@@ -298,22 +298,8 @@ impl Config {
         let workers = s.parsed("WORKERS", 16, |t| number_to(t, 1024))?;
         Ok(Self {
             listen: text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
-            public_url: s.parsed("PUBLIC_URL", None, |t| {
-                if t.starts_with("http://") || t.starts_with("https://") {
-                    Ok(Some(t.trim_end_matches('/').to_owned()))
-                } else {
-                    Err(format!("`{t}` does not start with http:// or https://"))
-                }
-            })?,
-            trusted_proxies: s.parsed("TRUSTED_PROXIES", Vec::new(), |t| {
-                t.split(',')
-                    .map(|a| {
-                        a.trim()
-                            .parse()
-                            .map_err(|_| format!("`{a}` is not an IP address"))
-                    })
-                    .collect()
-            })?,
+            public_url: s.parsed("PUBLIC_URL", None, parse_public_url)?,
+            trusted_proxies: s.parsed("TRUSTED_PROXIES", Vec::new(), parse_addresses)?,
             data_dir,
             database,
             model: ModelSettings {
@@ -324,11 +310,7 @@ impl Config {
                 model: text("MODEL"),
                 utility_model: text("UTILITY_MODEL"),
                 models_file: text("MODELS_FILE").map(PathBuf::from),
-                context_window: s.parsed("CONTEXT_WINDOW", None, |t| {
-                    let tokens = t.parse().ok().filter(|n| (512..=100_000_000).contains(n));
-                    let invalid = || format!("`{t}` is not a number of tokens from 512 on");
-                    tokens.ok_or_else(invalid).map(Some)
-                })?,
+                context_window: s.parsed("CONTEXT_WINDOW", None, parse_window)?,
             },
             model_allow: s.parsed("MODEL_ALLOW", Vec::new(), Exemption::parse_list)?,
             secret_keys: s.parsed("SECRET_KEY", Vec::new(), SecretKey::parse_list)?,
@@ -352,35 +334,17 @@ impl Config {
             context_retention: s.parsed(
                 "CONTEXT_RETENTION",
                 Duration::from_hours(90 * 24),
-                |t| {
-                    let retention = parse_duration(t)?;
-                    if retention < Duration::from_hours(24) {
-                        return Err(format!("`{t}` is less than a day"));
-                    }
-                    Ok(retention)
-                },
+                parse_retention,
             )?,
             upload_bytes_max: s.parsed("UPLOAD_BYTES_MAX", 25 << 20, |t| {
-                match parse_bytes(t)? {
-                    n @ 1..=UPLOAD_BYTES_LIMIT => Ok(n),
-                    _ => Err(format!("`{t}` is not a size from 1 to 1GiB")),
-                }
+                parse_size(t, UPLOAD_BYTES_LIMIT, "1GiB")
             })?,
             upload_orphan_after: s.parsed(
                 "UPLOAD_ORPHAN_AFTER",
                 Duration::from_hours(24),
                 parse_duration,
             )?,
-            signup: s.parsed("SIGNUP", Signup::First, |t| {
-                one_of(
-                    t,
-                    &[
-                        ("first", Signup::First),
-                        ("open", Signup::Open),
-                        ("invite", Signup::Invite),
-                    ],
-                )
-            })?,
+            signup: s.parsed("SIGNUP", Signup::First, parse_signup)?,
             rate_limits: s.parsed("RATE_LIMITS", true, |t| {
                 one_of(t, &[("on", true), ("off", false)])
             })?,
@@ -390,14 +354,9 @@ impl Config {
             tasks_queued_max: s.parsed("TASKS_QUEUED_MAX", 200, |t| number_to(t, 1_000_000))?,
             workspaces_per_user: s
                 .parsed("WORKSPACES_PER_USER", 100, |t| number_to(t, 1_000_000))?,
-            workspace_bytes_max: s.parsed(
-                "WORKSPACE_BYTES_MAX",
-                10 << 30,
-                |t| match parse_bytes(t)? {
-                    n @ 1..=WORKSPACE_BYTES_LIMIT => Ok(n),
-                    _ => Err(format!("`{t}` is not a size from 1 to 1048576GiB")),
-                },
-            )?,
+            workspace_bytes_max: s.parsed("WORKSPACE_BYTES_MAX", 10 << 30, |t| {
+                parse_size(t, WORKSPACE_BYTES_LIMIT, "1048576GiB")
+            })?,
             agents_max: s.parsed("AGENTS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
             seeds_file: text("SEEDS_FILE").map(PathBuf::from),
             metrics_token: text("METRICS_TOKEN").map(Secret),
@@ -407,6 +366,59 @@ impl Config {
             })?,
         })
     }
+}
+
+fn parse_public_url(text: &str) -> Result<Option<String>, String> {
+    if text.starts_with("http://") || text.starts_with("https://") {
+        Ok(Some(text.trim_end_matches('/').to_owned()))
+    } else {
+        Err(format!("`{text}` does not start with http:// or https://"))
+    }
+}
+
+fn parse_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
+    let addresses = text.split(',').map(|address| {
+        let parsed = address.trim().parse();
+        parsed.map_err(|_| format!("`{address}` is not an IP address"))
+    });
+    addresses.collect()
+}
+
+fn parse_window(text: &str) -> Result<Option<u64>, String> {
+    let tokens = text
+        .parse()
+        .ok()
+        .filter(|n| (512..=100_000_000).contains(n));
+    let invalid = || format!("`{text}` is not a number of tokens from 512 on");
+    tokens.ok_or_else(invalid).map(Some)
+}
+
+fn parse_retention(text: &str) -> Result<Duration, String> {
+    let retention = parse_duration(text)?;
+    if retention < Duration::from_hours(24) {
+        return Err(format!("`{text}` is less than a day"));
+    }
+    Ok(retention)
+}
+
+/// Parses a size from 1 byte to `bytes_max`, which is named `limit` in the error.
+fn parse_size(text: &str, bytes_max: u64, limit: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    if (1..=bytes_max).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(format!("`{text}` is not a size from 1 to {limit}"))
+}
+
+fn parse_signup(text: &str) -> Result<Signup, String> {
+    one_of(
+        text,
+        &[
+            ("first", Signup::First),
+            ("open", Signup::Open),
+            ("invite", Signup::Invite),
+        ],
+    )
 }
 
 #[cfg(test)]

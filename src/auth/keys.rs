@@ -53,33 +53,7 @@ pub(crate) async fn create(
         actor.require(Scope::WorkspaceAdmin)?;
     }
     let name = super::DisplayName::parse(name, "name")?.0;
-    if scopes.0.is_empty() {
-        return Err(AuthError::Invalid(
-            "a key needs at least one scope".to_owned(),
-            "scopes",
-        ));
-    }
-    for scope in &scopes.0 {
-        actor.require(*scope)?;
-    }
-    if expires_in_s.is_some_and(|s| !(1..=LIFETIME_S_MAX).contains(&s)) {
-        return Err(AuthError::Invalid(
-            format!("expires_in_s must be from 1 to {LIFETIME_S_MAX}"),
-            "expires_in_s",
-        ));
-    }
-    let (count,): (i64,) = c
-        .q("select count(*) from api_keys where workspace_id = $1 and user_id = $2")
-        .bind(actor.workspace)
-        .bind(actor.user)
-        .one()
-        .await?;
-    if count >= KEYS_MAX {
-        return Err(AuthError::Invalid(
-            format!("you have reached the limit of {KEYS_MAX} keys: delete one first"),
-            "name",
-        ));
-    }
+    check_new(c, actor, &scopes, expires_in_s).await?;
     let secret = format!("ov_{}", new_token());
     let key = ApiKey {
         id: ApiKeyId::new(),
@@ -119,6 +93,43 @@ pub(crate) async fn create(
     )
     .await?;
     Ok((key, secret))
+}
+
+/// Checks scopes, lifetime, and number of the actor's keys.
+async fn check_new(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    scopes: &Scopes,
+    expires_in_s: Option<i64>,
+) -> Result<(), AuthError> {
+    if scopes.0.is_empty() {
+        return Err(AuthError::Invalid(
+            "a key needs at least one scope".to_owned(),
+            "scopes",
+        ));
+    }
+    for scope in &scopes.0 {
+        actor.require(*scope)?;
+    }
+    if expires_in_s.is_some_and(|s| !(1..=LIFETIME_S_MAX).contains(&s)) {
+        return Err(AuthError::Invalid(
+            format!("expires_in_s must be from 1 to {LIFETIME_S_MAX}"),
+            "expires_in_s",
+        ));
+    }
+    let (count,): (i64,) = c
+        .q("select count(*) from api_keys where workspace_id = $1 and user_id = $2")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .one()
+        .await?;
+    if count >= KEYS_MAX {
+        return Err(AuthError::Invalid(
+            format!("you have reached the limit of {KEYS_MAX} keys: delete one first"),
+            "name",
+        ));
+    }
+    Ok(())
 }
 
 /// Lists the actor's own keys in this workspace, oldest first.

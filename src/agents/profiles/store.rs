@@ -122,27 +122,9 @@ pub(super) async fn store(
     check_size(wanted.name, &merged)?;
     let followers = refresh::plan(c, row.id, &merged.profile).await?;
     let bytes = size_of(&wanted.profile, &merged).saturating_add(followers.more_bytes);
-    if stored_bytes(&wanted.profile) > stored_bytes(&row.profile.0) {
-        quota::check_bytes(c, row.workspace_id, bytes).await?;
-    } else {
-        // Changes without new text, such as turning an agent off or restricting access.
-        quota::check_reserve(c, row.workspace_id, bytes).await?;
-    }
+    check_room(c, row, &wanted.profile, bytes).await?;
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
-    if wanted.name != row.name {
-        handles::release(c, row.workspace_id, row.id.0).await?;
-        if !handles::claim(
-            c,
-            row.workspace_id,
-            wanted.name,
-            handles::Owner::Agent,
-            row.id.0,
-        )
-        .await?
-        {
-            return Err(AgentError::NameTaken(wanted.name.to_owned()));
-        }
-    }
+    rename(c, row, wanted.name).await?;
     // The version is checked in the update itself, so that only one of several concurrent edits of a version
     // succeeds.
     let updated: Option<(i64,)> = c
@@ -200,6 +182,36 @@ pub(super) async fn store(
     announce(c, kind, &agent, access, Some(before), &mut people).await?;
     refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
     Ok(agent)
+}
+
+/// Claims the new name of an agent, unless it is the old one.
+async fn rename(c: &mut Conn, row: &Row, name: &str) -> Result<(), AgentError> {
+    if name == row.name {
+        return Ok(());
+    }
+    handles::release(c, row.workspace_id, row.id.0).await?;
+    let owner = handles::Owner::Agent;
+    if handles::claim(c, row.workspace_id, name, owner, row.id.0).await? {
+        Ok(())
+    } else {
+        Err(AgentError::NameTaken(name.to_owned()))
+    }
+}
+
+/// Checks that the workspace can store a profile and the versions of its followers.
+async fn check_room(
+    c: &mut Conn,
+    row: &Row,
+    profile: &Profile,
+    bytes: i64,
+) -> Result<(), AgentError> {
+    if stored_bytes(profile) > stored_bytes(&row.profile.0) {
+        quota::check_bytes(c, row.workspace_id, bytes).await?;
+    } else {
+        // Changes without new text, such as turning an agent off or restricting access.
+        quota::check_reserve(c, row.workspace_id, bytes).await?;
+    }
+    Ok(())
 }
 
 /// Index key for agents with this metadata pair.

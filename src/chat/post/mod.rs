@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{
     ChatError,
     access::{self, ThreadAccess},
-    bindings::{self, BoundState},
+    bindings::{self, Binding, BoundState},
     channels,
     event::ThreadEvent,
     follows::{self, FollowCause},
@@ -239,6 +239,17 @@ async fn asked(
             notice: None,
         });
     }
+    invoke_fallback(c, draft, &bound).await
+}
+
+/// Invokes the default agent in place of a bound agent that is turned off or gone.
+async fn invoke_fallback(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    bound: &Binding,
+) -> Result<Invoked, ChatError> {
+    let actor = &draft.access.channel_access.actor;
+    let conversation = draft.access.conversation();
     let default = find_fallback(c, actor).await?;
     let notice = if bound.state == BoundState::Off {
         let text = turned_off(c, bound.agent, default.as_ref()).await?;
@@ -312,6 +323,94 @@ struct PostDraft<'a> {
     client_id: Option<&'a str>,
 }
 
+async fn announce_thread(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    seq: i64,
+    thread: &Thread,
+) -> Result<(), ChatError> {
+    let access = &draft.access.channel_access;
+    // The first message has the next number.
+    let thread = Thread {
+        last_seq: seq + 1,
+        ..thread.clone()
+    };
+    let body = ThreadEvent { thread: &thread };
+    let event = NewEvent::new(seq, EventType::ThreadCreated, access.audience(), &body)?
+        .in_conversation(draft.access.thread, None);
+    Ok(log::append(c, access.actor.workspace, event).await?)
+}
+
+/// Lets the author and the mentioned people follow the thread.
+async fn follow(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    message: &Message,
+    cause: FollowCause,
+    found: &ResolvedMentions,
+) -> Result<(), ChatError> {
+    let access = &draft.access.channel_access;
+    follows::follow_as_author(c, access, message.thread_id, cause).await?;
+    if !found.people.is_empty() {
+        follows::follow_as_mentioned(c, access.channel, message.thread_id, message.id).await?;
+    }
+    Ok(())
+}
+
+/// Inserts a task for each invoked agent, and appends their events after `seq`.
+async fn enqueue_invoked(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    mut seq: i64,
+    found: &ResolvedMentions,
+    invoked: &[Invocation],
+) -> Result<Vec<Task>, ChatError> {
+    let access = &draft.access.channel_access;
+    let mut free = if invoked.is_empty() {
+        0
+    } else {
+        queue::free_slots(c, access.actor.workspace).await?
+    };
+    let mut tasks = Vec::with_capacity(invoked.len());
+    for invocation in invoked {
+        let agent = invocation.agent.to_string();
+        let mentions = found.mentions.iter();
+        let own = mentions.filter(|mention| mention.id.as_ref() == Some(&agent));
+        let spans: Vec<mentions::Span> = own
+            .map(|mention| mentions::Span {
+                start: mention.start,
+                length: mention.length,
+            })
+            .collect();
+        let new = NewTask {
+            workspace: access.actor.workspace,
+            kind: TaskKind::Reply,
+            agent: invocation.agent,
+            agent_version: invocation.version,
+            channel: access.channel,
+            thread: draft.access.thread,
+            fork: draft.access.fork_id(),
+            trigger: Some(draft.message),
+            requested_by: access.actor.user,
+            retry_of: None,
+            parent: None,
+            lane: Lane::Foreground,
+            prompt: mentions::without(&draft.text.content, &spans),
+            options: None,
+        };
+        free -= 1;
+        let full = if free < 0 {
+            Some(queue_full(c, invocation.agent).await?)
+        } else {
+            None
+        };
+        seq += 1;
+        let task = enqueue(c, seq, &new, full, access.audience()).await?;
+        tasks.push(task.ok_or(ChatError::AlreadyRetried)?);
+    }
+    Ok(tasks)
+}
+
 /// Inserts the message and a task for each invoked agent, and appends their events. `new_thread` is
 /// announced first.
 async fn commit_post(
@@ -326,12 +425,6 @@ async fn commit_post(
         agents: asked,
         notice,
     } = asked(c, &draft, &found).await?;
-    let mut free = if asked.is_empty() {
-        0
-    } else {
-        queue::free_slots(c, actor.workspace).await?
-    };
-
     let first = log::reserve(
         c,
         actor.workspace,
@@ -340,18 +433,7 @@ async fn commit_post(
     .await?;
     let mut seq = first;
     if let Some(thread) = &new_thread {
-        let thread = Thread {
-            last_seq: first + 1,
-            ..thread.clone()
-        };
-        let event = NewEvent::new(
-            seq,
-            EventType::ThreadCreated,
-            audience,
-            &ThreadEvent { thread: &thread },
-        )?
-        .in_conversation(draft.access.thread, None);
-        log::append(c, actor.workspace, event).await?;
+        announce_thread(c, &draft, seq, thread).await?;
         seq += 1;
     }
     let attachments = files::attach(c, actor, draft.message, &draft.text.files).await?;
@@ -388,54 +470,9 @@ async fn commit_post(
             Some(_) => FollowCause::Started,
             None => FollowCause::Wrote,
         };
-        let channel_access = &draft.access.channel_access;
-        follows::follow_as_author(c, channel_access, message.thread_id, cause).await?;
-        if !found.people.is_empty() {
-            follows::follow_as_mentioned(c, channel_access.channel, message.thread_id, message.id)
-                .await?;
-        }
+        follow(c, &draft, &message, cause, &found).await?;
     }
-
-    let mut tasks = Vec::with_capacity(asked.len());
-    for asked in asked {
-        let spans: Vec<mentions::Span> = found
-            .mentions
-            .iter()
-            .filter(|m| m.id.as_deref() == Some(asked.agent.to_string().as_str()))
-            .map(|m| mentions::Span {
-                start: m.start,
-                length: m.length,
-            })
-            .collect();
-        let new = NewTask {
-            workspace: actor.workspace,
-            kind: TaskKind::Reply,
-            agent: asked.agent,
-            agent_version: asked.version,
-            channel: draft.access.channel_access.channel,
-            thread: draft.access.thread,
-            fork: draft.access.fork_id(),
-            trigger: Some(message.id),
-            requested_by: actor.user,
-            retry_of: None,
-            parent: None,
-            lane: Lane::Foreground,
-            prompt: mentions::without(&draft.text.content, &spans),
-            options: None,
-        };
-        free -= 1;
-        let full = if free < 0 {
-            Some(queue_full(c, asked.agent).await?)
-        } else {
-            None
-        };
-        seq += 1;
-        tasks.push(
-            enqueue(c, seq, &new, full, audience)
-                .await?
-                .ok_or(ChatError::AlreadyRetried)?,
-        );
-    }
+    let tasks = enqueue_invoked(c, &draft, seq, &found, &asked).await?;
     if let Some(notice) = notice {
         let target = NoticeTarget {
             workspace: actor.workspace,

@@ -392,10 +392,26 @@ async fn plan(
     actor: &Actor<'_>,
     search: &Search,
 ) -> Result<Option<Plan>, ChatError> {
-    let mut what = Match::default();
-    let mut until = None;
-    let mut since = search.after;
-    let mut below = i64::MAX;
+    let mut plan = Plan {
+        what: Match::default(),
+        since: search.after,
+        until: None,
+        below: i64::MAX,
+    };
+    apply_parameters(c, caller, actor, search, &mut plan).await?;
+    let can_match = apply_filters(c, actor, &search.question, &mut plan).await?;
+    Ok(can_match.then_some(plan))
+}
+
+/// Applies the parameters of the request.
+async fn apply_parameters(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    search: &Search,
+    plan: &mut Plan,
+) -> Result<(), ChatError> {
+    let what = &mut plan.what;
     if let Some(channel) = search.channel {
         let access = access::channel(c, caller, channel).await?;
         if access.actor.workspace != actor.workspace {
@@ -421,13 +437,13 @@ async fn plan(
         what.all.push(vec![term(index::author_term(&text))]);
     }
     match search.before {
-        Some(Until::Moment(moment)) => until = Some(moment),
+        Some(Until::Moment(moment)) => plan.until = Some(moment),
         Some(Until::Message(id)) => {
             let access = access::message(c, caller, id).await?;
             if access.channel_access.actor.workspace != actor.workspace {
                 return Err(ChatError::MessageNotFound);
             }
-            below = c
+            plan.below = c
                 .q("select seq from messages where id = $1")
                 .bind(id)
                 .value()
@@ -444,7 +460,17 @@ async fn plan(
     for has in &search.has {
         what.all.push(vec![term(index::has_term(*has))]);
     }
-    let question = &search.question;
+    Ok(())
+}
+
+/// Applies the filters and words of the question; false if nothing can match.
+async fn apply_filters(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    question: &Question,
+    plan: &mut Plan,
+) -> Result<bool, ChatError> {
+    let what = &mut plan.what;
     let (mut authors, mut channels) = (None, None);
     for filter in &question.filters {
         match filter {
@@ -455,8 +481,8 @@ async fn plan(
                 .get_or_insert_with(Vec::new)
                 .extend(channel_named(c, actor, name).await?),
             Filter::Has(has) => what.all.push(vec![term(index::has_term(*has))]),
-            Filter::Before(day) => until = earlier(until, beginning(*day)),
-            Filter::After(day) => since = since.max(beginning(*day)),
+            Filter::Before(day) => plan.until = earlier(plan.until, beginning(*day)),
+            Filter::After(day) => plan.since = plan.since.max(beginning(*day)),
         }
     }
     for filter in &question.excluded {
@@ -469,19 +495,14 @@ async fn plan(
     }
     for named in [authors, channels].into_iter().flatten() {
         if named.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         what.all.push(named);
     }
     let phrases = question.with.iter().map(|phrase| vec![phrase.clone()]);
     what.all.extend(phrases);
     what.none.extend(question.without.iter().cloned());
-    Ok(Some(Plan {
-        what,
-        since,
-        until,
-        below,
-    }))
+    Ok(true)
 }
 
 /// A sequence number up to which every message of the workspace is older than `moment`.
