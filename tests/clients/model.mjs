@@ -33,6 +33,7 @@ async function answer(req, res) {
   if (req.url.endsWith('/models')) {
     return json(200, { object: 'list', data: [{ id: 'scripted-1', object: 'model' }] });
   }
+  if (!req.url.endsWith('/chat/completions')) return json(404, { error: { message: 'not found' } });
   const found = answerTo(JSON.parse(text));
   if (found.status) return json(found.status, { error: { message: 'not now' } }, found.headers);
   res.writeHead(200, { 'content-type': 'text/event-stream' });
