@@ -30,6 +30,7 @@ LEAVING = {
     "POST /v1/auth/logout": Things.session,
     "POST /v1/auth/signup": Things.session,
     "POST /v1/auth/password": lambda maker: maker.newcomer().headers["Cookie"],
+    "DELETE /v1/auth/sessions": lambda maker: maker.newcomer().headers["Cookie"],
 }
 
 
@@ -48,7 +49,7 @@ def before_call(context, case, kwargs):
     example = PLAN["bodies"].get(operation)
     body = case.body if isinstance(case.body, dict) and isinstance(example, dict) else {}
     with lock:
-        if operation in FRESH and (wanted or (not path and body)):
+        if operation in FRESH and (wanted or body):
             fresh = FRESH[operation](maker)
             for field, value in path.items():
                 if field in fresh and value in replaced:
@@ -61,7 +62,7 @@ def before_call(context, case, kwargs):
                 case.body = fresh["whole"]
             case.headers = {**(case.headers or {}), **fresh.get("headers", {})}
         headers = dict(PLAN["headers"])
-        # Logging in or out ends the current session, and changing a password ends all others.
+        # Logging in or out ends the current session; two other operations end all others.
         if operation in LEAVING and "Cookie" in headers:
             headers["Cookie"] = LEAVING[operation](maker)
         given = dict(case.headers or {})

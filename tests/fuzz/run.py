@@ -136,6 +136,14 @@ def values_of(method, path, name, ids):
     return ids.get(kind, [])
 
 
+def without_examples(parameter):
+    """Removes the examples of a parameter: those of the document name objects that this run does not have."""
+    schema = parameter["schema"]
+    for part in (parameter, schema, *schema.get("oneOf", [])):
+        part.pop("example", None)
+        part.pop("examples", None)
+
+
 def with_ids(document, ids):
     """The document with IDs of this run in its examples."""
     document = copy.deepcopy(document)
@@ -153,9 +161,10 @@ def with_ids(document, ids):
         for parameter in operation.get("parameters", []):
             values = values_of(method, path, parameter["name"], ids)
             if values and parameter["in"] == "path":
+                without_examples(parameter)
                 parameter["example"] = values[0]
             elif parameter["in"] == "header":
-                parameter.pop("example", None)
+                without_examples(parameter)
         for media in operation.get("requestBody", {}).get("content", {}).values():
             if "example" in media:
                 media["example"] = real(media["example"])

@@ -6,9 +6,9 @@ use crate::agents::AgentError;
 const PATH_BYTES_MAX: usize = 200;
 const PARTS_MAX: usize = 8;
 
-/// A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`.
+/// A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`.
 #[derive(Debug, Clone, PartialEq, Eq, utoipa::ToSchema)]
-#[schema(value_type = String, example = "SOUL.md")]
+#[schema(value_type = String, example = "AGENTS.md")]
 pub struct FilePath(String);
 
 impl FilePath {

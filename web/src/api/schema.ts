@@ -6854,7 +6854,7 @@ export interface operations {
             path: {
                 /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
-                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
+                /** @description A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -6899,7 +6899,7 @@ export interface operations {
             path: {
                 /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
-                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
+                /** @description A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -6956,7 +6956,7 @@ export interface operations {
             path: {
                 /** @description ID of an agent, or `main` for the default agent of the workspace */
                 id: string;
-                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
+                /** @description A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -13631,7 +13631,7 @@ export interface operations {
             path: {
                 /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
-                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
+                /** @description A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -13676,7 +13676,7 @@ export interface operations {
             path: {
                 /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
-                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
+                /** @description A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
@@ -13733,7 +13733,7 @@ export interface operations {
             path: {
                 /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
-                /** @description A relative path such as `SOUL.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
+                /** @description A relative path such as `AGENTS.md` or `memory/2026-11-20.md`, with segments of `[A-Za-z0-9._-]`. */
                 path: string;
             };
             cookie?: never;
