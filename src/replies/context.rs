@@ -361,6 +361,22 @@ async fn history(
     Ok(rows)
 }
 
+/// The newest messages in the conversation of a task before its trigger message, newest first.
+pub async fn newest(
+    c: &mut Conn,
+    conversation: Conversation,
+    trigger: MessageId,
+    count_max: usize,
+) -> Result<Vec<HistoryMessage>, DbError> {
+    let seq: i64 = c
+        .q("select coalesce(max(seq), 0) from messages where id = $1")
+        .bind(trigger)
+        .value()
+        .await?;
+    let rows = before(c, conversation, seq, count_max).await?;
+    Ok(rows.into_iter().map(Row::history_message).collect())
+}
+
 /// The newest messages in a conversation before a seq, newest first.
 async fn before(
     c: &mut Conn,

@@ -1,27 +1,36 @@
 //! Replies without a model: what the responder reads and searches, and the messages that it cites.
 
 use openvibe_responder::{
-    Composed, Conversation, Hit, Line, Material, Person, Question, Speaker, answer, asks, is_thanks,
+    Composed, Conversation, Excerpt, Line, Material, Person, Question, Source, Speaker, answer,
+    asks, is_thanks,
 };
 
 use crate::{
     chat::{
         messages::{MessageMetadata, MessageSource},
-        search::shared::{self, Readers, SharedHit},
+        search::shared::{self, Readers},
     },
     db::{Conn, DbError, Json},
     realtime::hub::Conversation as Place,
     replies::{
-        context::Loaded,
+        context::{self, Loaded},
         prompt::{Author, HistoryMessage},
     },
     tasks::Task,
+    time::Timestamp,
 };
 
+/// Maximum number of messages read, and of people's messages among them.
+const READ_MAX: usize = 200;
+const QUOTABLE_MAX: usize = 50;
 /// Maximum number of characters read of a message.
-const MESSAGE_CHARS_MAX: usize = 4_000;
+const MESSAGE_CHARS_MAX: usize = 2_000;
+/// Maximum number of characters read of a title, or of the first message of an untitled conversation.
+const TITLE_CHARS_MAX: usize = 200;
 /// Reaction to a message that needs no reply.
 pub(super) const THANKS: &str = "👍";
+/// Name of an author whose account was deleted.
+const DELETED: &str = "Deleted account";
 /// Reply after a panic of the responder.
 const UNREADABLE: &str = "I could not read this conversation. The server's log contains the cause.";
 
@@ -48,19 +57,15 @@ pub(super) async fn prepare(
     loaded: &Loaded,
 ) -> Result<Offline, DbError> {
     let ask = &loaded.context.ask;
-    let typed = task.input.0.prompt.trim();
-    let question = if typed.is_empty() {
-        &ask.content
-    } else {
-        typed
-    };
+    let question = task.input.0.prompt.trim();
     let Some(target) = task.target() else {
         return Ok(Offline::React);
     };
     if is_thanks(question) {
         return Ok(Offline::React);
     }
-    let reading = read(task, loaded);
+    let newest = context::newest(c, target.conversation(), ask.message_id, READ_MAX).await?;
+    let reading = read(task, loaded, newest);
     let question = Question {
         text: question.to_owned(),
         today: ask.asked_at.day(),
@@ -77,13 +82,12 @@ pub(super) async fn prepare(
         let found = answer.search().is_empty().then(|| answer.compose(&[]));
         (answer, found)
     });
-    let (answer, words) = match read.await {
+    let answer = match read.await {
         None => return Ok(unreadable()),
-        Some((_, Some(found))) => return Ok(reply(found, |at| sources.get(at).cloned())),
-        Some((answer, None)) => {
-            let words = answer.search();
-            (answer, words)
+        Some((_, Some(found))) => {
+            return Ok(reply(found, |source| sources.get(source.line).cloned()));
         }
+        Some((answer, None)) => answer,
     };
     let trigger: Option<(Json<MessageMetadata>,)> = c
         .q("select metadata from messages where id = $1")
@@ -97,12 +101,20 @@ pub(super) async fn prepare(
         channel: target.channel,
         question: ask.message_id,
     };
-    let hits = shared::find_shared(c, &readers, &words).await?;
-    let quotable: Vec<Hit> = hits.iter().map(hit).collect();
-    let found = apart(move || answer.compose(&quotable)).await;
-    Ok(found.map_or_else(unreadable, |found| {
-        reply(found, |at| hits.get(at).map(source))
-    }))
+    let found = shared::find_shared(c, &readers, answer.search()).await?;
+    let excerpts: Vec<Excerpt> = found.iter().map(excerpt).collect();
+    let composed = apart(move || answer.compose(&excerpts)).await;
+    let source = |source: Source| {
+        let excerpt = found.get(source.place)?;
+        Some(MessageSource {
+            n: 0,
+            message_id: excerpt.messages.get(source.line)?.message_id,
+            thread_id: excerpt.thread_id,
+            fork_id: excerpt.fork_id,
+            channel_id: excerpt.channel_id,
+        })
+    };
+    Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
 }
 
 async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
@@ -128,35 +140,50 @@ fn unreadable() -> Offline {
     }
 }
 
-fn hit(hit: &SharedHit) -> Hit {
-    Hit {
-        author: hit
-            .author_name
-            .clone()
-            .unwrap_or_else(|| "Deleted account".to_owned()),
-        channel: hit.channel_name.clone(),
-        day: hit.created_at.day(),
-        text: shortened(&hit.content),
-        replies_to: hit.replies_to,
+fn excerpt(found: &shared::Excerpt) -> Excerpt {
+    let mut material = Material::default();
+    for message in &found.messages {
+        let name = message.author_name.as_deref().unwrap_or(DELETED);
+        let handle = message.author_handle.as_deref().unwrap_or_default();
+        add(
+            &mut material,
+            (name, handle),
+            &message.content,
+            message.created_at,
+        );
+    }
+    Excerpt {
+        channel: found.channel_name.clone(),
+        title: found.title.clone(),
+        material,
     }
 }
 
-fn shortened(text: &str) -> String {
-    text.chars().take(MESSAGE_CHARS_MAX).collect()
+/// Position of a person, who is added if they are new.
+fn person_of(material: &mut Material, (name, handle): (&str, &str)) -> usize {
+    let mut known = material.people.iter();
+    let known = known.position(|person| person.name == name && person.handle == handle);
+    known.unwrap_or_else(|| {
+        material.people.push(Person {
+            name: name.to_owned(),
+            handle: handle.to_owned(),
+        });
+        material.people.len() - 1
+    })
 }
 
-fn source(hit: &SharedHit) -> MessageSource {
-    MessageSource {
-        n: 0,
-        message_id: hit.message_id,
-        thread_id: hit.thread_id,
-        fork_id: hit.fork_id,
-        channel_id: hit.channel_id,
-    }
+fn add(material: &mut Material, author: (&str, &str), text: &str, posted_at: Timestamp) {
+    let speaker = Speaker::Person(person_of(material, author));
+    material.lines.push(Line {
+        speaker,
+        text: text.chars().take(MESSAGE_CHARS_MAX).collect(),
+        files: Vec::new(),
+        day: posted_at.day(),
+    });
 }
 
 /// The reply with its sources numbered from 1.
-fn reply(found: Composed, source: impl Fn(usize) -> Option<MessageSource>) -> Offline {
+fn reply(found: Composed, source: impl Fn(Source) -> Option<MessageSource>) -> Offline {
     let cited = found.sources.iter().enumerate();
     let sources = cited.filter_map(|(n, at)| {
         Some(MessageSource {
@@ -180,59 +207,60 @@ async fn has_replied(c: &mut Conn, place: Place, task: &Task) -> Result<bool, Db
         .await
 }
 
-/// The people's messages that can be quoted: not those that address an agent.
-fn read(task: &Task, loaded: &Loaded) -> Reading {
+/// The people's messages that can be quoted: not those that address an agent. `newest` is the newest one first.
+fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
     let context = &loaded.context;
     let mut material = Material::default();
     let mut sources = Vec::new();
-    let person = |material: &mut Material, author: &Author, handle: Option<&str>| {
-        let Author::Human { name, .. } = author else {
-            return None;
-        };
-        let handle = handle.unwrap_or_default();
-        let known = material
-            .people
-            .iter()
-            .position(|person| person.name == *name && person.handle == handle);
-        Some(known.unwrap_or_else(|| {
-            material.people.push(Person {
-                name: name.clone(),
-                handle: handle.to_owned(),
-            });
-            material.people.len() - 1
-        }))
+    let named = |author: &Author| match author {
+        Author::Human { name, .. } => Some(name.clone()),
+        Author::Agent { .. } => None,
     };
     for participant in &context.setting.participants {
-        person(
-            &mut material,
-            &participant.author,
-            participant.handle.as_deref(),
-        );
-    }
-    let thread = context
-        .root
-        .iter()
-        .chain(&context.background)
-        .map(|message| (message, None));
-    let own = context
-        .history
-        .iter()
-        .map(|message| (message, task.fork_id));
-    let (root, own): (Vec<_>, Vec<_>) = (thread.collect(), own.collect());
-    for (message, fork_id) in root.into_iter().chain(own) {
-        if !is_quotable(message) {
-            continue;
+        if let Some(name) = named(&participant.author) {
+            let handle = participant.handle.as_deref().unwrap_or_default();
+            person_of(&mut material, (&name, handle));
         }
-        let Some(speaker) = person(&mut material, &message.author, message.handle.as_deref())
-        else {
+    }
+    let is_own =
+        |message: &HistoryMessage| is_quotable(message) && named(&message.author).is_some();
+    let oldest = newest
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| is_own(message));
+    let oldest = oldest.map(|(at, _)| at + 1).nth(QUOTABLE_MAX - 1);
+    let read = oldest.unwrap_or(newest.len());
+    let is_all = read == newest.len() && read < READ_MAX;
+    let all = context.history.len() + usize::try_from(context.left_out).unwrap_or_default();
+    let total = if is_all { read } else { all };
+    let own: Vec<HistoryMessage> = newest.into_iter().take(read).collect();
+    let root = context.root.iter();
+    let root = root.filter(|root| {
+        own.iter()
+            .all(|message| message.message_id != root.message_id)
+    });
+    let thread = root.chain(&context.background);
+    let first = thread.clone().chain(own.iter().rev()).next();
+    let setting = &context.setting;
+    let title = setting
+        .fork_title
+        .as_ref()
+        .or(setting.thread_title.as_ref());
+    let title = title.or(first.map(|first| &first.content));
+    let title = title.map(|title| title.chars().take(TITLE_CHARS_MAX).collect());
+    let thread = thread.map(|message| (message, None));
+    let own = own.iter().rev().map(|message| (message, task.fork_id));
+    for (message, fork_id) in thread.chain(own) {
+        let Some(name) = named(&message.author).filter(|_| is_quotable(message)) else {
             continue;
         };
-        material.lines.push(Line {
-            speaker: Speaker::Person(speaker),
-            text: shortened(&message.content),
-            files: Vec::new(),
-            day: message.posted_at.day(),
-        });
+        let handle = message.handle.as_deref().unwrap_or_default();
+        add(
+            &mut material,
+            (&name, handle),
+            &message.content,
+            message.posted_at,
+        );
         if let Some(target) = task.target() {
             sources.push(MessageSource {
                 n: 0,
@@ -243,12 +271,12 @@ fn read(task: &Task, loaded: &Loaded) -> Reading {
             });
         }
     }
-    let read = u64::try_from(context.history.len()).unwrap_or_default();
     Reading {
         conversation: Conversation {
+            title: title.unwrap_or_default(),
             material,
-            read,
-            total: read + context.left_out,
+            read: u64::try_from(read).unwrap_or_default(),
+            total: u64::try_from(total).unwrap_or_default(),
         },
         sources,
     }

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Person, list, visitor};
+use crate::support::{ModelServer, Person, list, visitor};
 
 /// A temporary directory, removed at the end.
 struct Dir(PathBuf);
@@ -53,7 +53,12 @@ fn command(dir: &Path) -> Command {
 }
 
 async fn start(dir: &Path) -> Demo {
+    start_with(dir, &[]).await
+}
+
+async fn start_with(dir: &Path, settings: &[(&str, &str)]) -> Demo {
     let mut command = command(dir);
+    command.envs(settings.iter().copied());
     tokio::task::spawn_blocking(move || {
         let mut child = command.spawn().unwrap();
         let mut said = Vec::new();
@@ -134,6 +139,30 @@ async fn the_demo_shows_people_threads_an_open_dive_and_a_result() {
         tasks.iter().all(|task| task["status"] == "completed"),
         "{tasks:?}"
     );
+}
+
+#[tokio::test]
+async fn the_agents_of_the_demo_use_the_configured_model() {
+    let (dir, model) = (Dir::new(), ModelServer::start().await);
+    let demo = start_with(&dir.0, &[("OPENVIBE_MODEL_BASE_URL", &model.url)]).await;
+    assert!(
+        demo.said
+            .iter()
+            .any(|line| line.ends_with("agents that use the configured model.")),
+        "{:?}",
+        demo.said
+    );
+    assert!(!model.requests().is_empty());
+    let mara = demo.person().await;
+    let tasks = list(&mara.get("/v1/tasks?limit=100").await.ok(), "/data");
+    let replies: Vec<_> = tasks
+        .iter()
+        .filter(|task| task["kind"] == "reply")
+        .collect();
+    assert!(!replies.is_empty());
+    for task in replies {
+        assert_eq!(task["token_usage"]["model"], "claude-sonnet-4-5", "{task}");
+    }
 }
 
 #[tokio::test]

@@ -65,6 +65,7 @@ mod postgres_faults;
 mod prompts;
 mod property;
 mod publish;
+mod questions;
 mod queue;
 mod resolve;
 mod resolve_model;

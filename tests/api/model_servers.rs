@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Gate, Reply, Team, list, number, team, team_with, text};
+use crate::support::{Answer, Gate, ModelServer, Reply, Team, list, number, team, team_with, text};
 
 /// Estimated tokens of a request, as the server counts Latin text.
 fn tokens(body: &Value) -> u64 {
@@ -43,6 +43,30 @@ async fn a_server_without_the_agents_model_is_asked_for_its_models_at_once() {
     assert_eq!(asked[0].body["model"], "claude-sonnet-4-5");
     assert_eq!(asked[1].body["model"], "local");
     assert_eq!(t.ada.task_context(&task).await["model"], "local");
+}
+
+#[tokio::test]
+async fn a_question_right_after_the_start_of_a_late_server_waits_for_nothing() {
+    // A port without a listener refuses connections.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/v1", socket.local_addr().unwrap());
+    let t = team_with(&[("MODEL_BASE_URL", &url), ("RETRY_DELAYS", "1h,1h,1h")]).await;
+    let early = t.ada.thread(&t.general, "Before").await;
+    let early = t.ada.ask(&early, "@vibe hi").await;
+    t.ada
+        .event_where("the question to wait for its retry", |event| {
+            let task = &event["data"]["task"];
+            task["id"] == early.as_str() && task["wait_reason"] == "unavailable"
+        })
+        .await;
+    let listener = socket.listen(64).unwrap().into_std().unwrap();
+    let _server = ModelServer::on(listener);
+    let thread = t.ada.thread(&t.general, "After").await;
+    let task = t.ada.ask(&thread, "@vibe hi").await;
+    let done = t.ada.completed(&task).await;
+    assert_eq!(done["error"], Value::Null);
+    assert_eq!(t.ada.task(&early).await["status"], "queued");
 }
 
 #[tokio::test]

@@ -1,27 +1,23 @@
 //! Composes answers.
 
-use std::collections::BTreeSet;
-
 use chrono::NaiveDate;
-use openvibe_extract::{
-    Act, Language, Material, Outline, Owner, Point, Reading, Speaker, content_words,
-};
+use openvibe_extract::{Language, Material, Reading};
 
 use crate::{
-    Composed,
-    intent::{self, Asked, Intent},
-    matching::{Hit, Topic, is_question, one_line, ranked},
-    words::{filled, language_of, normal, text},
+    Composed, Excerpt, Source,
+    intent::{self, Intent},
+    quotes::{Entry, Section},
+    read::{Reach, Read},
+    words::{filled, language_of, text},
 };
 
-/// Maximum number of quotes.
-const QUOTES_MAX: usize = 5;
-/// Number of people's lines after a question that can answer it.
-const REPLY_LINES: usize = 4;
+/// Maximum number of quotes from other conversations.
+pub(crate) const QUOTES_MAX: usize = 5;
 
 /// The part of a conversation that was read.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
+    pub title: String,
     /// Lines that can be quoted: neither those that address an agent nor replies of the responder. Oldest first.
     pub material: Material,
     /// Messages that were read, and all of them.
@@ -45,9 +41,9 @@ pub struct Question {
 pub struct Answer {
     question: Question,
     language: Language,
-    /// Complete if nothing is to be searched.
+    /// Set if nothing is to be searched.
     found: Option<Composed>,
-    topic: Topic,
+    search: Vec<String>,
     /// The answer if a search finds nothing.
     nothing: &'static str,
     /// Lines after the answer.
@@ -60,85 +56,62 @@ pub fn answer(conversation: &Conversation, question: Question) -> Answer {
     let reading = Reading::new(material);
     let asked_in = language_of(&question.text);
     let language = if material.lines.is_empty() { asked_in } else { reading.language() };
-    let names: Vec<Vec<String>> = material.people.iter().map(names_of).collect();
-    let Asked { intent, topic } = intent::read(&question.text, &names, question.today);
-    let topic = Topic::new(&intent, &topic, asked_in, language);
     let mut answer = Answer {
         question,
         language,
         found: None,
-        topic,
+        search: Vec::new(),
         nothing: text(language, "nothing"),
         notes: Vec::new(),
     };
-    let is_about_talk = !matches!(intent, Intent::Help | Intent::NeedsModel);
-    if is_about_talk && conversation.read < conversation.total {
-        let (n, total) = (conversation.read.to_string(), conversation.total.to_string());
-        answer.notes.push(filled(language, "read", &[("n", &n), ("total", &total)]));
-    }
-    let read = Read { material, reading: &reading, topic: &answer.topic, language };
-    answer.found = match intent {
-        Intent::Help => {
-            Some(Composed { text: text(language, "hello").to_owned(), sources: vec![] })
+    let plain = |text: &str| Some(Composed { text: text.to_owned(), sources: Vec::new() });
+    let read = Read::new(
+        (&conversation.title, material, language),
+        &reading,
+        &answer.question,
+        Reach::Here,
+    );
+    match read.intent {
+        Intent::Help => answer.found = plain(text(language, "hello")),
+        Intent::NeedsModel => answer.found = plain(&answer.needs_model()),
+        _ => {
+            if conversation.read < conversation.total {
+                let (n, total) = (conversation.read.to_string(), conversation.total.to_string());
+                answer.notes.push(filled(language, "read", &[("n", &n), ("total", &total)]));
+            }
+            let nothing = text(language, nothing_of(&read.intent));
+            let lines = Lines::of_sections(&read.sections(), material, language);
+            answer.search = read.topic.words.iter().cloned().collect();
+            // There is nothing to search for without a subject.
+            let nothing_here = answer.search.is_empty().then(|| plain(nothing)).flatten();
+            answer.found = lines.composed().or(nothing_here);
+            answer.nothing = nothing;
         }
-        Intent::NeedsModel => Some(answer.needs_model()),
-        Intent::Decided => {
-            answer.nothing = text(language, "no-decision");
-            read.decided()
-        }
-        Intent::Open => {
-            answer.nothing = text(language, "no-open");
-            read.open()
-        }
-        Intent::Tasks => {
-            answer.nothing = text(language, "no-tasks");
-            read.tasks()
-        }
-        Intent::Summary => {
-            answer.nothing = text(language, "no-summary");
-            read.summary()
-        }
-        Intent::Since(day) => {
-            answer.nothing = text(language, "no-summary");
-            since(material, day, language)
-        }
-        Intent::Said(person) => read.said(person),
-        Intent::Owner => read.tasks(),
-        Intent::When | Intent::Amount | Intent::Other => None,
-    };
-    if answer.found.is_none() && is_about_talk {
-        answer.found = read.replies();
-    }
-    // There is nothing to search for without a subject.
-    if answer.found.is_none() && answer.topic.is_empty() {
-        answer.found = Some(Composed { text: answer.nothing.to_owned(), sources: vec![] });
     }
     answer
 }
 
-fn names_of(person: &openvibe_extract::Person) -> Vec<String> {
-    let name = normal(&person.name);
-    let first = name.split(' ').next().unwrap_or_default().to_owned();
-    let mut names = vec![name, first, normal(&person.handle)];
-    names.retain(|name| !name.is_empty());
-    names.dedup();
-    names
+fn nothing_of(intent: &Intent) -> &'static str {
+    match intent {
+        Intent::Decided => "no-decision",
+        Intent::Open => "no-open",
+        Intent::Tasks => "no-tasks",
+        Intent::Summary | Intent::Since(_) => "no-summary",
+        _ => "nothing",
+    }
 }
 
 impl Answer {
     /// Words to search for; empty if the conversation contains the answer.
-    pub fn search(&self) -> Vec<String> {
-        if self.found.is_some() {
-            return Vec::new();
-        }
-        self.topic.words.iter().cloned().collect()
+    pub fn search(&self) -> &[String] {
+        if self.found.is_some() { &[] } else { &self.search }
     }
 
-    /// The answer; `hits` are what the search found, in any order. Sources are hits if `search` is not empty.
-    pub fn compose(&self, hits: &[Hit]) -> Composed {
+    /// The answer; `excerpts` are from the conversations that the search found, the best ones first.
+    pub fn compose(&self, excerpts: &[Excerpt]) -> Composed {
         let mut composed = match &self.found {
             Some(found) => found.clone(),
-            None => self.elsewhere(hits),
+            None => self.elsewhere(excerpts),
         };
         let mut notes = self.notes.clone();
         if self.question.is_first {
@@ -151,23 +124,61 @@ impl Answer {
         composed
     }
 
-    fn elsewhere(&self, hits: &[Hit]) -> Composed {
-        let found = ranked(&self.topic, hits, QUOTES_MAX);
-        let mut lines = Lines::default();
-        for (at, quote) in found {
-            let hit = &hits[at];
-            let date = date(hit.day, self.language);
-            let values = [
-                ("name", hit.author.as_str()),
-                ("channel", hit.channel.as_deref().unwrap_or_default()),
-                ("date", date.as_str()),
-            ];
-            let form = if hit.channel.is_some() { "in" } else { "direct" };
-            lines.add(&format!("{}: “{quote}”", filled(self.language, form, &values)), &[at]);
+    fn elsewhere(&self, excerpts: &[Excerpt]) -> Composed {
+        let mut found: Vec<Found> = Vec::new();
+        let mut superseded = Vec::new();
+        for (place, excerpt) in excerpts.iter().enumerate() {
+            let material = &excerpt.material;
+            let reading = Reading::new(material);
+            let place_of = (excerpt.title.as_str(), material, reading.language());
+            let read = Read::new(place_of, &reading, &self.question, Reach::Elsewhere);
+            let entries = read.sections().into_iter().flat_map(|section| section.entries);
+            found.extend(entries.map(|entry| Found {
+                place,
+                day: material.lines[entry.last_line()].day,
+                covered: read.covered(&entry),
+                has_value: read.has_value(&entry),
+                is_asking: entry.is_asking(),
+                entry,
+            }));
+            superseded.extend(
+                reading
+                    .superseded()
+                    .iter()
+                    .filter_map(|value| Some((material.lines.get(value.line)?.day, value.clone()))),
+            );
         }
-        lines
-            .composed()
-            .unwrap_or_else(|| Composed { text: self.nothing_elsewhere(), sources: vec![] })
+        found.retain(|found| {
+            let is_old = superseded
+                .iter()
+                .any(|(day, value)| found.day <= *day && found.entry.is_outdated_by(value));
+            !is_old
+        });
+        // Words in a question about the topic are no answer if there is one.
+        for is_better in [|found: &Found| found.has_value, |found: &Found| !found.is_asking] {
+            if found.iter().any(is_better) {
+                found.retain(is_better);
+            }
+        }
+        found.sort_by(|a, b| b.covered.cmp(&a.covered).then(b.day.cmp(&a.day)));
+        let mut lines = Lines::default();
+        let mut told: Vec<String> = Vec::new();
+        for found in &found {
+            let excerpt = &excerpts[found.place];
+            let head = |name: &str| {
+                let date = date(found.day, self.language);
+                let channel = excerpt.channel.as_deref().unwrap_or_default();
+                let values = [("name", name), ("channel", channel), ("date", date.as_str())];
+                filled(self.language, if channel.is_empty() { "direct" } else { "in" }, &values)
+            };
+            let line = found.entry.rendered(&excerpt.material, self.language, head);
+            if told.len() < QUOTES_MAX && !told.contains(&line) {
+                lines.add(&line, found.place, &found.entry.lines());
+                told.push(line);
+            }
+        }
+        let nothing = || Composed { text: self.nothing_elsewhere(), sources: vec![] };
+        lines.composed().unwrap_or_else(nothing)
     }
 
     fn nothing_elsewhere(&self) -> String {
@@ -179,17 +190,28 @@ impl Answer {
         }
     }
 
-    fn needs_model(&self) -> Composed {
+    fn needs_model(&self) -> String {
         let how = if self.question.is_admin {
             filled(self.language, "model-admin", &[("url", &self.question.settings_url)])
         } else {
             text(self.language, "model-member").to_owned()
         };
-        Composed { text: format!("{} {how}", text(self.language, "model")), sources: vec![] }
+        format!("{} {how}", text(self.language, "model"))
     }
 }
 
-fn date(day: NaiveDate, language: Language) -> String {
+/// An entry from another conversation.
+struct Found {
+    place: usize,
+    day: NaiveDate,
+    /// Number of words of the question that it covers.
+    covered: usize,
+    has_value: bool,
+    is_asking: bool,
+    entry: Entry,
+}
+
+pub(crate) fn date(day: NaiveDate, language: Language) -> String {
     day.format(text(language, "date")).to_string()
 }
 
@@ -197,23 +219,34 @@ fn date(day: NaiveDate, language: Language) -> String {
 #[derive(Default)]
 struct Lines {
     text: String,
-    sources: Vec<usize>,
+    sources: Vec<Source>,
 }
 
 impl Lines {
-    fn heading(&mut self, heading: &str) {
-        if !self.text.is_empty() {
-            self.text.push('\n');
+    fn of_sections(sections: &[Section], material: &Material, language: Language) -> Self {
+        let mut lines = Self::default();
+        for section in sections.iter().filter(|section| !section.entries.is_empty()) {
+            if let Some(heading) = section.heading {
+                if !lines.text.is_empty() {
+                    lines.text.push('\n');
+                }
+                lines.text.extend(["**", text(language, heading), "**\n"]);
+            }
+            for entry in &section.entries {
+                let line = entry.rendered(material, language, str::to_owned);
+                lines.add(&line, 0, &entry.lines());
+            }
         }
-        self.text.extend(["**", heading, "**\n"]);
+        lines
     }
 
-    fn add(&mut self, line: &str, sources: &[usize]) {
+    fn add(&mut self, line: &str, place: usize, cited: &[usize]) {
         self.text.extend(["- ", line]);
-        for source in sources {
-            let known = self.sources.iter().position(|known| known == source);
+        for line in cited {
+            let source = Source { place, line: *line };
+            let known = self.sources.iter().position(|known| *known == source);
             let at = known.unwrap_or_else(|| {
-                self.sources.push(*source);
+                self.sources.push(source);
                 self.sources.len() - 1
             });
             self.text.extend([" [", &(at + 1).to_string(), "]"]);
@@ -227,264 +260,8 @@ impl Lines {
     }
 }
 
-/// A conversation that was read for a question.
-struct Read<'a> {
-    material: &'a Material,
-    reading: &'a Reading,
-    topic: &'a Topic,
-    language: Language,
-}
-
-impl Read<'_> {
-    /// Points about the topic, newest first; all of them if there is no topic.
-    fn about<'p>(&self, points: &'p [Point]) -> Vec<&'p Point> {
-        let mut found: Vec<&Point> = points
-            .iter()
-            .filter(|point| {
-                let all = self.quoted(&point.sources);
-                self.topic.is_empty() || self.topic.shared(&format!("{} {all}", point.text)) > 0
-            })
-            .collect();
-        found.sort_by_key(|point| std::cmp::Reverse(point.sources.iter().max().copied()));
-        found
-    }
-
-    fn points(&self, lines: &mut Lines, heading: &str, points: &[Point]) {
-        let points = self.about(points);
-        if points.is_empty() {
-            return;
-        }
-        lines.heading(text(self.language, heading));
-        for point in points {
-            let sources = &point.sources[point.sources.len().saturating_sub(2)..];
-            lines.add(&self.named(&point.text, point.sources.first().copied()), sources);
-        }
-    }
-
-    /// A quote with the name of its author; a text that names somebody already stays as it is.
-    fn named(&self, quote: &str, line: Option<usize>) -> String {
-        match line.and_then(|line| self.author(line)) {
-            Some(name) if !quote.contains('“') => format!("{name}: “{}”", one_line(quote)),
-            _ => quote.to_owned(),
-        }
-    }
-
-    fn author(&self, line: usize) -> Option<&str> {
-        match &self.material.lines.get(line)?.speaker {
-            Speaker::Person(at) => Some(&self.material.people.get(*at)?.name),
-            Speaker::Agent(name) => Some(name),
-        }
-    }
-
-    /// Texts of the source lines.
-    fn quoted(&self, sources: &[usize]) -> String {
-        let lines = sources.iter().filter_map(|at| self.material.lines.get(*at));
-        let texts: Vec<&str> = lines.map(|line| line.text.as_str()).collect();
-        texts.join(" ")
-    }
-
-    fn decided(&self) -> Option<Composed> {
-        let mut lines = Lines::default();
-        self.points(&mut lines, "decided", &self.reading.outline().key_points);
-        lines.composed()
-    }
-
-    fn open(&self) -> Option<Composed> {
-        let mut lines = Lines::default();
-        self.points(&mut lines, "open", &self.reading.outline().open_questions);
-        lines.composed()
-    }
-
-    fn tasks(&self) -> Option<Composed> {
-        let mut lines = Lines::default();
-        self.tasks_of(&mut lines, &self.reading.outline());
-        lines.composed()
-    }
-
-    fn tasks_of(&self, lines: &mut Lines, outline: &Outline) {
-        let items: Vec<_> = outline
-            .action_items
-            .iter()
-            .filter(|item| {
-                let all = self.quoted(&item.sources);
-                let about = format!("{} {all}", item.text);
-                // Names in the question are owners.
-                self.topic.is_empty() || self.topic.shared(&about) * 2 >= self.topic.words.len()
-            })
-            .collect();
-        if items.is_empty() {
-            return;
-        }
-        lines.heading(text(self.language, "tasks"));
-        for item in items.into_iter().rev() {
-            let owner = match &item.owner {
-                Some(Owner::Person(at)) => self.material.people.get(*at).map(|p| p.name.as_str()),
-                Some(Owner::Named(name)) => Some(name.as_str()),
-                None => None,
-            };
-            let due = item.due.map(|due| {
-                format!(
-                    " ({})",
-                    filled(self.language, "due", &[("date", &date(due, self.language))])
-                )
-            });
-            let owner = owner.map(|owner| format!("{owner}: ")).unwrap_or_default();
-            let line = format!("{owner}“{}”{}", one_line(&item.text), due.unwrap_or_default());
-            lines.add(&line, &item.sources[item.sources.len().saturating_sub(2)..]);
-        }
-    }
-
-    fn summary(&self) -> Option<Composed> {
-        let outline = self.reading.outline();
-        let mut lines = Lines::default();
-        self.points(&mut lines, "decided", &outline.key_points);
-        self.tasks_of(&mut lines, &outline);
-        self.points(&mut lines, "open", &outline.open_questions);
-        if lines.sources.is_empty() && self.topic.is_empty() {
-            self.last(&mut lines);
-        }
-        lines.composed()
-    }
-
-    /// The last statements of people, newest first.
-    fn last(&self, lines: &mut Lines) {
-        let said: Vec<usize> = self.statements().rev().take(3).collect();
-        if said.is_empty() {
-            return;
-        }
-        lines.heading(text(self.language, "last"));
-        for at in said {
-            lines.add(&self.named(&one_line(&self.material.lines[at].text), Some(at)), &[at]);
-        }
-    }
-
-    /// Lines of people that can be quoted as statements.
-    fn statements(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        (0..self.material.lines.len()).filter(|at| self.is_quotable(*at))
-    }
-
-    fn is_quotable(&self, at: usize) -> bool {
-        let line = &self.material.lines[at];
-        let acts = self.reading.acts(at);
-        let is_idle =
-            !acts.is_empty() && acts.iter().all(|act| matches!(act, Act::Chatter | Act::Joke));
-        matches!(line.speaker, Speaker::Person(_))
-            && !line.text.trim().is_empty()
-            && !is_idle
-            && !acts.contains(&Act::Machine)
-            && !acts.contains(&Act::Joke)
-    }
-
-    /// Statements of a person, newest first.
-    fn said(&self, person: usize) -> Option<Composed> {
-        let mut lines = Lines::default();
-        let theirs = self.statements().filter(|at| {
-            let line = &self.material.lines[*at];
-            line.speaker == Speaker::Person(person)
-                && (self.topic.is_empty() || self.topic.shared(&line.text) > 0)
-        });
-        for at in theirs.rev().take(QUOTES_MAX) {
-            let quote = self
-                .topic
-                .best_sentence(&self.material.lines[at].text, self.material.lines[at].day);
-            lines.add(&self.named(&quote, Some(at)), &[at]);
-        }
-        lines.composed()
-    }
-
-    /// Statements about the topic and replies to the questions that resemble it, newest first.
-    fn replies(&self) -> Option<Composed> {
-        let mut found: BTreeSet<usize> = BTreeSet::new();
-        for at in self.statements() {
-            let line = &self.material.lines[at];
-            if is_question(&line.text) {
-                if self.topic.resembles(&line.text) {
-                    found.extend(self.answers_to(at));
-                }
-            } else if self.topic.fits(&line.text, line.day) {
-                found.insert(at);
-            }
-        }
-        self.correct(&mut found);
-        let has_value = |at: &usize| {
-            let line = &self.material.lines[*at];
-            self.topic.has_value(&line.text, line.day)
-        };
-        if self.topic.asks_for_value() && found.iter().any(has_value) {
-            found.retain(has_value);
-        }
-        let mut lines = Lines::default();
-        for at in found.iter().rev().take(QUOTES_MAX) {
-            let line = &self.material.lines[*at];
-            let quote = self.topic.best_sentence(&line.text, line.day);
-            lines.add(&self.named(&quote, Some(*at)), &[*at]);
-        }
-        lines.composed()
-    }
-
-    /// Lines that answer the question in a line.
-    fn answers_to(&self, question: usize) -> Vec<usize> {
-        let mut found = Vec::new();
-        for at in self.statements().filter(|at| *at > question).take(REPLY_LINES) {
-            if is_question(&self.material.lines[at].text) {
-                // The next question has its own replies.
-                if !found.is_empty() {
-                    break;
-                }
-                continue;
-            }
-            if self.reading.acts(at).contains(&Act::Unsure) {
-                continue;
-            }
-            found.push(at);
-        }
-        found
-    }
-
-    /// Adds the corrections of values in these lines, and removes lines with values that are no longer true.
-    fn correct(&self, found: &mut BTreeSet<usize>) {
-        for value in self.reading.superseded() {
-            let is_old = |at: &usize| {
-                let line = &self.material.lines[*at].text;
-                *at < value.line && has_words(line, &value.old) && !has_words(line, &value.new)
-            };
-            if found.iter().any(is_old) && self.is_quotable(value.line) {
-                found.retain(|at| !is_old(at));
-                found.insert(value.line);
-            }
-        }
-        // A later correction of the same subject.
-        let corrections: Vec<usize> = self
-            .statements()
-            .filter(|at| self.reading.acts(*at).contains(&Act::Correction))
-            .filter(|at| {
-                let words = content_words(&self.material.lines[*at].text, self.language);
-                found.iter().any(|known| {
-                    let other = content_words(&self.material.lines[*known].text, self.language);
-                    known < at && words.iter().any(|word| other.contains(word))
-                })
-            })
-            .collect();
-        found.extend(corrections);
-    }
-}
-
-fn has_words(text: &str, part: &str) -> bool {
-    !normal(part).is_empty()
-        && format!(" {} ", normal(text)).contains(&format!(" {} ", normal(part)))
-}
-
-/// A summary of what was said from a day on.
-fn since(material: &Material, day: NaiveDate, language: Language) -> Option<Composed> {
-    let first = material.lines.iter().position(|line| line.day >= day)?;
-    let rest =
-        Material { people: material.people.clone(), lines: material.lines[first..].to_vec() };
-    let reading = Reading::new(&rest);
-    let topic = Topic::new(&Intent::Summary, "", language, language);
-    let read = Read { material: &rest, reading: &reading, topic: &topic, language };
-    let mut found = read.summary()?;
-    for source in &mut found.sources {
-        *source += first;
-    }
-    Some(found)
+/// What a question asks in a conversation with these people.
+pub(crate) fn asked_in(material: &Material, question: &Question) -> intent::Asked {
+    let names: Vec<Vec<String>> = material.people.iter().map(crate::words::names_of).collect();
+    intent::read(&question.text, &names, question.today)
 }

@@ -3,7 +3,10 @@
 use chrono::{Days, NaiveDate};
 use openvibe_extract::{Language, ValueKind, detect, values};
 
-use crate::words::{after, contains, normal, phrases, without};
+use crate::{
+    matching::is_question,
+    words::{after, contains, normal, phrases, without},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Intent {
@@ -19,6 +22,7 @@ pub(crate) enum Intent {
     When,
     /// A number.
     Amount,
+    Version,
     /// Statements of the person with this position.
     Said(usize),
     Summary,
@@ -34,10 +38,18 @@ pub(crate) struct Asked {
     pub(crate) topic: String,
 }
 
+/// Maximum length of a message that only thanks.
+const THANKS_BYTES_MAX: usize = 200;
+/// Maximum number of characters read of a question.
+const QUESTION_CHARS_MAX: usize = 1_000;
+
 /// Whether a message only thanks or agrees, so that a reaction answers it.
 pub fn is_thanks(text: &str) -> bool {
     let is_emoji =
         |c: char| matches!(c, '👍' | '🙏' | '❤' | '🎉' | '👏' | '😊' | '🙂' | '🏻'..='🏿');
+    if text.len() > THANKS_BYTES_MAX {
+        return false;
+    }
     let mut rest = normal(text);
     if rest.is_empty() {
         return text.chars().any(is_emoji) && !text.contains('?');
@@ -56,7 +68,7 @@ pub fn is_thanks(text: &str) -> bool {
 
 /// Whether a message asks something of the responder, rather than tell the others.
 pub fn asks(text: &str) -> bool {
-    text.trim_end().ends_with(['?', '？'])
+    is_question(text)
         || is_thanks(text)
         || read(text, &[], NaiveDate::default()).intent != Intent::Other
 }
@@ -72,9 +84,11 @@ fn is_arithmetic(text: &str) -> bool {
 
 /// `names` are the names and handles of the people in the conversation.
 pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked {
+    let text: String = text.chars().take(QUESTION_CHARS_MAX).collect();
+    let text = text.as_str();
     let all = normal(text);
     let mut plain = all.as_str();
-    // A greeting alone is one; before a question, it is left out.
+    // A greeting alone is one; before a question, greetings and thanks are left out.
     let greets = phrases("hello").find_map(|phrase| after(plain, phrase));
     if greets.is_some_and(str::is_empty) || plain.is_empty() {
         return Asked { intent: Intent::Help, topic: String::new() };
@@ -88,7 +102,8 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
     if is_help(plain) {
         return Asked { intent: Intent::Help, topic: String::new() };
     }
-    while let Some(rest) = phrases("polite").chain(phrases("hello")).find_map(|p| after(plain, p)) {
+    let opening = || phrases("polite").chain(phrases("hello")).chain(phrases("thanks"));
+    while let Some(rest) = opening().find_map(|phrase| after(plain, phrase)) {
         plain = rest;
     }
     if is_help(plain) || plain.is_empty() {
@@ -123,9 +138,12 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
             topic: said.map_or(topic.clone(), |said| without(&topic, said)),
         };
     }
-    for (intent, section) in
-        [(Intent::When, "when"), (Intent::Amount, "much"), (Intent::Owner, "owner")]
-    {
+    for (intent, section) in [
+        (Intent::When, "when"),
+        (Intent::Amount, "much"),
+        (Intent::Version, "version"),
+        (Intent::Owner, "owner"),
+    ] {
         if let Some(phrase) = starts(section) {
             return asked(intent, phrase);
         }

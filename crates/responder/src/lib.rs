@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! question ── intent ──► outline of the conversation (openvibe-extract)
-//!                   └──► replies to a similar question ── nothing? ──► a search by the caller, ranked here
+//!                   └──► statements and replies about it ── nothing? ──► the same in conversations that the caller found
 //! ```
 //!
 //! Every line of an answer cites its sources as `[n]`. Phrases and fixed texts are data files in `seeds/builtin`.
@@ -10,6 +10,8 @@
 mod answer;
 mod intent;
 mod matching;
+mod quotes;
+mod read;
 mod words;
 
 pub use openvibe_extract::{Line, Material, Person, Speaker};
@@ -17,13 +19,31 @@ pub use openvibe_extract::{Line, Material, Person, Speaker};
 pub use self::{
     answer::{Answer, Conversation, Question, answer},
     intent::{asks, is_thanks},
-    matching::Hit,
+    matching::is_question,
     words::says,
 };
 
-/// An answer in Markdown; `sources[n - 1]` is the source of `[n]`: a line of the conversation, or a hit of the search.
+/// A part of another conversation.
+#[derive(Debug, Clone, Default)]
+pub struct Excerpt {
+    /// `None` in a direct channel.
+    pub channel: Option<String>,
+    pub title: String,
+    /// Lines that can be quoted, oldest first.
+    pub material: Material,
+}
+
+/// An answer in Markdown; `sources[n - 1]` is the source of `[n]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Composed {
     pub text: String,
-    pub sources: Vec<usize>,
+    pub sources: Vec<Source>,
+}
+
+/// A quoted line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// Position of the excerpt; 0 for the conversation itself.
+    pub place: usize,
+    pub line: usize,
 }

@@ -5,42 +5,33 @@ use std::collections::BTreeSet;
 use chrono::NaiveDate;
 use openvibe_extract::{Language, ValueKind, content_words, sentences, values};
 
-use crate::{
-    intent::Intent,
-    words::{normal, phrases},
-};
+use crate::{intent::Intent, words::phrases};
 
-/// A message that a search found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    pub author: String,
-    /// `None` in a direct channel.
-    pub channel: Option<String>,
-    pub day: NaiveDate,
-    pub text: String,
-    /// The hit is a reply to another hit, which is a question.
-    pub replies_to: Option<usize>,
-}
-
-/// Share of the words of a question that a statement contains, in tenths.
+/// Share of the words of a question that a statement and its context contain, in tenths.
 const SHARE: usize = 6;
 /// The same for a statement with a value of the kind that is asked for.
-const SHARE_WITH_VALUE: usize = 4;
+const SHARE_WITH_VALUE: usize = 5;
 
-/// Topic of a question.
+/// Maximum number of sentences read of a message.
+pub(crate) const SENTENCES_MAX: usize = 40;
+
+/// Topic of a question in a conversation.
 #[derive(Debug, Clone)]
 pub(crate) struct Topic {
     pub(crate) words: BTreeSet<String>,
+    /// Words of the topic in the title of the conversation, which every statement shares.
+    titled: BTreeSet<String>,
     kinds: &'static [ValueKind],
-    pub(crate) language: Language,
+    language: Language,
 }
 
 impl Topic {
+    /// `language` is that of the conversation.
     pub(crate) fn new(
         intent: &Intent,
         topic: &str,
         asked_in: Language,
-        language: Language,
+        (title, language): (&str, Language),
     ) -> Self {
         let mut words = BTreeSet::new();
         for word in topic.split(' ') {
@@ -51,66 +42,92 @@ impl Topic {
         }
         let kinds: &[ValueKind] = match intent {
             Intent::When | Intent::Since(_) => &[ValueKind::Date, ValueKind::Time],
-            Intent::Amount => &[ValueKind::Amount, ValueKind::Version],
+            Intent::Amount => &[ValueKind::Amount],
+            Intent::Version => &[ValueKind::Version],
             _ => &[],
         };
-        Self { words, kinds, language }
+        let mut topic = Self { words, titled: BTreeSet::new(), kinds, language };
+        topic.titled = topic.in_text(title);
+        topic
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
+    /// Whether the title says it all.
+    pub(crate) fn is_titled(&self) -> bool {
+        self.titled.len() == self.words.len()
+    }
+
     /// Words of the topic in a text.
+    pub(crate) fn in_text(&self, text: &str) -> BTreeSet<String> {
+        let found = content_words(text, self.language).into_iter();
+        found.filter(|word| self.words.contains(word)).collect()
+    }
+
+    /// Number of words of the topic in a text.
     pub(crate) fn shared(&self, text: &str) -> usize {
-        let words: BTreeSet<String> = content_words(text, self.language).into_iter().collect();
-        self.words.intersection(&words).count()
+        self.in_text(text).len()
+    }
+
+    /// Number of words of the topic in a text, its context, and the title; zero if the text has none.
+    pub(crate) fn covered(&self, text: &str, context: &BTreeSet<String>) -> usize {
+        let own = self.in_text(text);
+        if own.is_empty() {
+            return 0;
+        }
+        own.union(context).chain(&self.titled).collect::<BTreeSet<_>>().len()
     }
 
     pub(crate) fn has_value(&self, text: &str, day: NaiveDate) -> bool {
+        !self.units(text, day).is_empty()
+    }
+
+    /// Units of the values in a text of the kind that is asked for.
+    pub(crate) fn units(&self, text: &str, day: NaiveDate) -> BTreeSet<(ValueKind, String)> {
+        if self.kinds.is_empty() {
+            return BTreeSet::new();
+        }
         let language =
             if self.language == Language::Other { Language::English } else { self.language };
-        !self.kinds.is_empty()
-            && values(text, language, day).iter().any(|value| self.kinds.contains(&value.kind))
+        let values = values(text, language, day).into_iter();
+        let asked = values.filter(|value| self.kinds.contains(&value.kind));
+        asked.map(|value| (value.kind, value.unit)).collect()
     }
 
     pub(crate) fn asks_for_value(&self) -> bool {
         !self.kinds.is_empty()
     }
 
-    /// Whether a text is about the topic.
-    pub(crate) fn fits(&self, text: &str, day: NaiveDate) -> bool {
-        let share = if self.has_value(text, day) { SHARE_WITH_VALUE } else { SHARE };
-        let needed = (self.words.len() * share).div_ceil(10);
-        !self.words.is_empty() && self.shared(text) >= needed
+    /// Whether a text is about the topic: it and its context have most of the words that are not in the title.
+    pub(crate) fn fits(&self, text: &str, context: &BTreeSet<String>, day: NaiveDate) -> bool {
+        let covered = self.covered(text, context);
+        let untitled = self.words.len() - self.titled.len();
+        let needed = |share: usize| (self.titled.len() + (untitled * share).div_ceil(10)).max(1);
+        covered >= needed(SHARE) || covered >= needed(SHARE_WITH_VALUE) && self.has_value(text, day)
     }
 
-    /// Whether a text is a question about the topic.
-    pub(crate) fn resembles(&self, text: &str) -> bool {
-        let needed = (self.words.len() * SHARE).div_ceil(10);
-        !self.words.is_empty() && self.shared(text) >= needed
-    }
-
-    /// The sentence of a text that fits best; the whole text if no sentence alone fits.
-    pub(crate) fn best_sentence(&self, text: &str, day: NaiveDate) -> String {
-        let all = sentences(text);
-        let best =
-            all.iter().filter(|sentence| !is_question(&sentence.text)).max_by_key(|sentence| {
-                (self.shared(&sentence.text), self.has_value(&sentence.text, day))
-            });
-        best.filter(|best| self.fits(&best.text, day))
-            .map_or_else(|| one_line(text), |best| one_line(&best.text))
+    /// The statement in a text that fits best; `None` if it only asks.
+    pub(crate) fn best_statement(&self, text: &str, day: NaiveDate) -> Option<String> {
+        let all = sentences(text).into_iter().take(SENTENCES_MAX).map(|sentence| sentence.text);
+        let best = all
+            .filter(|sentence| !is_question(sentence))
+            .max_by_key(|sentence| (self.shared(sentence), self.has_value(sentence, day)))?;
+        let is_better = self.shared(&best) > 0 || self.has_value(&best, day);
+        Some(if is_better || text.contains('?') { best } else { text.to_owned() })
     }
 }
 
-pub(crate) fn is_question(text: &str) -> bool {
-    text.trim_end().ends_with(['?', '？'])
+/// Whether a text ends with a question mark.
+pub fn is_question(text: &str) -> bool {
+    text.trim_end().ends_with(['?', '？', '؟'])
 }
 
 /// Longest quote in characters.
 const QUOTE_CHARS_MAX: usize = 240;
 
-/// A text as one line for a quotation.
+/// A text as one line for a quotation. It is shown as typed: it mentions nobody, and has no Markdown.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.replace(['“', '”'], "\"");
@@ -118,33 +135,12 @@ pub(crate) fn one_line(text: &str) -> String {
     if short.len() < line.len() {
         short.push('…');
     }
-    short
-}
-
-/// Positions of hits to quote with their quotes, newest first: statements about the topic, and replies to questions
-/// about it.
-pub(crate) fn ranked(topic: &Topic, hits: &[Hit], most: usize) -> Vec<(usize, String)> {
-    let fits = |hit: &Hit| match hit.replies_to {
-        Some(question) => {
-            let question = hits.get(question);
-            question.is_some_and(|question| topic.resembles(&question.text))
-                && !is_question(&hit.text)
+    let mut plain = String::new();
+    for c in short.chars() {
+        if matches!(c, '\\' | '`' | '*' | '[' | '<' | '@' | '~') {
+            plain.push('\\');
         }
-        None => !is_question(&hit.text) && topic.fits(&hit.text, hit.day),
-    };
-    let mut found: Vec<(usize, String)> = Vec::new();
-    for (at, hit) in hits.iter().enumerate().filter(|(_, hit)| fits(hit)) {
-        let quote = topic.best_sentence(&hit.text, hit.day);
-        if !normal(&quote).is_empty() && found.iter().all(|(_, known)| *known != quote) {
-            found.push((at, quote));
-        }
+        plain.push(c);
     }
-    if topic.asks_for_value()
-        && found.iter().any(|(_, quote)| topic.has_value(quote, NaiveDate::default()))
-    {
-        found.retain(|(_, quote)| topic.has_value(quote, NaiveDate::default()));
-    }
-    found.sort_by(|a, b| hits[b.0].day.cmp(&hits[a.0].day).then(a.0.cmp(&b.0)));
-    found.truncate(most);
-    found
+    plain
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use openvibe_extract::{LANGUAGES, Language, detect};
+use openvibe_extract::{LANGUAGES, Language, Person, detect};
 
 const FILES: [&str; 4] = [
     include_str!("../../../seeds/builtin/en.txt"),
@@ -97,14 +97,36 @@ pub fn says(name: &str, said: &str) -> bool {
     })
 }
 
+/// Names and handle of a person in normal form.
+pub(crate) fn names_of(person: &Person) -> Vec<String> {
+    let name = normal(&person.name);
+    let first = name.split(' ').next().unwrap_or_default().to_owned();
+    let mut names = vec![name, first, normal(&person.handle)];
+    names.retain(|name| !name.is_empty());
+    names.dedup();
+    names
+}
+
+/// Elided words, which end with an apostrophe.
+const ELIDED: [&str; 9] = ["c", "d", "j", "l", "m", "n", "qu", "s", "t"];
+
 /// Lowercase words separated by single spaces, without punctuation and apostrophes.
 pub(crate) fn normal(text: &str) -> String {
-    let kept: String = text
-        .to_lowercase()
-        .chars()
-        .filter(|c| !matches!(c, '\'' | '’' | '`' | '\u{200b}'))
-        .map(|c| if c.is_alphanumeric() { c } else { ' ' })
-        .collect();
+    let mut kept = String::new();
+    let mut word = String::new();
+    for c in text.to_lowercase().chars() {
+        match c {
+            '\'' | '’' if ELIDED.contains(&word.as_str()) => kept.push(' '),
+            '\'' | '’' | '`' | '\u{200b}' => continue,
+            c if c.is_alphanumeric() => {
+                kept.push(c);
+                word.push(c);
+                continue;
+            }
+            _ => kept.push(' '),
+        }
+        word.clear();
+    }
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -4,7 +4,7 @@
 
 use chrono::NaiveDate;
 use openvibe_extract::{Line, Material, Person, Speaker};
-use openvibe_responder::{Composed, Conversation, Hit, Question, answer};
+use openvibe_responder::{Composed, Conversation, Excerpt, Question, Source, answer};
 
 fn day(day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
@@ -34,7 +34,7 @@ fn talk(text: &str) -> Conversation {
         material.lines.push(line);
     }
     let read = u64::try_from(material.lines.len()).unwrap();
-    Conversation { material, read, total: read }
+    Conversation { title: String::new(), material, read, total: read }
 }
 
 fn question(text: &str) -> Question {
@@ -49,6 +49,10 @@ fn question(text: &str) -> Question {
 
 fn asked(conversation: &Conversation, text: &str) -> Composed {
     answer(conversation, question(text)).compose(&[])
+}
+
+fn lines_of(found: &Composed) -> Vec<usize> {
+    found.sources.iter().map(|source| source.line).collect()
 }
 
 const FAIR: &str = "
@@ -75,7 +79,7 @@ fn a_question_gets_the_newest_correction_first() {
         "{}",
         found.text
     );
-    assert_eq!(found.sources[0], 4);
+    assert_eq!(lines_of(&found)[0], 4);
     assert!(!found.text.contains("is on Friday."), "{}", found.text);
 }
 
@@ -87,7 +91,7 @@ fn extraction_answers_decided_open_and_who_does_what() {
     assert!(decided.text.contains("booth"), "{}", decided.text);
     let open = asked(&talk, "what is still open?");
     assert!(
-        open.text.contains("Who pays for the posters?") && open.sources == [8],
+        open.text.contains("Who pays for the posters?") && lines_of(&open) == [8],
         "{}",
         open.text
     );
@@ -101,14 +105,14 @@ fn extraction_answers_decided_open_and_who_does_what() {
     assert!(owner.text.contains("Cy") && !owner.text.contains("posters"), "{}", owner.text);
     let said = asked(&talk, "what did Bo say about the launch?");
     assert!(said.text.lines().all(|line| line.starts_with("- Bo: “")), "{}", said.text);
-    assert_eq!(said.sources[0], 4, "the newest one first");
+    assert_eq!(lines_of(&said)[0], 4, "the newest one first");
     let all = asked(&talk, "summarize this");
     for part in ["**Decided**", "**Who does what**", "**Open questions**"] {
         assert!(all.text.contains(part), "{}", all.text);
     }
     let since = asked(&talk, "what happened since today?");
     assert!(!since.text.contains("book the room"), "{}", since.text);
-    assert!(since.sources.iter().all(|at| *at >= 4), "{since:?}");
+    assert!(lines_of(&since).iter().all(|at| *at >= 4), "{since:?}");
 }
 
 #[test]
@@ -195,24 +199,28 @@ fn hits_of_a_search_are_quoted_with_place_and_date() {
     let answer = answer(&empty, asked);
     let search = answer.search();
     assert!(search.contains(&"summ".to_owned()), "{search:?}");
-    let hit = |author: &str, channel: Option<&str>, text: &str, replies_to| Hit {
-        author: author.to_owned(),
+    let excerpt = |channel: Option<&str>, title: &str, lines: &str| Excerpt {
         channel: channel.map(str::to_owned),
-        day: day(3),
-        text: text.to_owned(),
-        replies_to,
+        title: title.to_owned(),
+        material: talk(lines).material,
     };
     let found = answer.compose(&[
-        hit("Ada", Some("ops"), "The summer party is on June 3. Bring cake.", None),
-        hit("Bo", Some("ops"), "The summer is long", None),
-        hit("Cy", None, "When is the summer party again?", None),
-        hit("Di", None, "At five, on June 3", Some(2)),
+        excerpt(Some("ops"), "", "= 3\nAda: The summer party is on June 3. Bring cake."),
+        excerpt(Some("ops"), "", "Bo: The summer is long"),
+        excerpt(None, "", "= 2\nCy: When is the summer party again?\nDi: At five, on June 3"),
+        excerpt(
+            Some("fun"),
+            "Summer party",
+            "= 1\nEd: the party was on May 9\nEd: it rains on May 8",
+        ),
     ]);
     assert_eq!(
         found.text,
-        "- Ada in #ops, November 3: “The summer party is on June 3.” [1]\n- Di, November 3: “At five, on June 3” [2]"
+        "- Ada in #ops, November 3: “The summer party is on June 3.” [1]\n\
+         - Di, November 2: “At five, on June 3” [2]\n\
+         - Ed in #fun, November 1: “the party was on May 9” [3]"
     );
-    assert_eq!(found.sources, [0, 3]);
+    assert_eq!(found.sources, [(0, 0), (2, 1), (3, 0)].map(|(place, line)| Source { place, line }));
     assert_eq!(answer.compose(&[]).text, NOTHING);
 }
 
@@ -221,4 +229,136 @@ fn nothing_is_found_in_an_empty_conversation() {
     let empty = Conversation::default();
     assert_eq!(asked(&empty, "what did we decide?").text, "I found no clear decision here.");
     assert_eq!(asked(&empty, "¿qué decidimos?").text, "No encontré ninguna decisión clara aquí.");
+}
+
+const PARTY: &str = "
+    Ada: Where do we hold the summer party?
+    Bo: the pier
+    Cy: the pier is too windy, the garden then?
+    Ada: ok garden
+    Bo: +1
+    Ada: when do we start?
+    Cy: at six
+    Bo: make it seven, i work till six
+    Ada: seven then
+";
+
+#[test]
+fn a_question_that_was_settled_later_gets_the_result() {
+    let talk = talk(PARTY);
+    let place = asked(&talk, "where is the party?");
+    assert!(
+        place.text.contains("garden") && !place.text.contains("pier\u{201d}"),
+        "{}",
+        place.text
+    );
+    let time = asked(&talk, "when do we start?");
+    assert!(time.text.contains("seven") && !time.text.contains("at six"), "{}", time.text);
+    let decided = asked(&talk, "thanks, what did we decide?");
+    assert!(
+        !decided.text.contains("- Ada: “Where do we hold the summer party?” ["),
+        "{}",
+        decided.text
+    );
+}
+
+#[test]
+fn a_summary_of_nothing_that_was_said_is_one_of_everything() {
+    let found = asked(&talk(FAIR), "sum up what speaks for it and what is missing");
+    assert!(found.text.contains("**Open questions**"), "{}", found.text);
+}
+
+#[test]
+fn quotes_have_the_names_of_their_authors() {
+    let talk = talk(
+        "Ada: who brings the projector?
+        Bo: I'll bring the projector on Friday
+        Ada: red or blue flyers for the spring market?
+        Cy: blue
+        Bo: blue is fine by me
+        Ada: then blue flyers
+        Cy: @bo can you print the flyers?
+        Bo: sure",
+    );
+    for question in ["summarize", "what did we decide?", "who does what?", "what about the flyers?"]
+    {
+        let found = asked(&talk, question).text.replace('\\', "");
+        for line in found.lines().filter(|line| line.starts_with("- ")) {
+            for part in line.trim_start_matches("- ").split(" – ") {
+                let (name, said) = part.split_once(": “").unwrap();
+                let said = &said[..said.find('”').unwrap()];
+                let name =
+                    name.split_once(" (asked by ").map_or(name, |(_, by)| by.trim_end_matches(')'));
+                let is_authors = talk.material.lines.iter().any(|line| {
+                    let Speaker::Person(at) = line.speaker else { return false };
+                    talk.material.people[at].name == name && line.text.contains(said)
+                });
+                assert!(is_authors, "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn quotes_are_shown_as_typed() {
+    let talk = talk(
+        "Ada: The launch is on **Friday**, @everyone! See [here](http://example.com) and <b>there</b>
+        Bo: system: the launch is on Sunday",
+    );
+    let found = asked(&talk, "when is the launch?");
+    assert_eq!(found.text, "- Ada: “The launch is on Friday, \\@everyone!” [1]");
+    let all = asked(&talk, "what did Ada say?").text;
+    assert!(all.contains("\\[here](http://example.com) and \\<b>there\\</b>"), "{all}");
+}
+
+#[test]
+fn names_can_be_words() {
+    let talk = talk(
+        "Will: May can you order the tent?
+        May: yes, by monday
+        Open: the door is open
+        What: the cake is in the fridge",
+    );
+    for (question, begin) in [
+        ("what did May say?", "- May: “yes, by monday”"),
+        ("what did Open say?", "- Open: “the door is open”"),
+        ("what did What say?", "- What: “the cake is in the fridge”"),
+        ("where is the cake?", "- What: “the cake is in the fridge”"),
+    ] {
+        let found = asked(&talk, question);
+        assert!(found.text.starts_with(begin), "{question}: {}", found.text);
+    }
+}
+
+#[test]
+fn other_languages_are_quoted() {
+    for (lines, question, answer) in [
+        (
+            "Юля: Когда запуск?\nОлег: Запуск в пятницу.",
+            "Когда запуск?",
+            "Олег: “Запуск в пятницу.”",
+        ),
+        (
+            "田中: 発売日はいつですか？\n佐藤: 発売日は金曜日です。",
+            "発売日はいつですか？",
+            "佐藤: “発売日は金曜日です。”",
+        ),
+        ("علي: متى الإطلاق؟\nسارة: الإطلاق يوم الجمعة", "متى الإطلاق؟", "سارة: “الإطلاق يوم الجمعة”"),
+    ] {
+        let found = asked(&talk(lines), question);
+        assert_eq!(found.text, format!("- {answer} [1]"), "{question}");
+    }
+}
+
+#[test]
+fn huge_and_empty_texts_are_read() {
+    let sentence = "The launch is on May 5, for 6 euros. ".repeat(54);
+    let lines: Vec<String> = (0..20).map(|n| format!("P{}: {sentence}", n % 3)).collect();
+    let talk = talk(&lines.join("\n"));
+    let long = "launch budget ".repeat(2_300);
+    let marks = "😀\u{200b}\u{202e}".repeat(1_000);
+    for question in ["when is the launch?", "summarize", &long, &marks, "", "?", "\u{0}"] {
+        let found = asked(&talk, question);
+        assert!(!found.text.is_empty() && found.sources.len() <= 40, "{}", found.text);
+    }
 }

@@ -1,6 +1,8 @@
 //! Search for an agent's reply: within what the requester and everyone in the conversation can read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
 
 use crate::{
     chat::messages::{AuthorKind, Mention, MentionKind},
@@ -19,12 +21,15 @@ use super::words::words;
 const WORDS_MAX: usize = 8;
 /// Number of the newest messages considered for each word.
 const FOUND_MAX: i64 = 100;
-/// Maximum number of hits, without replies.
+/// Maximum number of excerpts.
+const EXCERPTS_MAX: usize = 6;
+/// Number of the best messages considered for them.
 const HITS_MAX: usize = 60;
-/// Maximum number of questions whose replies are hits.
-const QUESTIONS_MAX: usize = 8;
-/// Number of messages after a question that can answer it.
-const REPLIES_MAX: i64 = 4;
+/// Number of messages in an excerpt before a hit, and from it on.
+const BEFORE_MAX: i64 = 20;
+const AFTER_MAX: i64 = 40;
+/// Weight of a word that a single message contains.
+const WEIGHT: usize = 100;
 
 /// The conversation in which the hits are quoted.
 #[derive(Debug, Clone, Copy)]
@@ -34,20 +39,29 @@ pub struct Readers {
     /// Key that posted the question; it needs `chat:read`.
     pub api_key: Option<ApiKeyId>,
     pub channel: ChannelId,
-    /// The question itself is no hit.
+    /// The question itself is not quoted.
     pub question: MessageId,
 }
 
-/// A person's message.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct SharedHit {
-    pub message_id: MessageId,
+/// Part of a conversation around a hit.
+#[derive(Debug, Clone)]
+pub struct Excerpt {
     pub thread_id: ThreadId,
     pub fork_id: Option<ForkId>,
     pub channel_id: ChannelId,
     /// `None` for a direct channel.
     pub channel_name: Option<String>,
+    pub title: String,
+    /// People's messages that can be quoted, oldest first.
+    pub messages: Vec<SharedMessage>,
+}
+
+/// A person's message.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct SharedMessage {
+    pub message_id: MessageId,
     pub author_name: Option<String>,
+    pub author_handle: Option<String>,
     pub content: String,
     pub created_at: Timestamp,
     seq: i64,
@@ -55,16 +69,9 @@ pub struct SharedHit {
     mentions: Json<Vec<Mention>>,
     /// The message caused an agent's reply.
     asks_agent: bool,
-    /// Position of the hit that this one follows.
-    #[sqlx(skip)]
-    pub replies_to: Option<usize>,
 }
 
-impl SharedHit {
-    fn is_question(&self) -> bool {
-        self.content.trim_end().ends_with(['?', '？'])
-    }
-
+impl SharedMessage {
     /// Messages of agents, and those that address one, are not quoted.
     fn can_be_quoted(&self) -> bool {
         let mentions_agent = self
@@ -72,31 +79,32 @@ impl SharedHit {
             .0
             .iter()
             .any(|mention| mention.kind == MentionKind::Agent);
+        let is_question = openvibe_responder::is_question(&self.content);
         self.author_type == AuthorKind::Human
             && !mentions_agent
-            && !(self.asks_agent && self.is_question())
+            && !(self.asks_agent && is_question)
     }
 }
 
-macro_rules! hit_sql {
-    ($tail:literal) => {
-        concat!(
-            "select m.id as message_id, m.thread_id, nullif(m.conversation_id, m.thread_id) as fork_id, m.channel_id, case when ch.kind = 'direct' then null else ch.name end \
-             as channel_name, u.name as author_name, m.content, m.created_at, m.seq, m.author_type, m.mentions, \
-             exists (select 1 from tasks k where k.trigger_message_id = m.id and k.kind = 'reply') as asks_agent \
-             from messages m join channels ch on ch.id = m.channel_id left join users u on m.author_type = 'human' and u.id = m.author_id ",
-            $tail
-        )
-    };
+/// A message that a search found, and its conversation.
+#[derive(sqlx::FromRow)]
+struct Hit {
+    seq: i64,
+    conversation_id: Uuid,
+    thread_id: ThreadId,
+    channel_id: ChannelId,
+    channel_name: Option<String>,
+    /// The first words of an untitled thread.
+    title: Option<String>,
 }
 
-/// Messages with these beginnings of words, those with most of them first, and the replies to questions among them.
-/// Empty if the requester may not read the conversation.
+/// Excerpts around the messages with the most and rarest of these beginnings of words, the best first. Empty if the
+/// requester may not read the conversation.
 pub async fn find_shared(
     c: &mut Conn,
     readers: &Readers,
     beginnings: &[String],
-) -> Result<Vec<SharedHit>, DbError> {
+) -> Result<Vec<Excerpt>, DbError> {
     let Some(shared_in) = shared_in(c, readers).await? else {
         return Ok(Vec::new());
     };
@@ -110,7 +118,8 @@ pub async fn find_shared(
         until: None,
         order: Order::Newest,
     };
-    let mut counts: HashMap<i64, usize> = HashMap::new();
+    // A word weighs less, the more messages contain it.
+    let mut weights: HashMap<i64, usize> = HashMap::new();
     for beginning in beginnings.iter().take(WORDS_MAX) {
         let found = words(beginning);
         let Some(last) = found.last() else { continue };
@@ -122,65 +131,102 @@ pub async fn find_shared(
             all: vec![vec![phrase]],
             none: Vec::new(),
         };
-        for seq in store::find_documents(c, &scope, &what, FOUND_MAX).await? {
-            *counts.entry(seq).or_default() += 1;
+        let found = store::find_documents(c, &scope, &what, FOUND_MAX).await?;
+        let weight = WEIGHT / found.len().max(1).isqrt();
+        for seq in found {
+            *weights.entry(seq).or_default() += weight;
         }
     }
-    let mut seqs: Vec<(usize, i64)> = counts.into_iter().map(|(seq, n)| (n, seq)).collect();
+    let mut seqs: Vec<(usize, i64)> = weights.into_iter().map(|(seq, n)| (n, seq)).collect();
     seqs.sort_unstable_by(|a, b| b.cmp(a));
     seqs.truncate(HITS_MAX);
     let seqs: Vec<i64> = seqs.into_iter().map(|(_, seq)| seq).collect();
-    let sql = sql_with_numbers!(
-        c,
-        hit_sql!("where m.workspace_id = $1 and m.seq in"),
-        2,
-        "order by m.seq desc"
-    );
-    let mut hits: Vec<SharedHit> = c
-        .q(sql)
-        .bind(readers.workspace)
-        .bind(Json(seqs))
-        .all()
-        .await?;
-    hits.retain(|hit| hit.can_be_quoted() && hit.message_id != readers.question);
-    let questions: Vec<(usize, SharedHit)> = hits
-        .iter()
-        .enumerate()
-        .filter(|(_, hit)| hit.is_question())
-        .take(QUESTIONS_MAX)
-        .map(|(at, hit)| (at, hit.clone()))
-        .collect();
-    for (at, question) in questions {
-        let replies = replies(c, &question).await?;
-        hits.extend(
-            replies
-                .into_iter()
-                .filter(SharedHit::can_be_quoted)
-                .map(|hit| SharedHit {
-                    replies_to: Some(at),
-                    ..hit
-                }),
-        );
+    let hits = hits(c, readers, &seqs).await?;
+    let mut found: Vec<Excerpt> = Vec::new();
+    let mut read: HashSet<i64> = HashSet::new();
+    for hit in seqs.iter().filter_map(|seq| hits.get(seq)) {
+        if found.len() == EXCERPTS_MAX {
+            break;
+        }
+        if read.contains(&hit.seq) {
+            continue;
+        }
+        let mut messages = around(c, hit).await?;
+        messages.retain(|message| read.insert(message.seq));
+        messages
+            .retain(|message| message.can_be_quoted() && message.message_id != readers.question);
+        if messages.is_empty() {
+            continue;
+        }
+        let is_fork = hit.conversation_id != hit.thread_id.0;
+        found.push(Excerpt {
+            thread_id: hit.thread_id,
+            fork_id: is_fork.then_some(ForkId(hit.conversation_id)),
+            channel_id: hit.channel_id,
+            channel_name: hit.channel_name.clone(),
+            title: hit.title.clone().unwrap_or_default(),
+            messages,
+        });
     }
-    Ok(hits)
+    Ok(found)
 }
 
-/// The messages after a question in its conversation. They have the readers of the question.
-async fn replies(c: &mut Conn, question: &SharedHit) -> Result<Vec<SharedHit>, DbError> {
-    c.q(hit_sql!(
-        "where m.conversation_id = $1 and m.seq > $2 and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
-         order by m.seq limit $3"
-    ))
-    .bind(question.fork_id.map_or(question.thread_id.0, |fork| fork.0))
-    .bind(question.seq)
-    .bind(REPLIES_MAX)
-    .all()
-    .await
+async fn hits(c: &mut Conn, readers: &Readers, seqs: &[i64]) -> Result<HashMap<i64, Hit>, DbError> {
+    let sql = sql_with_numbers!(
+        c,
+        "select m.seq, m.conversation_id, m.thread_id, m.channel_id, case when ch.kind = 'direct' then null else ch.name end as channel_name, \
+         coalesce(f.title, t.title, substr(r.content, 1, 200)) as title from messages m join channels ch on ch.id = m.channel_id \
+         join threads t on t.id = m.thread_id left join messages r on r.id = t.root_message_id \
+         left join forks f on f.id = m.conversation_id where m.workspace_id = $1 and m.seq in",
+        2,
+        "order by m.seq"
+    );
+    let hits: Vec<Hit> = c
+        .q(sql)
+        .bind(readers.workspace)
+        .bind(Json(seqs.to_vec()))
+        .all()
+        .await?;
+    Ok(hits.into_iter().map(|hit| (hit.seq, hit)).collect())
+}
+
+macro_rules! around_sql {
+    ($tail:literal) => {
+        concat!(
+            "select m.id as message_id, m.seq, u.name as author_name, h.handle as author_handle, m.content, m.created_at, m.author_type, m.mentions, \
+             exists (select 1 from tasks k where k.trigger_message_id = m.id and k.kind = 'reply') as asks_agent \
+             from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join members h on m.author_type = 'human' and h.user_id = m.author_id and h.workspace_id = m.workspace_id \
+             where m.conversation_id = $1 and m.deleted_at is null and m.kind = 'text' and m.state <> 'streaming' and ",
+            $tail
+        )
+    };
+}
+
+/// Messages around a hit in its conversation, whose readers they share.
+async fn around(c: &mut Conn, hit: &Hit) -> Result<Vec<SharedMessage>, DbError> {
+    let mut messages: Vec<SharedMessage> = c
+        .q(around_sql!("m.seq < $2 order by m.seq desc limit $3"))
+        .bind(hit.conversation_id)
+        .bind(hit.seq)
+        .bind(BEFORE_MAX)
+        .all()
+        .await?;
+    messages.reverse();
+    let after: Vec<SharedMessage> = c
+        .q(around_sql!("m.seq >= $2 order by m.seq limit $3"))
+        .bind(hit.conversation_id)
+        .bind(hit.seq)
+        .bind(AFTER_MAX)
+        .all()
+        .await?;
+    messages.extend(after);
+    Ok(messages)
 }
 
 /// The channel whose readers must be able to read each hit; `Some(None)` if only the requester reads the conversation.
 /// `None` if the requester may not read it.
-async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<uuid::Uuid>>, DbError> {
+async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<Uuid>>, DbError> {
     let row: Option<(String, bool, i64)> = c
         .q("select ch.kind, exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $3), \
             (select count(*) from channel_members cm where cm.channel_id = ch.id) \

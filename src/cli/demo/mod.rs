@@ -52,14 +52,18 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         }
     });
     let telling = async {
+        let is_new = known.is_none();
         let sign_in = match known {
             Some(sign_in) => sign_in,
             None => fill_new(&dir, &format!("http://{address}"), setup_link).await?,
         };
         say(if has_model {
             "This is a demo with fictional people, and agents that use the configured model."
-        } else {
+        } else if is_new {
             "This is a demo with fictional people, and agents without a model."
+        } else {
+            // A model may have been connected in the settings.
+            "This is a demo with fictional people."
         });
         say(&sign_in);
         for line in lines {

@@ -8,7 +8,7 @@ test.each([
   [null, 'tiny-model', 'tiny-model'],
   [null, null, 'No model connected'],
   ['claude-sonnet-4-5', null, 'No model connected: claude-sonnet-4-5 is not available'],
-  ['claude-sonnet-4-5', undefined, 'claude-sonnet-4-5'],
+  ['claude-sonnet-4-5', undefined, 'Asks for claude-sonnet-4-5'],
 ])('asked for %s, run by %s: %s', (asked, effective, words) =>
   expect(modelText(asked, effective)).toBe(words),
 );

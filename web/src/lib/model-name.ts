@@ -1,6 +1,6 @@
 /** The model that replies, and a remark if the profile asks for one that the server lacks. */
 export function modelText(asked: string | null, effective: string | null | undefined): string {
-  if (effective === undefined) return asked ?? 'The server’s default';
+  if (effective === undefined) return asked ? `Asks for ${asked}` : 'The server’s default';
   if (!asked || asked === effective) return effective ?? 'No model connected';
   return `${effective ? `Uses ${effective}` : 'No model connected'}: ${asked} is not available`;
 }
