@@ -301,9 +301,7 @@ async fn text_for_machines_is_neither_obeyed_nor_quoted() {
 async fn a_quoted_mention_notifies_nobody() {
     let t = offline().await;
     let thread = t.ada.thread(&t.general, "The fair").await;
-    t.ada
-        .tell(&thread, "@bo can you print the posters? @everyone look")
-        .await;
+    t.ada.tell(&thread, "@bo can you print the posters?").await;
     let reply = reply_to(&t.ada, &thread, "@vibe what did Ada say about the posters?").await;
     let content = text(&reply, "/content");
     assert!(

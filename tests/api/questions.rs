@@ -1,7 +1,7 @@
 //! Labeled questions to the built-in responder, asked in a workspace with several people and measured by what the person who asks
 //! reads. `crates/responder/tests/questions` has the questions and their conventions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write};
 
 use chrono::{NaiveDate, Utc};
 use serde::Deserialize;
@@ -206,13 +206,15 @@ async fn measured(file: &str) -> (BTreeMap<Kind, (usize, usize)>, String) {
         let is_right = is_right(asked, &content, sources);
         let score = scores.entry(asked.kind).or_default();
         *score = (score.0 + usize::from(is_right), score.1 + 1);
-        report += &format!(
-            "{} {:?} {}\n{content}\ncites {cited:?}, expected {:?}\n\n",
+        writeln!(
+            report,
+            "{} {:?} {}\n{content}\ncites {cited:?}, expected {:?}\n",
             if is_right { "RIGHT" } else { "WRONG" },
             asked.kind,
             asked.text,
             asked.lines
-        );
+        )
+        .unwrap();
     }
     drop(workspace.app);
     (scores, report)
@@ -222,12 +224,11 @@ async fn measured(file: &str) -> (BTreeMap<Kind, (usize, usize)>, String) {
 async fn the_built_in_responder_answers_most_questions_and_no_absent_or_private_one() {
     let file = include_str!("../../crates/responder/tests/questions/dev.yaml");
     let (scores, report) = measured(file).await;
-    eprintln!("{report}{scores:?}");
     for kind in [Kind::Absent, Kind::Private] {
         assert_eq!(scores[&kind].0, scores[&kind].1, "{kind:?}\n{report}");
     }
     let right = scores[&Kind::Here].0 + scores[&Kind::Elsewhere].0;
-    assert!(right >= 9, "{scores:?}\n{report}");
+    assert!(right >= 11, "{scores:?}\n{report}");
 }
 
 #[tokio::test]
