@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Maximum output tokens of a draft.
+/// Maximum output tokens of a draft, without hidden reasoning.
 const OUTPUT_TOKENS_MAX: u32 = 1024;
 /// Maximum concurrent calls for the chunks of one fork, because other tasks need the model too.
 const CALLS_AT_ONCE: usize = 4;
@@ -95,6 +95,7 @@ impl Calls<'_> {
         self.note(&briefs).await?;
         let provider = &self.resolver.provider;
         let window = provider.window(&self.model).await;
+        let output_tokens_max = OUTPUT_TOKENS_MAX + window.reasoning_tokens;
         let limits = Limits {
             bytes_max: draft::ANSWER_BYTES_MAX,
             silence_max: self.resolver.task_timeout,
@@ -108,7 +109,7 @@ impl Calls<'_> {
                 system: brief.system.clone(),
                 turns: brief.turns(),
                 max_output_tokens: Some(
-                    window.output_limit(OUTPUT_TOKENS_MAX, window.corrected(brief.tokens())),
+                    window.output_limit(output_tokens_max, window.corrected(brief.tokens())),
                 ),
                 json_schema: Some(JsonSchema {
                     name: "resolution",
@@ -186,7 +187,7 @@ impl Calls<'_> {
             summarised: dive.message_ids.clone(),
             named: dive.people.iter().flatten().copied().collect(),
             window,
-            reserve: u64::from(OUTPUT_TOKENS_MAX).min(window.tokens / 2),
+            reserve: u64::from(OUTPUT_TOKENS_MAX + window.reasoning_tokens).min(window.tokens / 2),
         };
         let record = AttemptRecord {
             attempt: self.attempt,

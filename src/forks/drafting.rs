@@ -237,8 +237,8 @@ impl Calls<'_> {
         } else {
             self.repaired(&brief, &answer.text, checked).await?
         };
-        self.apart(move |read| draft::trim(checked, &read.dive.material, &read.reading))
-            .await
+        let trimmed = self.apart(move |read| draft::trim(checked, &read.dive.material));
+        Ok(trimmed.await??)
     }
 
     /// Asks for a repair and returns the better of both answers, or the original if the repair

@@ -130,7 +130,7 @@ impl Handler for Resolver {
 /// The extracted draft; `fallback` is the reason why there is no other one.
 pub(super) fn extracted(read: &Read, fallback: Option<FailCode>) -> Drafted {
     Drafted {
-        outline: draft::fit(read.reading.outline(), &read.dive.material),
+        outline: draft::extracted(&read.dive.material, &read.reading),
         model: EXTRACTED.to_owned(),
         by: None,
         fallback,

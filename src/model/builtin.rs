@@ -64,6 +64,7 @@ impl Provider for Builtin {
         let window = Window {
             tokens: WINDOW,
             source: WindowSource::Table,
+            reasoning_tokens: 0,
             correction: 1.0,
         };
         std::future::ready(window).boxed()

@@ -80,6 +80,9 @@ pub struct Model {
     pub json_schema: bool,
     #[serde(default)]
     pub tools: bool,
+    /// Tokens for hidden reasoning, in addition to those of a short answer.
+    #[serde(default)]
+    pub reasoning_tokens: u32,
     /// Embedding model, which cannot chat.
     #[serde(default)]
     pub embeddings: bool,

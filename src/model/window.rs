@@ -27,6 +27,8 @@ pub struct Window {
     /// Maximum number of tokens in prompt and response together.
     pub tokens: u64,
     pub source: WindowSource,
+    /// Tokens that hidden reasoning takes in addition to a short answer; 0 if there is none.
+    pub reasoning_tokens: u32,
     /// Mean of reported ÷ estimated tokens in the model's last calls.
     pub correction: f64,
 }

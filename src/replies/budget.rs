@@ -243,6 +243,7 @@ mod tests {
             window: Window {
                 tokens,
                 source: WindowSource::Table,
+                reasoning_tokens: 0,
                 correction,
             },
             output_tokens_max,

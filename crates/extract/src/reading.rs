@@ -6,7 +6,7 @@ use crate::{
     outline::Maker,
     people::People,
     text::{self, tokens},
-    thread::Thread,
+    thread::{Matter, State, Thread},
     units::{self, Act, Place, Unit},
     values::Value,
 };
@@ -119,6 +119,16 @@ impl Reading {
     /// Whether a person agreed to an agent's statement in this line.
     pub fn is_adopted(&self, line: usize) -> bool {
         self.thread.adopted.contains(&line)
+    }
+
+    /// Whether everything that a line suggests or states was retracted, overruled, or objected to.
+    pub fn is_rejected(&self, line: usize) -> bool {
+        let line_of = |matter: &Matter| self.thread.units[matter.unit].line;
+        let first = self.thread.matters.partition_point(|matter| line_of(matter) < line);
+        let mut matters =
+            self.thread.matters[first..].iter().take_while(|m| line_of(m) == line).peekable();
+        matters.peek().is_some()
+            && matters.all(|matter| matches!(matter.state, State::Dropped | State::Contested))
     }
 
     pub(crate) fn units(&self, line: usize) -> impl Iterator<Item = &Unit> {

@@ -1,33 +1,33 @@
-//! Checks an answer against its conversation.
+//! Checks a draft against its conversation.
+//!
+//! `read` turns a model's answer into an outline with the sources, owners, and dates that exist; `judge` then checks an
+//! outline of any origin.
 
 use std::collections::BTreeSet;
 
 use chrono::{Days, NaiveDate};
-use openvibe_extract::{
-    Item, Material, Outline, Owner, Point, Reading, Speaker, keywords, plain_sentences,
-};
+use openvibe_extract::{Item, Material, Outline, Owner, Point, Reading, plain_sentences};
+use unicode_normalization::UnicodeNormalization;
 
 use super::{
-    CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, TALK_LINES_MIN, WORDS_MAX,
+    CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, WORDS_MAX,
     clean::{units, words},
+    evidence::{Evidence, Origin, plain},
     fault::{Fault, FieldPath, Kind},
-    grounds::SourceIndex,
     owner::{self, Found},
     parse::{Raw, RawItem, RawPoint},
     source::RawSource,
-    words::tokens,
 };
 
 /// Maximum days between the last message and a due date; a later date is an error.
 const DUE_DAYS_MAX: u64 = 3_660;
-/// Minimum number of shared keywords for two texts to count as duplicates.
+/// Minimum number of shared words for two texts to count as duplicates.
 const SAME_WORDS_MIN: usize = 4;
 
 /// An answer as an outline, and its faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The answer without unsupported sources, owners, and dates. Limits are only enforced by
-    /// `trim`.
+    /// The answer without sources, owners, and dates that do not exist. Everything else is only removed by `trim`.
     pub outline: Outline,
     pub faults: Vec<Fault>,
 }
@@ -44,14 +44,27 @@ impl Checked {
     }
 }
 
-/// Checks everything that needs no model. `reading` must be the reading of `material`.
+/// Checks a model's answer. `reading` must be the reading of `material`.
 pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
-    let grounds = SourceIndex::new(material, reading);
-    let mut check = Check {
-        grounds: &grounds,
-        faults: Vec::new(),
-    };
-    let outline = check.outline(raw);
+    let evidence = Evidence::new(material, reading);
+    let mut check = Check::new(&evidence);
+    let mut outline = check.read(raw);
+    check.judge(&mut outline);
+    Checked {
+        outline,
+        faults: check.faults,
+    }
+}
+
+/// Checks an extracted outline.
+pub(super) fn check_outline(
+    mut outline: Outline,
+    material: &Material,
+    reading: &Reading,
+) -> Checked {
+    let evidence = Evidence::new(material, reading);
+    let mut check = Check::new(&evidence);
+    check.judge(&mut outline);
     Checked {
         outline,
         faults: check.faults,
@@ -59,112 +72,67 @@ pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
 }
 
 struct Check<'a> {
-    grounds: &'a SourceIndex<'a>,
+    evidence: &'a Evidence<'a>,
     faults: Vec<Fault>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(evidence: &'a Evidence<'a>) -> Self {
+        Self {
+            evidence,
+            faults: Vec::new(),
+        }
+    }
+
     fn add(&mut self, path: FieldPath, kind: Kind, text: &str) {
         self.faults.push(Fault::new(path, kind, text));
     }
 
-    fn outline(&mut self, raw: &Raw) -> Outline {
-        let outline = Outline {
-            headline: self.statement(FieldPath::Headline, &raw.headline),
-            conclusion: self.statement(FieldPath::Conclusion, &raw.conclusion),
-            key_points: self.points(&raw.key_points, FieldPath::KeyPoint),
-            action_items: self.items(&raw.action_items),
-            open_questions: self.points(&raw.open_questions, FieldPath::OpenQuestion),
-            deferred_items: self.points(&raw.deferred_items, FieldPath::Deferred),
+    fn read(&mut self, raw: &Raw) -> Outline {
+        let mut points = |raw: &[RawPoint], path: fn(usize) -> FieldPath| -> Vec<Point> {
+            let points = raw.iter().enumerate();
+            points
+                .map(|(at, point)| Point {
+                    text: point.text.clone(),
+                    sources: self.sources(path(at), &point.text, &point.sources),
+                })
+                .collect()
         };
-        self.counts(&outline);
-        outline
-    }
-
-    /// Checks the headline or the conclusion.
-    fn statement(&mut self, path: FieldPath, text: &str) -> String {
-        let text = self.grounds.without_foreign_links(text);
-        if text.is_empty() {
-            self.add(path, Kind::Empty, "");
-            return text;
-        }
-        self.length(path, &text);
-        if path == FieldPath::Conclusion && plain_sentences(&text).len() > CONCLUSION_SENTENCES_MAX
-        {
-            self.add(path, Kind::TooManySentences, &text);
-        }
-        self.values(path, &text, &[]);
-        if self.grounds.only_agents_said(&text) && !self.grounds.is_told_as_view(&text) {
-            self.add(path, Kind::AgentsOnly, &text);
-        }
-        text
-    }
-
-    fn points(&mut self, raw: &[RawPoint], path: fn(usize) -> FieldPath) -> Vec<Point> {
-        let mut points: Vec<Point> = Vec::with_capacity(raw.len());
-        for (at, point) in raw.iter().enumerate() {
-            let point = self.point(path(at), point);
-            if points.iter().any(|other| is_same(&other.text, &point.text)) {
-                self.add(path(at), Kind::Duplicate, &point.text);
+        let [key_points, open_questions, deferred_items] = [
+            points(&raw.key_points, FieldPath::KeyPoint),
+            points(&raw.open_questions, FieldPath::OpenQuestion),
+            points(&raw.deferred_items, FieldPath::Deferred),
+        ];
+        let items = raw.action_items.iter().enumerate();
+        // One of the two can stand for the other.
+        let opening = plain_sentences(&raw.conclusion)
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        let either = |text: &str, other: String| {
+            if text.is_empty() {
+                other
+            } else {
+                text.to_owned()
             }
-            points.push(point);
-        }
-        points
-    }
-
-    fn point(&mut self, path: FieldPath, raw: &RawPoint) -> Point {
-        let text = self.grounds.without_foreign_links(&raw.text);
-        if text.is_empty() {
-            self.add(path, Kind::Empty, "");
-        }
-        self.length(path, &text);
-        let sources = self.sources(path, &text, &raw.sources);
-        self.values(path, &text, &sources);
-        let is_claim = matches!(path, FieldPath::KeyPoint(_) | FieldPath::ActionItem(_));
-        let is_theirs = self.grounds.are_idle(&sources) || self.grounds.only_agents_said(&text);
-        let is_view = matches!(path, FieldPath::KeyPoint(_)) && self.grounds.is_told_as_view(&text);
-        if is_claim && is_theirs && !is_view {
-            self.add(path, Kind::AgentsOnly, &text);
-        }
-        Point { text, sources }
-    }
-
-    fn items(&mut self, raw: &[RawItem]) -> Vec<Item> {
-        let mut items: Vec<Item> = Vec::with_capacity(raw.len());
-        for (at, raw) in raw.iter().enumerate() {
-            let path = FieldPath::ActionItem(at);
-            let point = RawPoint {
-                text: raw.text.clone(),
-                sources: raw.sources.clone(),
-            };
-            let Point { text, sources } = self.point(path, &point);
-            let owner = self.owner(path, raw, &text, &sources);
-            let due = self.due(path, raw, &text, &sources);
-            let person = match owner {
-                Some(Owner::Person(at)) => Some(at),
-                _ => None,
-            };
-            if !sources.is_empty() && !self.grounds.commits(&sources, person) {
-                self.add(path, Kind::NoCommitment, &text);
-            }
-            let is_told = |other: &Item| is_same(&other.text, &text) && other.owner == owner;
-            if items.iter().any(is_told) {
-                self.add(path, Kind::Duplicate, &text);
-            }
-            items.push(Item {
-                text,
-                owner,
-                due,
-                sources,
-            });
-        }
-        items
-    }
-
-    fn length(&mut self, path: FieldPath, text: &str) {
-        let units_max = Fault::units_max(path);
-        if units(text) > units_max {
-            self.add(path, Kind::TooLong { units_max }, text);
+        };
+        Outline {
+            headline: either(&raw.headline, opening),
+            conclusion: either(&raw.conclusion, raw.headline.clone()),
+            key_points,
+            action_items: items
+                .map(|(at, item)| {
+                    let path = FieldPath::ActionItem(at);
+                    Item {
+                        text: item.text.clone(),
+                        owner: self.owner(path, item),
+                        due: self.date(path, item),
+                        sources: self.sources(path, &item.text, &item.sources),
+                    }
+                })
+                .collect(),
+            open_questions,
+            deferred_items,
         }
     }
 
@@ -173,7 +141,7 @@ impl Check<'_> {
         let (mut lines, mut unknown) = (Vec::new(), Vec::new());
         for source in raw {
             match source {
-                RawSource::Line(at) if *at < self.grounds.material.lines.len() => {
+                RawSource::Line(at) if *at < self.evidence.material.lines.len() => {
                     if !lines.contains(at) {
                         lines.push(*at);
                     }
@@ -186,102 +154,178 @@ impl Check<'_> {
             unknown.truncate(super::SOURCES_MAX);
             self.add(path, Kind::NoSuchSource(unknown), text);
         }
-        if lines.is_empty() {
-            self.add(path, Kind::NoSource, text);
-        }
         lines
     }
 
-    /// Checks for superseded values and unknown numbers.
-    fn values(&mut self, path: FieldPath, text: &str, sources: &[usize]) {
-        if let Some(value) = self.grounds.superseded_in(text, sources) {
-            let (old, new) = (value.old.clone(), value.new.clone());
-            self.add(path, Kind::Superseded { old, new }, text);
-        }
-        if let Some(number) = self.grounds.unknown_number(text) {
-            self.add(path, Kind::UnknownNumber(number), text);
-        }
-    }
-
-    fn owner(
-        &mut self,
-        path: FieldPath,
-        raw: &RawItem,
-        text: &str,
-        sources: &[usize],
-    ) -> Option<Owner> {
+    fn owner(&mut self, path: FieldPath, raw: &RawItem) -> Option<Owner> {
         let named = raw.owner.as_deref()?;
-        let kind = match owner::find(named, self.grounds) {
-            Found::Owner(Owner::Person(at)) if self.grounds.refused(at, sources) => {
-                Kind::OwnerRefused(self.grounds.material.people[at].name.clone())
-            }
+        let kind = match owner::find(named, self.evidence) {
             Found::Owner(owner) => return Some(owner),
             Found::Nobody => return None,
             Found::Agent(name) => Kind::OwnerIsAgent(name),
             Found::Unknown => Kind::UnknownOwner(named.to_owned()),
         };
-        self.add(path, kind, text);
+        self.add(path, kind, &raw.text);
         None
     }
 
-    fn due(
-        &mut self,
-        path: FieldPath,
-        raw: &RawItem,
-        text: &str,
-        sources: &[usize],
-    ) -> Option<NaiveDate> {
+    fn date(&mut self, path: FieldPath, raw: &RawItem) -> Option<NaiveDate> {
         let written = raw.due.as_deref()?;
-        let Some(due) = date(written) else {
-            self.add(path, Kind::NotADate(written.to_owned()), text);
-            return None;
-        };
-        let grounds = self.grounds;
-        let last = grounds
-            .last_day()
-            .and_then(|day| day.checked_add_days(Days::new(DUE_DAYS_MAX)));
-        let is_out = grounds.first_day().is_some_and(|first| due < first)
-            || last.is_some_and(|last| due > last);
-        let kind = if is_out {
-            Kind::DueOutOfRange(due)
-        } else if !grounds.speaks_of_time(sources) {
-            Kind::DueUnfounded(due)
-        } else if let Some(value) = grounds.superseded_due(due, sources) {
-            let (old, new) = (value.old.clone(), value.new.clone());
-            Kind::DueSuperseded { old, new }
-        } else {
-            return Some(due);
-        };
-        self.add(path, kind, text);
-        None
+        let day = written
+            .get(..10)
+            .and_then(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d").ok());
+        let day = day.filter(|_| written.len() == 10 || written[10..].starts_with(['T', ' ']));
+        if day.is_none() {
+            self.add(path, Kind::NotADate(written.to_owned()), &raw.text);
+        }
+        day
     }
 
-    fn counts(&mut self, outline: &Outline) {
-        let lines = self.grounds.material.lines.iter().skip(1);
-        let talk = lines
-            .filter(|line| matches!(line.speaker, Speaker::Person(_)))
-            .count();
+    /// Checks every text; removes owners and dates that the sources do not support.
+    fn judge(&mut self, outline: &mut Outline) {
+        for (path, text) in [
+            (FieldPath::Headline, &outline.headline),
+            (FieldPath::Conclusion, &outline.conclusion),
+        ] {
+            let backing = self.evidence.backing(text, &outline.key_points);
+            self.text(path, text, Origin::Whole(&backing));
+        }
+        if plain_sentences(&outline.conclusion).len() > CONCLUSION_SENTENCES_MAX {
+            self.add(
+                FieldPath::Conclusion,
+                Kind::TooManySentences,
+                &outline.conclusion,
+            );
+        }
+        self.points(&outline.key_points, FieldPath::KeyPoint);
+        self.items(&mut outline.action_items);
+        self.points(&outline.open_questions, FieldPath::OpenQuestion);
+        self.points(&outline.deferred_items, FieldPath::Deferred);
         let count = outline.key_points.len();
         if count > KEY_POINTS_MAX {
             self.add(FieldPath::KeyPoints, Kind::TooManyKeyPoints(count), "");
-        } else if count < KEY_POINTS_MIN && talk >= TALK_LINES_MIN {
-            self.add(FieldPath::KeyPoints, Kind::TooFewKeyPoints, "");
         }
-        let words = words_of(outline, self.grounds.material);
+        let words = words_of(outline, self.evidence.material);
         if words >= WORDS_MAX {
             self.add(FieldPath::Whole, Kind::TooManyWords(words), "");
         }
     }
-}
 
-/// Parses `2026-11-20`, optionally followed by a time.
-fn date(text: &str) -> Option<NaiveDate> {
-    let day = text.get(..10)?;
-    let rest = &text[10..];
-    let is_time = rest.is_empty() || rest.starts_with(['T', ' ']);
-    NaiveDate::parse_from_str(day, "%Y-%m-%d")
-        .ok()
-        .filter(|_| is_time)
+    fn points(&mut self, points: &[Point], path: fn(usize) -> FieldPath) {
+        for (at, point) in points.iter().enumerate() {
+            self.text(path(at), &point.text, Origin::Cited(&point.sources));
+            if points[..at]
+                .iter()
+                .any(|other| is_same(&other.text, &point.text))
+            {
+                self.add(path(at), Kind::Duplicate, &point.text);
+            }
+        }
+    }
+
+    fn items(&mut self, items: &mut [Item]) {
+        for at in 0..items.len() {
+            let (before, rest) = items.split_at_mut(at);
+            let item = &mut rest[0];
+            let path = FieldPath::ActionItem(at);
+            self.text(path, &item.text, Origin::Cited(&item.sources));
+            self.settle_owner(path, item);
+            self.settle_due(path, item);
+            let owner = item.owner.as_ref();
+            if !item.sources.is_empty() && !self.evidence.commits(&item.sources, owner) {
+                self.add(path, Kind::NoCommitment, &item.text);
+            }
+            let is_told =
+                |other: &Item| is_same(&other.text, &item.text) && other.owner == item.owner;
+            if before.iter().any(is_told) {
+                self.add(path, Kind::Duplicate, &item.text);
+            }
+        }
+    }
+
+    /// The checks of one text. Headline and conclusion have no sources of their own.
+    fn text(&mut self, path: FieldPath, text: &str, origin: Origin<'_>) {
+        if text.is_empty() {
+            return self.add(path, Kind::Empty, "");
+        }
+        let units_max = Fault::units_max(path);
+        if units(text) > units_max {
+            self.add(path, Kind::TooLong { units_max }, text);
+        }
+        let (Origin::Cited(sources) | Origin::Whole(sources)) = origin;
+        if matches!(origin, Origin::Cited([])) {
+            return self.add(path, Kind::NoSource, text);
+        }
+        let evidence = self.evidence;
+        // Full-width digits are digits.
+        let (told, text) = (text, text.nfkc().collect::<String>());
+        let text = text.as_str();
+        if !evidence.supports(text, origin) {
+            self.add(path, Kind::Unsupported, told);
+        }
+        if let Some(value) = evidence.superseded_in(text, sources) {
+            let (old, new) = (value.old.clone(), value.new.clone());
+            self.add(path, Kind::Superseded { old, new }, text);
+        }
+        if let Some(value) = evidence.unknown_value(text, origin) {
+            self.add(path, Kind::UnknownValue(value), text);
+        }
+        let is_result = !matches!(path, FieldPath::OpenQuestion(_) | FieldPath::Deferred(_));
+        let is_view = matches!(path, FieldPath::KeyPoint(_)) && evidence.is_view(text, sources);
+        if is_result
+            && !is_view
+            && let Some(doubt) = evidence.doubt(text, origin)
+        {
+            self.add(path, Kind::NotAdopted(doubt), text);
+        }
+    }
+
+    fn settle_owner(&mut self, path: FieldPath, item: &mut Item) {
+        let evidence = self.evidence;
+        let (name, takes_part) = match &item.owner {
+            Some(Owner::Person(at)) => {
+                let name = evidence
+                    .material
+                    .people
+                    .get(*at)
+                    .map_or_else(String::new, |p| p.name.clone());
+                if evidence.refuses(*at, &item.sources) {
+                    item.owner = None;
+                    return self.add(path, Kind::OwnerRefused(name), &item.text);
+                }
+                (name, evidence.takes_part(*at, &item.sources))
+            }
+            Some(Owner::Named(name)) => (
+                name.clone(),
+                evidence.is_mentioned(name, Some(&item.sources)),
+            ),
+            None => return,
+        };
+        if !takes_part && !item.sources.is_empty() {
+            item.owner = None;
+            self.add(path, Kind::OwnerAbsent(name), &item.text);
+        }
+    }
+
+    fn settle_due(&mut self, path: FieldPath, item: &mut Item) {
+        let Some(due) = item.due else { return };
+        let evidence = self.evidence;
+        let is_near = evidence.days().is_some_and(|(first, last)| {
+            due >= first && Some(due) <= last.checked_add_days(Days::new(DUE_DAYS_MAX))
+        });
+        let kind = if !is_near {
+            Kind::DueOutOfRange(due)
+        } else if let Some(value) = evidence.superseded_due(due, &item.sources) {
+            let (old, new) = (value.old.clone(), value.new.clone());
+            Kind::DueSuperseded { old, new }
+        } else if !evidence.is_dated(due, &item.sources) {
+            Kind::DueUnfounded(due)
+        } else {
+            return;
+        };
+        item.due = None;
+        self.add(path, kind, &item.text);
+    }
 }
 
 /// Number of words of all texts, including owner names and one word per date, as in the resolution
@@ -310,13 +354,16 @@ pub(super) fn words_of(outline: &Outline, material: &Material) -> usize {
         + items.sum::<usize>()
 }
 
-/// Whether both texts have the same words, or share nearly all of their keywords.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
-    if tokens(one) == tokens(other) {
-        return true;
-    }
-    let (one, other): (BTreeSet<_>, BTreeSet<_>) = (keywords(one), keywords(other));
-    let shared = one.intersection(&other).count();
-    let all = one.len() + other.len() - shared;
-    shared >= SAME_WORDS_MIN && shared * 100 >= all * 85
+/// Whether both texts have the same words, or share nearly all of them.
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (plain(one), plain(other));
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
+    let (mine, theirs) = (words(&one), words(&other));
+    let shared = mine.intersection(&theirs).count();
+    let all = mine.len() + theirs.len() - shared;
+    one == other || (shared >= SAME_WORDS_MIN && shared * 100 >= all * 85)
 }

@@ -44,8 +44,14 @@ pub(super) fn clean(text: &str) -> String {
             '\n' | '\r' | '\t' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
                 Some(' ')
             }
-            // Bidirectional control characters can disguise text.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => None,
+            // Bidirectional and invisible characters can disguise text.
+            '\u{ad}'
+            | '\u{200b}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' => None,
             c if c.is_control() => None,
             c => Some(c),
         })

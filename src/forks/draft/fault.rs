@@ -5,8 +5,8 @@ use std::fmt;
 use chrono::NaiveDate;
 
 use super::{
-    CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, HEADLINE_UNITS_MAX, KEY_POINTS_MAX,
-    KEY_POINTS_MIN, WORDS_MAX, clean::cut_to_units,
+    CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, HEADLINE_UNITS_MAX, KEY_POINTS_MAX, WORDS_MAX,
+    clean::cut_to_units, evidence::Doubt,
 };
 
 /// Maximum length of the quote that identifies a text.
@@ -57,6 +57,8 @@ pub enum Kind {
     OwnerIsAgent(String),
     /// The owner was asked and refused.
     OwnerRefused(String),
+    /// The owner neither speaks in the sources nor is asked there.
+    OwnerAbsent(String),
     /// The due date is already removed, as for the next kinds.
     NotADate(String),
     DueOutOfRange(NaiveDate),
@@ -67,7 +69,6 @@ pub enum Kind {
         old: String,
         new: String,
     },
-    TooFewKeyPoints,
     TooManyKeyPoints(usize),
     TooManyWords(usize),
     Duplicate,
@@ -76,10 +77,12 @@ pub enum Kind {
         old: String,
         new: String,
     },
-    /// Only an assistant said it, and nobody agreed.
-    AgentsOnly,
-    /// A number that is not in the conversation.
-    UnknownNumber(String),
+    /// Its words are not in the source text.
+    Unsupported,
+    /// It comes from lines that are not sources of results.
+    NotAdopted(Doubt),
+    /// A number, date, amount, link, or identifier that is not in the source text.
+    UnknownValue(String),
     /// In the cited lines, nobody accepts the item or is asked to do it.
     NoCommitment,
 }
@@ -136,6 +139,9 @@ impl Fault {
             Kind::OwnerRefused(name) => {
                 format!("{path} is owned by {name}, who was asked and refused.")
             }
+            Kind::OwnerAbsent(name) => format!(
+                "{path} is owned by {name}, who neither takes it on nor is asked in the messages that it cites."
+            ),
             Kind::NotADate(text) => {
                 format!("{path} is due \"{text}\", which is not a date: use YYYY-MM-DD or null.")
             }
@@ -149,7 +155,6 @@ impl Fault {
             Kind::DueSuperseded { old, new } => format!(
                 "{path} is due on the day \"{old}\", which was corrected later to \"{new}\"."
             ),
-            Kind::TooFewKeyPoints => format!("{path} has fewer than {KEY_POINTS_MIN} entries."),
             Kind::TooManyKeyPoints(count) => {
                 format!("{path} has {count} entries; at most {KEY_POINTS_MAX} are allowed.")
             }
@@ -164,18 +169,47 @@ impl Fault {
                 "{path} states \"{old}\", which was corrected later to \"{new}\": state only the \
                  later value."
             ),
-            Kind::AgentsOnly => format!(
+            Kind::Unsupported => format!(
+                "{path} states what its messages do not: use their words, cite the right ones, or leave it out."
+            ),
+            Kind::NotAdopted(Doubt::Agent) => format!(
                 "{path} is based only on what an assistant said, and no person agreed: leave it \
                  out, or present it as the assistant's view."
             ),
-            Kind::UnknownNumber(number) => {
-                format!("{path} states the number {number}, which is not in the messages.")
+            Kind::NotAdopted(Doubt::Joke) => format!("{path} is based on a joke: leave it out."),
+            Kind::NotAdopted(Doubt::Dropped) => format!(
+                "{path} is based on a plan that was dropped or overruled: leave it out, or state \
+                 in a key point who was for it."
+            ),
+            Kind::NotAdopted(Doubt::Unsettled) => format!(
+                "{path} states something that nobody agreed to: state what was settled, or that nothing was."
+            ),
+            Kind::NotAdopted(Doubt::Machine) => {
+                format!("{path} is based on text that gives orders to an assistant: leave it out.")
+            }
+            Kind::UnknownValue(value) => {
+                format!("{path} states \"{value}\", which is not in the messages that it cites.")
             }
             Kind::NoCommitment => format!(
                 "{path} cites messages in which nobody accepts this or is asked to: cite the \
                  right ones, or leave it out."
             ),
         }
+    }
+
+    /// Whether a text with this fault is removed. Other faults have been removed by the check, or are cut to the limits.
+    pub(super) fn is_fatal(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Empty
+                | Kind::NoSource
+                | Kind::Unsupported
+                | Kind::NotAdopted(_)
+                | Kind::UnknownValue(_)
+                | Kind::Superseded { .. }
+                | Kind::NoCommitment
+                | Kind::Duplicate
+        )
     }
 
     /// Maximum length of the text at `path`.

@@ -15,8 +15,8 @@ mod brief;
 mod check;
 mod chunk;
 mod clean;
+mod evidence;
 mod fault;
-mod grounds;
 mod owner;
 mod parse;
 mod schema;
@@ -24,17 +24,17 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod trim;
-mod words;
 
 pub use self::{
     brief::{Background, Brief, DraftRequest, Piece, brief, repair_brief},
     check::{Checked, check},
     chunk::{briefs, merge_brief},
+    evidence::Doubt,
     fault::{Fault, FieldPath, Kind},
     parse::{ANSWER_BYTES_MAX, Raw, RawItem, RawPoint, UnparsableDraft, parse},
     schema::schema,
     source::RawSource,
-    trim::{fit, trim},
+    trim::{extracted, trim},
 };
 
 /// Upper bound of the words in a draft, including owners and dates, so that the resolution message
@@ -47,15 +47,12 @@ pub const CONCLUSION_SENTENCES_MAX: usize = 2;
 /// Maximum length of a point, an item, or a question.
 pub const TEXT_UNITS_MAX: usize = 500;
 pub const OWNER_NAME_UNITS_MAX: usize = 80;
-pub const KEY_POINTS_MIN: usize = 2;
 pub const KEY_POINTS_MAX: usize = 4;
 pub const ACTION_ITEMS_MAX: usize = 20;
 pub const OPEN_QUESTIONS_MAX: usize = 10;
 pub const DEFERRED_ITEMS_MAX: usize = 10;
 /// Maximum sources of one point or item.
 pub const SOURCES_MAX: usize = 20;
-/// Minimum number of messages by people for which `KEY_POINTS_MIN` applies.
-const TALK_LINES_MIN: usize = 4;
 
 /// The model's name for the line at `position`.
 fn handle(position: usize) -> String {

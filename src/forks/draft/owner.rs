@@ -2,7 +2,11 @@
 
 use openvibe_extract::{Material, Owner, Speaker};
 
-use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::SourceIndex, words::tokens};
+use super::{
+    OWNER_NAME_UNITS_MAX,
+    clean::units,
+    evidence::{Evidence, plain},
+};
 
 /// Result of resolving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,38 +19,18 @@ pub(super) enum Found {
     Unknown,
 }
 
+fn tokens(text: &str) -> Vec<String> {
+    plain(text).split_whitespace().map(str::to_owned).collect()
+}
+
 /// Words for groups; a task for a group has no owner.
-const GROUPS: [&str; 24] = [
-    "all",
-    "everyone",
-    "everybody",
-    "team",
-    "the team",
-    "we",
-    "us",
-    "someone",
-    "somebody",
-    "anyone",
-    "they",
-    "alle",
-    "wir",
-    "jemand",
-    "das team",
-    "todos",
-    "equipo",
-    "el equipo",
-    "alguien",
-    "tous",
-    "nous",
-    "l equipe",
-    "quelqu un",
-    "on",
-];
+const GROUPS: &str = " all everyone everybody team we us someone somebody anyone they alle wir jemand todos equipo \
+                      alguien tous nous equipe quelquun on ";
 
 /// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a
 /// name that occurs in the conversation. Of several people in one text, the first counts.
-pub(super) fn find(text: &str, grounds: &SourceIndex<'_>) -> Found {
-    let material = grounds.material;
+pub(super) fn find(text: &str, evidence: &Evidence<'_>) -> Found {
+    let material = evidence.material;
     let text = text.trim();
     if let Some(found) = known(text, material) {
         return found;
@@ -67,7 +51,7 @@ pub(super) fn find(text: &str, grounds: &SourceIndex<'_>) -> Found {
     let is_name = units(text) <= OWNER_NAME_UNITS_MAX
         && text.chars().any(char::is_alphabetic)
         && !text.contains('_')
-        && grounds.is_said(text);
+        && evidence.is_mentioned(text, None);
     if is_name {
         let name = text.trim_start_matches('@').to_owned();
         Found::Owner(Owner::Named(name))
@@ -81,7 +65,10 @@ fn known(text: &str, material: &Material) -> Option<Found> {
     if words.is_empty() {
         return None;
     }
-    if GROUPS.contains(&words.join(" ").as_str()) {
+    let is_group = words
+        .last()
+        .is_some_and(|last| GROUPS.contains(&format!(" {last} ")));
+    if words.len() < 3 && is_group {
         return Some(Found::Nobody);
     }
     let person = |at| Some(Found::Owner(Owner::Person(at)));
@@ -132,24 +119,21 @@ mod tests {
     use openvibe_extract::Reading;
 
     use super::*;
-    use crate::forks::draft::tests::{Talk, material};
+    use crate::forks::draft::tests::material;
 
     fn owner(text: &str) -> String {
-        let mut material = material(&[
-            Talk::Person(
-                "Ada Lovelace",
-                "Zoe Quill from the agency takes the photos, Bo the rest.",
-            ),
-            Talk::Person("Bo", "Yes."),
-            Talk::Person("Mia Stone", "Hm."),
-            Talk::Person("Mia Wood", "Hm."),
-            Talk::Agent("Vibe", "I could do it."),
-        ]);
+        let mut material = material(
+            "Ada Lovelace: Zoe Quill from the agency takes the photos, Bo the rest.
+Bo: Yes.
+Mia Stone: Hm.
+Mia Wood: Hm.
+AI Vibe: I could do it.",
+        );
         for (at, handle) in [(0, "a.lovelace"), (2, "stone"), (3, "wood")] {
             material.people[at].handle = handle.to_owned();
         }
         let reading = Reading::new(&material);
-        match find(text, &SourceIndex::new(&material, &reading)) {
+        match find(text, &Evidence::new(&material, &reading)) {
             Found::Owner(Owner::Person(at)) => material.people[at].name.clone(),
             Found::Owner(Owner::Named(name)) => format!("named {name}"),
             Found::Agent(name) => format!("agent {name}"),

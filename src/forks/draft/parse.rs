@@ -57,6 +57,8 @@ pub enum UnparsableDraft {
     Blank,
     #[error("the model refused")]
     Refused,
+    #[error("the conversation does not support the headline or the conclusion")]
+    Unsupported,
 }
 
 const HEADLINE: &[&str] = &["headline", "title", "heading"];

@@ -2,211 +2,88 @@
 
 use std::collections::BTreeSet;
 
-use openvibe_extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, plain_sentences};
+use openvibe_extract::{Item, Material, Outline, Owner, Reading, plain_sentences};
 
 use super::{
     ACTION_ITEMS_MAX, CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX,
-    HEADLINE_UNITS_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX,
-    SOURCES_MAX, TALK_LINES_MIN, TEXT_UNITS_MAX, WORDS_MAX,
-    check::{Checked, is_same, words_of},
+    HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX,
+    TEXT_UNITS_MAX, UnparsableDraft, WORDS_MAX,
+    check::{Checked, check_outline, words_of},
     clean::{clean, cut_to_units, cut_to_words},
-    fault::{FieldPath, Kind},
-    grounds::SourceIndex,
+    fault::FieldPath,
 };
 
 /// Decreasing word limits per text, applied while the draft has too many words.
 const TEXT_WORDS_STEPS: [usize; 5] = [40, 30, 22, 16, 12];
 const CONCLUSION_WORDS_MAX: usize = 60;
 const HEADLINE_WORDS_MAX: usize = 24;
-/// Maximum number of key points for which extracted points are added.
-const FILLED_MAX: usize = KEY_POINTS_MIN;
+/// Key points that are shortened before they are dropped.
+const KEY_POINTS_KEPT: usize = 2;
 
-/// Drops faulty parts that were not repaired, fills the gaps from `reading`, and cuts the rest to
-/// the limits. `material` and `reading` must be those of the check.
-pub fn trim(checked: Checked, material: &Material, reading: &Reading) -> Outline {
-    let grounds = SourceIndex::new(material, reading);
+/// Removes the faulty parts that were not repaired, and cuts the rest to the limits. `material` must be that of the
+/// check.
+///
+/// # Errors
+/// `Unsupported` if the headline or the conclusion is faulty.
+pub fn trim(checked: Checked, material: &Material) -> Result<Outline, UnparsableDraft> {
+    let outline = kept(checked);
+    if outline.headline.is_empty() || outline.conclusion.is_empty() {
+        return Err(UnparsableDraft::Unsupported);
+    }
+    Ok(fit(outline, material))
+}
+
+/// The extractor's draft, checked like a model's.
+pub fn extracted(material: &Material, reading: &Reading) -> Outline {
+    let mut outline = kept(check_outline(cleaned(reading.outline()), material, reading));
+    let point = outline.key_points.first().map(|point| point.text.clone());
+    for (text, name) in [
+        (&mut outline.headline, "none-headline"),
+        (&mut outline.conclusion, "none"),
+    ] {
+        if text.is_empty() {
+            *text = point
+                .clone()
+                .unwrap_or_else(|| reading.phrase(name).to_owned());
+        }
+    }
+    fit(outline, material)
+}
+
+/// The outline without texts that have a fatal fault.
+fn kept(checked: Checked) -> Outline {
     let Checked {
         mut outline,
         faults,
     } = checked;
-    let dropped: BTreeSet<FieldPath> = faults
-        .iter()
-        .filter(|fault| is_fatal(&fault.kind))
-        .map(|fault| fault.path)
-        .collect();
-    let unsourced: BTreeSet<FieldPath> = faults
-        .iter()
-        .filter(|fault| fault.kind == Kind::NoSource)
-        .map(|fault| fault.path)
-        .collect();
-    let tells_wrongly = |path| {
-        let mut faults = faults.iter().filter(|fault| fault.path == path);
-        faults.any(|fault| matches!(fault.kind, Kind::Superseded { .. } | Kind::AgentsOnly))
-    };
-    let is_misled = [FieldPath::Headline, FieldPath::Conclusion].map(tells_wrongly);
-
-    let count = outline.key_points.len();
-    let weak = keep(&mut outline, &dropped, &unsourced);
-    let offline = cleaned(reading.outline());
-    let talk = material.lines.iter().skip(1);
-    let talk = talk
-        .filter(|line| matches!(line.speaker, Speaker::Person(_)))
-        .count();
-    let points = outline.key_points.len();
-    let lost_all = points == 0 && (count > 0 || outline.action_items.is_empty());
-    if lost_all || (points < KEY_POINTS_MIN && talk >= TALK_LINES_MIN) {
-        fill(&mut outline.key_points, &offline.key_points, &grounds);
-    }
-    if outline.key_points.is_empty() && outline.action_items.is_empty() {
-        // Keep entries without sources if nothing else is left: people see that they have none and
-        // decide.
-        outline.key_points = weak.key_points;
-        outline.action_items = weak.action_items;
-    }
-    statements(&mut outline, &offline, &dropped, is_misled, &grounds);
-    fit(outline, material)
-}
-
-/// Whether an entry with this fault is dropped.
-fn is_fatal(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Empty
-            | Kind::Superseded { .. }
-            | Kind::AgentsOnly
-            | Kind::UnknownNumber(_)
-            | Kind::Duplicate
-    )
-}
-
-/// Keeps valid entries and returns those that only lack a source.
-fn keep(
-    outline: &mut Outline,
-    dropped: &BTreeSet<FieldPath>,
-    unsourced: &BTreeSet<FieldPath>,
-) -> Outline {
-    fn split<T>(
-        entries: &mut Vec<T>,
-        path: fn(usize) -> FieldPath,
-        dropped: &BTreeSet<FieldPath>,
-        unsourced: &BTreeSet<FieldPath>,
-    ) -> Vec<T> {
-        let (mut kept, mut weak) = (Vec::new(), Vec::new());
-        for (at, entry) in entries.drain(..).enumerate() {
-            if dropped.contains(&path(at)) {
-                continue;
-            }
-            let into = if unsourced.contains(&path(at)) {
-                &mut weak
-            } else {
-                &mut kept
-            };
-            into.push(entry);
-        }
-        *entries = kept;
-        weak
-    }
-    Outline {
-        key_points: split(
-            &mut outline.key_points,
-            FieldPath::KeyPoint,
-            dropped,
-            unsourced,
-        ),
-        action_items: split(
-            &mut outline.action_items,
-            FieldPath::ActionItem,
-            dropped,
-            unsourced,
-        ),
-        open_questions: split(
-            &mut outline.open_questions,
-            FieldPath::OpenQuestion,
-            dropped,
-            unsourced,
-        ),
-        deferred_items: split(
-            &mut outline.deferred_items,
-            FieldPath::Deferred,
-            dropped,
-            unsourced,
-        ),
-        ..Outline::default()
-    }
-}
-
-/// Adds valid extracted points that are not in the list yet.
-fn fill(points: &mut Vec<Point>, offline: &[Point], grounds: &SourceIndex<'_>) {
-    for point in offline {
-        if points.len() >= FILLED_MAX {
-            return;
-        }
-        let holds = !point.text.is_empty()
-            && !point.sources.is_empty()
-            && !grounds.are_idle(&point.sources)
-            && grounds.superseded_in(&point.text, &point.sources).is_none();
-        if holds && !points.iter().any(|other| is_same(&other.text, &point.text)) {
-            points.push(point.clone());
-        }
-    }
-}
-
-/// Replaces a dropped headline or conclusion. If it stated a corrected value or only an assistant's
-/// view, prefers the extracted text; otherwise the first key point.
-fn statements(
-    outline: &mut Outline,
-    offline: &Outline,
-    dropped: &BTreeSet<FieldPath>,
-    is_misled: [bool; 2],
-    grounds: &SourceIndex<'_>,
-) {
-    let point = outline
-        .key_points
-        .first()
-        .map_or("", |point| point.text.as_str());
-    let stands = |path: FieldPath, text: &str| {
-        if dropped.contains(&path) {
-            String::new()
-        } else {
-            text.to_owned()
-        }
-    };
-    let given = [
-        stands(FieldPath::Headline, &outline.headline),
-        stands(FieldPath::Conclusion, &outline.conclusion),
-    ];
-    let forked = grounds.material.lines.first();
-    let about = forked.map_or(String::new(), |line| {
-        clean(
-            line.text
-                .lines()
-                .find(|line| !line.trim().is_empty())
-                .unwrap_or_default(),
-        )
-    });
-    let first_that_holds = |candidates: &[&str]| {
-        let holds =
-            |text: &&&str| !text.trim().is_empty() && grounds.superseded_in(text, &[]).is_none();
-        candidates
+    let fatal = |path| {
+        faults
             .iter()
-            .find(holds)
-            .map_or(String::new(), |text| (*text).to_owned())
+            .any(|fault| fault.path == path && fault.is_fatal())
     };
-    let conclusion = if is_misled[1] {
-        first_that_holds(&[&given[1], &offline.conclusion, point, &given[0]])
-    } else {
-        first_that_holds(&[&given[1], point, &offline.conclusion, &given[0]])
-    };
-    let opening = plain_sentences(&conclusion)
-        .into_iter()
-        .next()
-        .unwrap_or_default();
-    outline.headline = if is_misled[0] {
-        first_that_holds(&[&given[0], &offline.headline, &opening, point, &about])
-    } else {
-        first_that_holds(&[&given[0], &opening, point, &offline.headline, &about])
-    };
-    outline.conclusion = conclusion;
+    for (text, path) in [
+        (&mut outline.headline, FieldPath::Headline),
+        (&mut outline.conclusion, FieldPath::Conclusion),
+    ] {
+        if fatal(path) {
+            text.clear();
+        }
+    }
+    fn keep<T>(entries: &mut Vec<T>, is_fatal: impl Fn(usize) -> bool) {
+        let mut at = 0..;
+        entries.retain(|_| !at.next().is_some_and(&is_fatal));
+    }
+    keep(&mut outline.key_points, |at| fatal(FieldPath::KeyPoint(at)));
+    keep(&mut outline.action_items, |at| {
+        fatal(FieldPath::ActionItem(at))
+    });
+    keep(&mut outline.open_questions, |at| {
+        fatal(FieldPath::OpenQuestion(at))
+    });
+    keep(&mut outline.deferred_items, |at| {
+        fatal(FieldPath::Deferred(at))
+    });
+    outline
 }
 
 fn cleaned(mut outline: Outline) -> Outline {
@@ -227,8 +104,8 @@ fn cleaned(mut outline: Outline) -> Outline {
 }
 
 /// Cuts the outline to every limit: lengths, counts, existing sources and owners, and fewer than
-/// `WORDS_MAX` words. Also used for extracted outlines.
-pub fn fit(outline: Outline, material: &Material) -> Outline {
+/// `WORDS_MAX` words.
+pub(super) fn fit(outline: Outline, material: &Material) -> Outline {
     let mut outline = cleaned(outline);
     outline.headline = cut_to_units(&outline.headline, HEADLINE_UNITS_MAX);
     outline.conclusion = cut_to_units(&first_sentences(&outline.conclusion), CONCLUSION_UNITS_MAX);
@@ -286,7 +163,7 @@ fn shorten(outline: &mut Outline, material: &Material) {
     let is_over = |outline: &Outline| words_of(outline, material) >= WORDS_MAX;
     while is_over(outline) && outline.deferred_items.pop().is_some() {}
     while is_over(outline) && outline.open_questions.pop().is_some() {}
-    while is_over(outline) && outline.key_points.len() > KEY_POINTS_MIN {
+    while is_over(outline) && outline.key_points.len() > KEY_POINTS_KEPT {
         outline.key_points.pop();
     }
     for words_max in TEXT_WORDS_STEPS {

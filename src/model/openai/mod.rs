@@ -262,6 +262,7 @@ impl Server {
                 .await
                 .map(|tokens| (tokens, WindowSource::Provider)),
         };
+        let reasoning_tokens = table.map_or(0, |entry| entry.reasoning_tokens);
         let table = table.map(|entry| (entry.context_window, WindowSource::Table));
         let (tokens, source) = match (table, set) {
             (Some(table), Some(set)) if set.0 < table.0 => set,
@@ -277,6 +278,7 @@ impl Server {
         Window {
             tokens,
             source,
+            reasoning_tokens,
             correction: facts.correction(),
         }
     }

@@ -11,13 +11,18 @@ pub struct ModelsFile(PathBuf);
 impl ModelsFile {
     /// Sets the context window of the tests' default model in tokens, and whether it supports JSON schemas.
     pub fn with(context_window: u64, json_schema: bool) -> Self {
+        Self::of(&format!(
+            "context_window = {context_window}\njson_schema = {json_schema}\n"
+        ))
+    }
+
+    /// Sets the facts of the tests' default model.
+    pub fn of(facts: &str) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("openvibe_models_{}_{n}.toml", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let table = format!(
-            "[models.\"claude-sonnet-4-5\"]\ncontext_window = {context_window}\njson_schema = {json_schema}\n"
-        );
+        let table = format!("[models.\"claude-sonnet-4-5\"]\n{facts}");
         std::fs::write(&path, table).unwrap();
         Self(path)
     }

@@ -1,9 +1,9 @@
 //! Answers that models gave when asked for JSON.
 
-use openvibe_extract::{Material, Outline, Owner, Reading};
+use openvibe_extract::{Material, Outline, Reading};
 use proptest::prelude::*;
 
-use super::{Talk, limits::holds, material};
+use super::{limits::holds, material, shown};
 use crate::{
     corpus,
     forks::draft::{DraftRequest, Fault, brief, check, parse, repair_brief, trim},
@@ -47,17 +47,14 @@ const WORDS: &[&str] = &[
 ];
 
 fn talk() -> Material {
-    material(&[
-        Talk::Person("Ada Lovelace", "Friday or Monday?"),
-        Talk::Person("Bo", "Monday suits everybody."),
-        Talk::Person(
-            "Ada Lovelace",
-            "Right, Friday is a holiday. We ship on Monday.",
-        ),
-        Talk::Person("Bo", "I will book the room by Monday."),
-        Talk::Agent("Vibe", "Somebody has to tell support."),
-        Talk::Person("Ada Lovelace", "Who tells support?"),
-    ])
+    material(
+        "Ada Lovelace: Friday or Monday?
+Bo: Monday suits everybody.
+Ada Lovelace: Right, Friday is a holiday. We ship on Monday.
+Bo: I will book the room by Monday.
+AI Vibe: Somebody has to tell support.
+Ada Lovelace: Who tells support?",
+    )
 }
 
 fn ids(material: &Material) -> Vec<String> {
@@ -82,46 +79,16 @@ fn read(answer: &str) -> Result<(Outline, Vec<String>), String> {
     if !checked.faults.is_empty() {
         repair_brief(&brief(&asked), answer, &checked.faults);
     }
-    Ok((trim(checked, &material, &reading), faults))
-}
-
-fn told(outline: &Outline) -> String {
-    let mut lines = vec![outline.headline.clone(), outline.conclusion.clone()];
-    let lists = [
-        ("-", &outline.key_points),
-        ("?", &outline.open_questions),
-        ("later:", &outline.deferred_items),
-    ];
-    for (mark, points) in lists {
-        lines.extend(
-            points
-                .iter()
-                .map(|p| format!("{mark} {} {:?}", p.text, p.sources)),
-        );
-    }
-    for item in &outline.action_items {
-        let owner = match &item.owner {
-            Some(Owner::Person(at)) => format!("person {at}"),
-            Some(Owner::Named(name)) => name.clone(),
-            None => "nobody".to_owned(),
-        };
-        let due = item
-            .due
-            .map(|due| format!(" due {due}"))
-            .unwrap_or_default();
-        lines.push(format!(
-            "[ ] {} ({owner}{due}) {:?}",
-            item.text, item.sources
-        ));
-    }
-    lines.join("\n")
+    let outline = trim(checked, &material)
+        .map_err(|rubbish| format!("{rubbish}\n\n{}", faults.join("\n")))?;
+    Ok((outline, faults))
 }
 
 #[test]
 fn every_corpus_response_is_a_draft_or_a_named_fault() {
     for case in corpus::cases("drafts", "txt") {
         case.expect(&match read(case.text()) {
-            Ok((outline, faults)) => format!("{}\n\n{}", told(&outline), faults.join("\n")),
+            Ok((outline, faults)) => format!("{}\n\n{}", shown(&outline), faults.join("\n")),
             Err(rubbish) => format!("rubbish: {rubbish}"),
         });
     }
@@ -139,7 +106,7 @@ proptest! {
                 holds(&outline, &talk())?;
                 prop_assert!(faults.iter().all(|fault| fault.ends_with('.') && fault.len() > 10), "{:?}", faults);
                 // An answer without content is rejected.
-                prop_assert!(!told(&outline).trim().is_empty());
+                prop_assert!(!shown(&outline).trim().is_empty());
             }
             Err(rubbish) => prop_assert!(!rubbish.is_empty()),
         }

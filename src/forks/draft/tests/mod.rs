@@ -1,5 +1,6 @@
 //! Test conversations, and properties of every answer.
 
+mod adversary;
 mod answers;
 mod briefs;
 mod checks;
@@ -8,43 +9,38 @@ mod languages;
 mod limits;
 
 use chrono::NaiveDate;
-use openvibe_extract::{Line, Material, Person, Speaker};
+use openvibe_extract::{Line, Material, Outline, Owner, Person, Point, Reading, Speaker};
+use serde_json::Value;
 
-/// A message and its author; people are identified by their names.
-#[derive(Clone, Copy)]
-pub(super) enum Talk {
-    Person(&'static str, &'static str),
-    Agent(&'static str, &'static str),
-}
+use super::{check, extracted, parse, trim};
 
-/// The first line is the forked message. All messages are from Friday, November 20, 2026; a handle
-/// is the lowercase first word of the name.
-pub(super) fn material(talk: &[Talk]) -> Material {
+/// A conversation from `Name: text` per message, `AI Name: text` for agents; the first one is the forked message. All
+/// messages are from Friday, November 20, 2026; a handle is the lowercase first word of the name.
+pub(super) fn material(talk: &str) -> Material {
     let mut material = Material::default();
-    for said in talk {
-        let (speaker, text) = match *said {
-            Talk::Agent(name, text) => (Speaker::Agent(name.to_owned()), text),
-            Talk::Person(name, text) => {
+    for said in talk.lines() {
+        let (name, text) = said.split_once(": ").unwrap();
+        let speaker = match name.strip_prefix("AI ") {
+            Some(agent) => Speaker::Agent(agent.to_owned()),
+            None => {
                 let known = material
                     .people
                     .iter()
                     .position(|person| person.name == name);
-                let at = known.unwrap_or_else(|| {
-                    let first = name.split(' ').next().unwrap_or_default();
-                    material.people.push(Person {
-                        name: name.to_owned(),
-                        handle: first.to_lowercase(),
-                    });
+                Speaker::Person(known.unwrap_or_else(|| {
+                    let handle = name.split(' ').next().unwrap_or_default().to_lowercase();
+                    let name = name.to_owned();
+                    material.people.push(Person { name, handle });
                     material.people.len() - 1
-                });
-                (Speaker::Person(at), text)
+                }))
             }
         };
+        let (text, files, day) = (text.to_owned(), Vec::new(), day(20));
         material.lines.push(Line {
             speaker,
-            text: text.to_owned(),
-            files: Vec::new(),
-            day: day(20),
+            text,
+            files,
+            day,
         });
     }
     material
@@ -53,4 +49,46 @@ pub(super) fn material(talk: &[Talk]) -> Material {
 /// A day in November 2026; the 20th is a Friday.
 pub(super) fn day(day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
+}
+
+/// The stored draft after an answer that is not repaired.
+fn stored(answer: &Value, material: &Material) -> Outline {
+    let reading = Reading::new(material);
+    let raw = parse(
+        &answer.to_string(),
+        &vec![String::new(); material.lines.len()],
+    )
+    .unwrap();
+    trim(check(&raw, material, &reading), material)
+        .unwrap_or_else(|_| extracted(material, &reading))
+}
+
+fn shown(outline: &Outline) -> String {
+    let mut lines = vec![outline.headline.clone(), outline.conclusion.clone()];
+    let mut list = |mark: &str, points: &[Point]| {
+        lines.extend(
+            points
+                .iter()
+                .map(|p| format!("{mark} {} {:?}", p.text, p.sources)),
+        );
+    };
+    list("-", &outline.key_points);
+    list("?", &outline.open_questions);
+    list("later:", &outline.deferred_items);
+    for item in &outline.action_items {
+        let owner = match &item.owner {
+            Some(Owner::Person(at)) => format!("person {at}"),
+            Some(Owner::Named(name)) => name.clone(),
+            None => "nobody".to_owned(),
+        };
+        let due = item
+            .due
+            .map(|due| format!(" due {due}"))
+            .unwrap_or_default();
+        lines.push(format!(
+            "[ ] {} ({owner}{due}) {:?}",
+            item.text, item.sources
+        ));
+    }
+    lines.join("\n")
 }
