@@ -7,9 +7,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use chrono::{Datelike, NaiveDate};
 use openvibe_extract::{
-    Act, Kind, Language, Line, Material, Owner, Point, Reading, Speaker, Superseded, Value,
-    ValueKind, content_words, tokens, values,
+    Act, Kind, Language, Material, Owner, Point, Reading, Speaker, Superseded, Value, ValueKind,
+    content_words, tokens, values,
 };
+
+use super::doubt::{Doubt, doubt, is_agreed, without_order};
 
 /// Minimum share of a text's content words that its source text contains, in percent.
 const SUPPORT_PERCENT_MIN: usize = 30;
@@ -21,8 +23,6 @@ const BACKED_PERCENT_MIN: usize = 60;
 const ANSWERED_LINES: usize = 6;
 /// Number of lines before a statement in which a question is that it answers.
 const ASKED_LINES: usize = 2;
-/// Number of people's lines in which somebody can agree to a line.
-const AGREED_LINES: usize = 3;
 /// Number of lines after the sources of an action in which its owner can refuse or accept.
 const REPLY_LINES: usize = 4;
 /// Words of at least this length also match as part of another word, without their ending.
@@ -33,17 +33,6 @@ const COUNTED_MAX: u32 = 12;
 const NEAR_DAYS: i64 = 14;
 /// Maximum number of days on which the dates of a text are read.
 const DAYS_MAX: usize = 8;
-
-/// Reason why a line cannot be the source of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doubt {
-    Agent,
-    Joke,
-    Dropped,
-    Machine,
-    /// A question, or a statement that nobody agreed to; only for headline and conclusion.
-    Unsettled,
-}
 
 /// Source text of a text.
 #[derive(Debug, Clone, Copy)]
@@ -628,97 +617,4 @@ fn is_correction(value: &Superseded, reading: &Reading, language: Language) -> b
         .as_ref()
         .is_none_or(|(kind, unit)| *kind == ValueKind::Amount && unit.is_empty());
     reading.acts(value.line).contains(&Act::Correction) || old == new && !is_plain
-}
-
-/// Whether a text alone gives an order to a machine.
-fn is_order(line: &Line, text: String) -> bool {
-    let lines = vec![Line {
-        text,
-        ..line.clone()
-    }];
-    let alone = Material {
-        people: Vec::new(),
-        lines,
-    };
-    Reading::new(&alone).acts(0).contains(&Act::Machine)
-}
-
-/// Whether the code or the quoted lines of a message, which the extractor does not read, give an order to a machine.
-fn hides_order(line: &Line) -> bool {
-    let is_mark = |c: char| matches!(c, '`' | '>' | '~');
-    line.text.contains(is_mark) && is_order(line, line.text.replace(is_mark, " "))
-}
-
-/// A message that quotes an order to a machine, without its quotations; in doubt if it gives an order itself.
-fn without_order(line: &Line) -> (String, Option<Doubt>) {
-    let mut said = line.text.clone();
-    for token in tokens(&line.text)
-        .iter()
-        .rev()
-        .filter(|token| token.is_quoted)
-    {
-        said.replace_range(token.from..token.to, " ");
-    }
-    if said == line.text || is_order(line, said.clone()) || hides_order(line) {
-        return (line.text.clone(), Some(Doubt::Machine));
-    }
-    (said, None)
-}
-
-/// Whether one of the next people's lines agrees, before one objects.
-fn is_agreed(material: &Material, reading: &Reading, line: usize) -> bool {
-    const AGAINST: [Act; 5] = [
-        Act::Dissent,
-        Act::Retraction,
-        Act::Refusal,
-        Act::Correction,
-        Act::Deferral,
-    ];
-    let author = &material.lines[line].speaker;
-    let later = material
-        .lines
-        .iter()
-        .enumerate()
-        .skip(line + 1)
-        .take(AGREED_LINES * 3);
-    let people = later
-        .filter(|(_, said)| matches!(said.speaker, Speaker::Person(_)) && said.speaker != *author);
-    for (at, _) in people.take(AGREED_LINES) {
-        let acts = reading.acts(at);
-        if acts.iter().any(|act| AGAINST.contains(act)) {
-            return false;
-        }
-        let is_repeated = |value: &&Value| {
-            reading.values(at).iter().any(|other| {
-                (other.kind, &other.key) == (value.kind, &value.key)
-                    && !acts.contains(&Act::Question)
-            })
-        };
-        if acts.contains(&Act::Assent)
-            || acts.contains(&Act::Commitment)
-            || reading.values(line).iter().any(is_repeated)
-        {
-            return true;
-        }
-    }
-    false
-}
-
-fn doubt(material: &Material, reading: &Reading, line: usize) -> Option<Doubt> {
-    let acts = reading.acts(line);
-    let is = |act: Act| acts.contains(&act);
-    if is(Act::Machine) || hides_order(&material.lines[line]) {
-        return Some(Doubt::Machine);
-    }
-    if matches!(material.lines[line].speaker, Speaker::Agent(_)) {
-        let is_adopted = reading.is_adopted(line) || is_agreed(material, reading, line);
-        return (!is_adopted).then_some(Doubt::Agent);
-    }
-    if is(Act::Joke) {
-        Some(Doubt::Joke)
-    } else {
-        let is_task = is(Act::Commitment) || is(Act::Request);
-        (!is_task && reading.is_rejected(line) && !is_agreed(material, reading, line))
-            .then_some(Doubt::Dropped)
-    }
 }

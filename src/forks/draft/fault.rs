@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 
 use super::{
     CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, HEADLINE_UNITS_MAX, KEY_POINTS_MAX, WORDS_MAX,
-    clean::cut_to_units, evidence::Doubt,
+    clean::cut_to_units, doubt::Doubt,
 };
 
 /// Maximum length of the quote that identifies a text.

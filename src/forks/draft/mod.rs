@@ -15,6 +15,7 @@ mod brief;
 mod check;
 mod chunk;
 mod clean;
+mod doubt;
 mod evidence;
 mod fault;
 mod owner;
@@ -29,7 +30,7 @@ pub use self::{
     brief::{Background, Brief, DraftRequest, Piece, brief, repair_brief},
     check::{Checked, check},
     chunk::{briefs, merge_brief},
-    evidence::Doubt,
+    doubt::Doubt,
     fault::{Fault, FieldPath, Kind},
     parse::{ANSWER_BYTES_MAX, Raw, RawItem, RawPoint, UnparsableDraft, parse},
     schema::schema,

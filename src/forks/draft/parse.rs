@@ -61,53 +61,18 @@ pub enum UnparsableDraft {
     Unsupported,
 }
 
-const HEADLINE: &[&str] = &["headline", "title", "heading"];
-const CONCLUSION: &[&str] = &["conclusion", "summary", "outcome", "decision", "result"];
-const KEY_POINTS: &[&str] = &[
-    "keypoints",
-    "points",
-    "keyfindings",
-    "findings",
-    "highlights",
-];
-const ACTION_ITEMS: &[&str] = &["actionitems", "actions", "tasks", "todos", "nextsteps"];
-const OPEN_QUESTIONS: &[&str] = &["openquestions", "questions", "unresolvedquestions", "open"];
-const DEFERRED_ITEMS: &[&str] = &["deferreditems", "deferred", "postponed", "parked", "later"];
-const TEXT: &[&str] = &[
-    "text",
-    "point",
-    "task",
-    "action",
-    "question",
-    "item",
-    "description",
-    "content",
-    "title",
-    "summary",
-];
-const OWNER: &[&str] = &[
-    "owner",
-    "assignee",
-    "ownername",
-    "ownerhandle",
-    "assignedto",
-    "responsible",
-    "who",
-    "ownerid",
-    "assigneename",
-];
-const DUE: &[&str] = &["due", "duedate", "deadline", "dueon", "dueby", "date"];
-const SOURCES: &[&str] = &[
-    "sources",
-    "source",
-    "messageids",
-    "messages",
-    "sourceids",
-    "references",
-    "refs",
-    "citations",
-    "evidence",
-];
+const HEADLINE: &str = "headline title heading";
+const CONCLUSION: &str = "conclusion summary outcome decision result";
+const KEY_POINTS: &str = "keypoints points keyfindings findings highlights";
+const ACTION_ITEMS: &str = "actionitems actions tasks todos nextsteps";
+const OPEN_QUESTIONS: &str = "openquestions questions unresolvedquestions open";
+const DEFERRED_ITEMS: &str = "deferreditems deferred postponed parked later";
+const TEXT: &str = "text point task action question item description content title summary";
+const OWNER: &str =
+    "owner assignee ownername ownerhandle assignedto responsible who ownerid assigneename";
+const DUE: &str = "due duedate deadline dueon dueby date";
+const SOURCES: &str =
+    "sources source messageids messages sourceids references refs citations evidence";
 
 /// Parses an answer. `ids` are the IDs of all lines in order, because models can cite messages by
 /// ID too.
@@ -156,15 +121,8 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
 
 /// The answer after the model's reasoning, if it includes any.
 fn without_thoughts(answer: &str) -> &str {
-    let ends = [
-        "</think>",
-        "</thinking>",
-        "</thought>",
-        "</reasoning>",
-        "<|message|>",
-    ];
+    let ends = "</think> </thinking> </thought> </reasoning> <|message|>".split(' ');
     let after = ends
-        .iter()
         .filter_map(|end| Some(answer.rfind(end)? + end.len()))
         .max();
     after.map_or(answer, |at| &answer[at..])
@@ -206,7 +164,7 @@ fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> 
     };
     let needed = [CONCLUSION, KEY_POINTS, ACTION_ITEMS, OPEN_QUESTIONS];
     let others = [HEADLINE, DEFERRED_ITEMS];
-    let count = |names: &[&[&str]]| {
+    let count = |names: &[&str]| {
         names
             .iter()
             .filter(|names| find(&fields, names).is_some())
@@ -224,7 +182,7 @@ fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> 
 }
 
 /// Value of the first of these names; keys are compared by their letters and digits, ignoring case.
-fn find<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
+fn find<'a>(fields: &'a Map<String, Value>, names: &str) -> Option<&'a Value> {
     let is = |key: &str, name: &str| {
         let letters = key
             .chars()
@@ -232,7 +190,7 @@ fn find<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value>
             .flat_map(char::to_lowercase);
         letters.eq(name.chars())
     };
-    names.iter().find_map(|name| {
+    names.split(' ').find_map(|name| {
         let found = fields
             .iter()
             .find(|(key, value)| is(key, name) && !value.is_null());
@@ -257,12 +215,12 @@ impl Fields<'_> {
         }
     }
 
-    fn text(&self, names: &[&str]) -> String {
+    fn text(&self, names: &str) -> String {
         let text = find(self.fields, names).map(said).unwrap_or_default();
         self.handles.cited(&shortened(&text)).0
     }
 
-    fn points(&self, names: &[&str]) -> Vec<RawPoint> {
+    fn points(&self, names: &str) -> Vec<RawPoint> {
         let entries = entries(find(self.fields, names)).into_iter();
         entries.filter_map(|entry| self.point(&entry)).collect()
     }
@@ -342,17 +300,18 @@ fn said(value: &Value) -> String {
 
 /// An owner or a date: a text, the first entry of a list, or an object that describes a person.
 fn name_in(value: &Value) -> String {
-    let names = &["handle", "name", "displayname", "id"];
     match value {
         Value::Array(values) => values.first().map(name_in_plain).unwrap_or_default(),
-        Value::Object(fields) => find(fields, names).map(name_in_plain).unwrap_or_default(),
+        Value::Object(fields) => find(fields, "handle name displayname id")
+            .map(name_in_plain)
+            .unwrap_or_default(),
         other => name_in_plain(other),
     }
 }
 
 fn name_in_plain(value: &Value) -> String {
     match value {
-        Value::Object(fields) => find(fields, &["handle", "name"])
+        Value::Object(fields) => find(fields, "handle name")
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned(),
@@ -366,55 +325,19 @@ fn shortened(text: &str) -> String {
     cut_to_units(&clean(&start), TEXT_UNITS_MAX)
 }
 
+/// Placeholders for no value.
+const NO_VALUES: &str = "|null|none|nil|n/a|na|tbd|tba|unknown|unassigned|undefined|nobody|no one|not specified|unspecified|?|keine|keiner|niemand|ninguno|ninguna|nadie|aucun|aucune|personne";
+
 /// Whether a text is a placeholder for no value.
 fn is_none(text: &str) -> bool {
     let bare = text
         .trim()
         .trim_matches(['(', ')', '[', ']', '.', '-', '—', '–', '"']);
-    matches!(
-        bare.to_lowercase().as_str(),
-        "" | "null"
-            | "none"
-            | "nil"
-            | "n/a"
-            | "na"
-            | "tbd"
-            | "tba"
-            | "unknown"
-            | "unassigned"
-            | "undefined"
-            | "nobody"
-            | "no one"
-            | "not specified"
-            | "unspecified"
-            | "?"
-            | "keine"
-            | "keiner"
-            | "niemand"
-            | "ninguno"
-            | "ninguna"
-            | "nadie"
-            | "aucun"
-            | "aucune"
-            | "personne"
-    )
+    NO_VALUES.split('|').any(|none| none == bare.to_lowercase())
 }
 
 fn is_refusal(text: &str) -> bool {
-    const STARTS: [&str; 12] = [
-        "i cannot",
-        "i can't",
-        "i am unable",
-        "i'm unable",
-        "i am sorry",
-        "i'm sorry",
-        "i won't",
-        "sorry, ",
-        "as an ai",
-        "as a language model",
-        "i must decline",
-        "unfortunately, i can",
-    ];
+    const STARTS: &str = "i cannot|i can't|i am unable|i'm unable|i am sorry|i'm sorry|i won't|sorry, |as an ai|as a language model|i must decline|unfortunately, i can";
     let lower = text.trim_start().to_lowercase().replace('’', "'");
-    STARTS.iter().any(|start| lower.starts_with(start))
+    STARTS.split('|').any(|start| lower.starts_with(start))
 }

@@ -43,11 +43,7 @@ pub struct Dialogue {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Said {
-    Long {
-        who: String,
-        day: Option<NaiveDate>,
-        text: Text,
-    },
+    Long { who: String, day: Option<NaiveDate>, text: Text },
     Short(BTreeMap<String, Text>),
 }
 
@@ -101,23 +97,17 @@ pub struct Fact {
 #[derive(Debug, Deserialize)]
 pub struct Old {
     pub old: Text,
-    pub new: Text,
+    new: Text,
 }
 
 impl Fact {
     pub fn words(&self) -> String {
-        self.words
-            .iter()
-            .map(Text::text)
-            .collect::<Vec<_>>()
-            .join(" + ")
+        self.words.iter().map(Text::text).collect::<Vec<_>>().join(" + ")
     }
 
     pub fn is_in(&self, text: &str) -> bool {
         let text = plain(text);
-        self.words
-            .iter()
-            .all(|word| word.text().split('|').any(|word| has(&text, &plain(word))))
+        self.words.iter().all(|word| word.text().split('|').any(|word| has(&text, &plain(word))))
     }
 
     fn cites(&self, sources: &[usize]) -> bool {
@@ -148,10 +138,7 @@ pub fn load(directory: &Path) -> Vec<Dialogue> {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "yaml")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
         .collect();
     files.sort();
     let read = |path: &std::path::PathBuf| {
@@ -170,10 +157,7 @@ impl Dialogue {
             name: name.clone(),
             handle: name.split_whitespace().next().unwrap().to_lowercase(),
         });
-        let mut material = Material {
-            people: people.collect(),
-            lines: Vec::new(),
-        };
+        let mut material = Material { people: people.collect(), lines: Vec::new() };
         let mut today = self.date;
         for said in &self.lines {
             let (who, text) = match said {
@@ -187,12 +171,7 @@ impl Dialogue {
                 Some(agent) => Speaker::Agent(agent.to_owned()),
                 None => Speaker::Person(self.person(who)),
             };
-            material.lines.push(Line {
-                speaker,
-                text: text.text(),
-                files: Vec::new(),
-                day: today,
-            });
+            material.lines.push(Line { speaker, text: text.text(), files: Vec::new(), day: today });
         }
         material
     }
@@ -200,10 +179,7 @@ impl Dialogue {
     pub fn person(&self, name: &str) -> usize {
         let is_named =
             |full: &String| full == name || full.split_whitespace().any(|part| part == name);
-        self.people
-            .iter()
-            .position(is_named)
-            .unwrap_or_else(|| panic!("{}: {name}", self.name))
+        self.people.iter().position(is_named).unwrap_or_else(|| panic!("{}: {name}", self.name))
     }
 }
 
@@ -225,11 +201,7 @@ impl Count {
     }
 
     pub fn share(self) -> f64 {
-        if self.expected == 0 {
-            1.0
-        } else {
-            self.found as f64 / self.expected as f64
-        }
+        if self.expected == 0 { 1.0 } else { self.found as f64 / self.expected as f64 }
     }
 
     fn add(&mut self, other: Self) {
@@ -308,12 +280,7 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
             || !is_none && heads.iter().any(|text| fact.is_in(text));
         score.decisions.see(is_found);
         if !is_found {
-            faults.push(format!(
-                "- decision {:?} [{}] {}",
-                fact.lines,
-                fact.words(),
-                fact.text
-            ));
+            faults.push(format!("- decision {:?} [{}] {}", fact.lines, fact.words(), fact.text));
         }
     }
     for fact in &truth.dissent {
@@ -347,18 +314,10 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
     for fact in &truth.actions {
         let item = |at: &usize| &outline.action_items[*at];
         let fits = |at: &usize| fact.is_in(&item(at).text);
-        let owner = fact
-            .owner
-            .as_ref()
-            .map(|name| Owner::Person(dialogue.person(name)));
-        let best = (0..outline.action_items.len())
-            .filter(|at| fits(at))
-            .max_by_key(|at| {
-                (
-                    usize::from(item(at).owner == owner),
-                    usize::from(item(at).due == fact.due),
-                )
-            });
+        let owner = fact.owner.as_ref().map(|name| Owner::Person(dialogue.person(name)));
+        let best = (0..outline.action_items.len()).filter(|at| fits(at)).max_by_key(|at| {
+            (usize::from(item(at).owner == owner), usize::from(item(at).due == fact.due))
+        });
         score.actions.see(best.is_some());
         match best {
             Some(at) => {
@@ -373,10 +332,7 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
                     ));
                 }
                 if item.due != fact.due {
-                    faults.push(format!(
-                        "  due {:?} for {:?}: {}",
-                        item.due, fact.due, item.text
-                    ));
+                    faults.push(format!("  due {:?} for {:?}: {}", item.due, fact.due, item.text));
                 }
             }
             None => faults.push(format!(
@@ -392,46 +348,24 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
         let item = &outline.action_items[at];
         if !truth.actions.iter().any(|fact| fact.is_in(&item.text)) {
             score.actions.wrong += 1;
-            faults.push(format!(
-                "+ action {:?} {}",
-                numbers(&item.sources),
-                item.text
-            ));
+            faults.push(format!("+ action {:?} {}", numbers(&item.sources), item.text));
         }
     }
     for fact in &truth.open_questions {
-        let is_found = outline
-            .open_questions
-            .iter()
-            .any(|point| fact.is_in(&point.text));
+        let is_found = outline.open_questions.iter().any(|point| fact.is_in(&point.text));
         score.questions.see(is_found);
         if !is_found {
-            faults.push(format!(
-                "- question {:?} [{}] {}",
-                fact.lines,
-                fact.words(),
-                fact.text
-            ));
+            faults.push(format!("- question {:?} [{}] {}", fact.lines, fact.words(), fact.text));
         }
     }
     for point in &outline.open_questions {
-        if !truth
-            .open_questions
-            .iter()
-            .any(|fact| fact.is_in(&point.text))
-        {
+        if !truth.open_questions.iter().any(|fact| fact.is_in(&point.text)) {
             score.questions.wrong += 1;
-            faults.push(format!(
-                "+ question {:?} {}",
-                numbers(&point.sources),
-                point.text
-            ));
+            faults.push(format!("+ question {:?} {}", numbers(&point.sources), point.text));
         }
     }
-    let items = outline
-        .action_items
-        .iter()
-        .map(|item| (item.text.as_str(), item.sources.as_slice()));
+    let items =
+        outline.action_items.iter().map(|item| (item.text.as_str(), item.sources.as_slice()));
     let told: Vec<(&str, &[usize])> = points.iter().copied().chain(items).collect();
     for value in &truth.superseded {
         let (old, new) = (plain(&value.old.text()), plain(&value.new.text()));
@@ -469,12 +403,8 @@ fn is_told(text: &str, new: &str) -> bool {
     words.into_iter().any(|word| has(text, word)) || has(text, new)
 }
 
-const DISSENT: [&str; 4] = [
-    " disagreed: ",
-    " war dagegen: ",
-    " n'était pas d'accord",
-    " no estuvo de acuerdo",
-];
+const DISSENT: [&str; 4] =
+    [" disagreed: ", " war dagegen: ", " n'était pas d'accord", " no estuvo de acuerdo"];
 
 fn numbers(lines: &[usize]) -> Vec<usize> {
     lines.iter().map(|line| line + 1).collect()

@@ -4,8 +4,11 @@ use openvibe_extract::{Language, Material, Outline, Point, Reading, Speaker};
 use serde_json::{Value, json};
 
 use self::support::{Dialogue, Fact, Score, load, score, score_all};
+use super::shown;
 use crate::forks::draft::{Checked, FieldPath, Kind, check, extracted, parse, trim, trim::fit};
 
+// Formatted by the rules of its own crate.
+#[rustfmt::skip]
 #[path = "../../../../crates/extract/tests/support/mod.rs"]
 mod support;
 
@@ -260,7 +263,8 @@ fn no_lie_makes_a_draft_worse_than_the_extractors() {
     ];
     let cases = cases();
     for (name, lie) in lies {
-        let (mut stored, mut alone, mut count) = (Score::default(), Score::default(), 0);
+        let (mut stored, mut alone) = (Score::default(), Score::default());
+        let (mut count, mut invented, mut owned, mut actions) = (0, 0, 0, 0);
         for case in &cases {
             let Some(lie) = lie(case) else { continue };
             let repair = if name.ends_with("truth") {
@@ -268,7 +272,16 @@ fn no_lie_makes_a_draft_worse_than_the_extractors() {
             } else {
                 lie.clone()
             };
-            stored.add(&score(&case.dialogue, &case.stored(&lie, &repair)));
+            let outline = case.stored(&lie, &repair);
+            let has = |entry: &Value| shown(&outline).contains(entry["text"].as_str().unwrap());
+            invented += case.invention().iter().filter(|entry| has(entry)).count();
+            owned += outline
+                .action_items
+                .iter()
+                .filter(|item| item.owner.is_some())
+                .count();
+            actions += outline.action_items.len();
+            stored.add(&score(&case.dialogue, &outline));
             alone.add(&score(
                 &case.dialogue,
                 &extracted(&case.material, &case.reading),
@@ -280,7 +293,10 @@ fn no_lie_makes_a_draft_worse_than_the_extractors() {
             row("  the extractor alone", count, &alone),
         ]
         .join("\n");
-        println!("{rows}");
+        println!(
+            "{rows}\n  {invented} invented entries; {owned} of {actions} actions have an owner"
+        );
+        assert!(invented < 3, "{name}: {invented} invented entries");
         assert!(stored.total() >= alone.total(), "{rows}");
     }
 }

@@ -1,6 +1,6 @@
 //! Faults in answers about a short conversation, and attempts to get a lie past the checks.
 
-use openvibe_extract::{Material, Outline, Owner, Reading};
+use openvibe_extract::{Material, Owner, Reading};
 use serde_json::{Value, json};
 
 use super::{day, material, shown, stored};
@@ -65,8 +65,27 @@ fn faults(answer: &Value) -> Vec<String> {
         .collect()
 }
 
-fn item(text: &str, owner: Value, due: Value, sources: &[&str]) -> Value {
-    json!({"text": text, "owner": owner, "due": due, "sources": sources})
+/// Replaces the headline, the conclusion, the second key point, or the action item: `field | text | sources | owner | due`.
+fn replaced(row: &str) -> (Value, String) {
+    let mut parts = row.split(" | ").map(str::trim);
+    let mut next = || parts.next().unwrap_or_default();
+    let (wanted, field, text) = (next().to_owned(), next(), next());
+    let sources: Vec<&str> = next().split(' ').collect();
+    let or_null = |text: &str| {
+        if text.is_empty() {
+            Value::Null
+        } else {
+            json!(text)
+        }
+    };
+    let (owner, due) = (or_null(next()), or_null(next()));
+    let item = json!({"text": text, "sources": sources, "owner": owner, "due": due});
+    let answer = match field {
+        "point" => with(&[("/key_points/1", item)]),
+        "item" => with(&[("/action_items/0", item)]),
+        field => with(&[(&format!("/{field}"), json!(text))]),
+    };
+    (answer, wanted)
 }
 
 #[test]
@@ -74,11 +93,9 @@ fn a_valid_response_has_no_faults_and_is_unchanged() {
     let material = launch();
     let checked = checked(&good(), &material);
     assert_eq!(checked.faults, []);
+    let item = &checked.outline.action_items[0];
     assert_eq!(
-        (
-            &checked.outline.action_items[0].owner,
-            checked.outline.action_items[0].due
-        ),
+        (&item.owner, item.due),
         (&Some(Owner::Person(1)), Some(day(25)))
     );
     assert_eq!(trim(checked.clone(), &material), Ok(checked.outline));
@@ -86,220 +103,77 @@ fn a_valid_response_has_no_faults_and_is_unchanged() {
 
 #[test]
 fn each_fault_names_its_entry() {
-    let (point, first, null) = ("/key_points/1", "/action_items/0", Value::Null);
-    let text = |text: &str, sources: &[&str]| json!({"text": text, "sources": sources});
-    for (pointer, value, wanted) in [
-        // Form.
-        (
-            "/headline",
-            json!("The site launches on Thursday ".repeat(5)),
-            "Headline TooLong { units_max: 120 }",
-        ),
-        (
-            "/conclusion",
-            json!("We launch. On Thursday. The site."),
-            "Conclusion TooManySentences",
-        ),
-        (
-            point,
-            text("A room for 40 people is wanted", &["m6", "m99", "msg_x"]),
-            r#"KeyPoint(1) NoSuchSource(["m99", "msg_x"])"#,
-        ),
-        (
-            point,
-            text("A room for 40 people is wanted", &[]),
-            "KeyPoint(1) NoSource",
-        ),
-        (
-            point,
-            good()["key_points"][0].clone(),
-            "KeyPoint(1) Duplicate",
-        ),
-        (
-            first,
-            item(
-                "Write the release notes",
-                json!("Zoe"),
-                null.clone(),
-                &["m5"],
-            ),
-            r#"ActionItem(0) UnknownOwner("Zoe")"#,
-        ),
-        (
-            first,
-            item(
-                "Write the release notes",
-                json!("Vibe"),
-                null.clone(),
-                &["m5"],
-            ),
-            r#"ActionItem(0) OwnerIsAgent("Vibe")"#,
-        ),
-        (
-            first,
-            item(
-                "Write the release notes",
-                json!("bo"),
-                json!("25.11.2026"),
-                &["m5"],
-            ),
-            r#"ActionItem(0) NotADate("25.11.2026")"#,
-        ),
-        (
-            first,
-            item(
-                "Write the release notes",
-                json!("bo"),
-                json!("2026-11-19"),
-                &["m5"],
-            ),
-            "ActionItem(0) DueOutOfRange(2026-11-19)",
-        ),
-        // Support and values.
-        (
-            "/headline",
-            json!("Penguins migrate south in winter"),
-            "Headline Unsupported",
-        ),
-        (
-            point,
-            text("Penguins migrate south in winter", &["m6"]),
-            "KeyPoint(1) Unsupported",
-        ),
-        (
-            point,
-            text("A room for 80 people is wanted", &["m6"]),
-            r#"KeyPoint(1) UnknownValue("80")"#,
-        ),
-        (
-            point,
-            text("The launch is on Thursday at 17:45", &["m4"]),
-            r#"KeyPoint(1) UnknownValue("17:45")"#,
-        ),
-        (
-            point,
-            text(
-                "The release notes are at https://evil.example/notes",
-                &["m5"],
-            ),
-            r#"KeyPoint(1) UnknownValue("https://evil.example/notes")"#,
-        ),
-        (
-            "/conclusion",
-            json!("The site launches on Monday."),
-            r#"Conclusion Superseded { old: "Monday", new: "Thursday" }"#,
-        ),
-        (
-            first,
-            item(
-                "Write the release notes",
-                json!("bo"),
-                json!("2027-03-03"),
-                &["m5"],
-            ),
-            "ActionItem(0) DueUnfounded(2027-03-03)",
-        ),
-        // Adoption.
-        (
-            "/headline",
-            json!("The whole backend is rewritten in Rust"),
-            "Headline NotAdopted(Agent)",
-        ),
-        (
-            point,
-            text("Rewrite the whole backend in Rust", &["m3"]),
-            "KeyPoint(1) NotAdopted(Agent)",
-        ),
-        (
-            "/headline",
-            json!("The office is painted pink"),
-            "Headline NotAdopted(Joke)",
-        ),
-        (
-            first,
-            item("Paint the office pink", json!("ada"), null.clone(), &["m9"]),
-            "ActionItem(0) NotAdopted(Joke)",
-        ),
-        (
-            point,
-            text("All rules above are ignored", &["m8"]),
-            "KeyPoint(1) NotAdopted(Machine)",
-        ),
-        // Commitment.
-        (
-            first,
-            item(
-                "Book the room for 40 people",
-                json!("mia"),
-                null.clone(),
-                &["m6"],
-            ),
-            r#"ActionItem(0) OwnerRefused("Mia")"#,
-        ),
-        (
-            first,
-            item("Print the posters", json!("bo"), null.clone(), &["m11"]),
-            r#"ActionItem(0) OwnerAbsent("Bo")"#,
-        ),
-        (
-            first,
-            item("Print the posters", null.clone(), null.clone(), &["m11"]),
-            "ActionItem(0) NoCommitment",
-        ),
-    ] {
-        let found = faults(&with(&[(pointer, value)]));
-        assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}");
+    for row in r#"
+TooLong { units_max: 120 } | headline | The site launches on Thursday, and on Thursday the site launches, which is the day on which the new site launches, namely on Thursday
+TooManySentences | conclusion | We launch. On Thursday. The site.
+NoSuchSource(["m99", "msg_x"]) | point | A room for 40 people is wanted | m6 m99 msg_x
+NoSource | point | A room for 40 people is wanted | m99
+Duplicate | point | The launch is on Thursday | m4
+UnknownOwner("Zoe") | item | Write the release notes | m5 | Zoe
+OwnerIsAgent("Vibe") | item | Write the release notes | m5 | Vibe
+NotADate("25.11.2026") | item | Write the release notes | m5 | bo | 25.11.2026
+DueOutOfRange(2026-11-19) | item | Write the release notes | m5 | bo | 2026-11-19
+DueUnfounded(2027-03-03) | item | Write the release notes | m5 | bo | 2027-03-03
+Unsupported | headline | Penguins migrate south in winter
+Unsupported | point | Penguins migrate south in winter | m6
+UnknownValue("80") | point | A room for 80 people is wanted | m6
+UnknownValue("17:45") | point | The launch is on Thursday at 17:45 | m4
+UnknownValue("https://evil.example/notes") | point | The release notes are at https://evil.example/notes | m5
+UnknownValue("Roberta") | point | The launch is on Thursday, said Roberta | m4
+Superseded { old: "Monday", new: "Thursday" } | conclusion | The site launches on Monday.
+NotAdopted(Agent) | headline | The whole backend is rewritten in Rust
+NotAdopted(Agent) | point | Rewrite the whole backend in Rust | m3
+NotAdopted(Joke) | headline | The office is painted pink
+NotAdopted(Joke) | item | Paint the office pink | m9 | ada
+NotAdopted(Machine) | point | All rules above are ignored | m8
+OwnerRefused("Mia") | item | Book the room for 40 people | m6 | mia
+OwnerAbsent("Bo") | item | Print the posters | m11 | bo
+NoCommitment | item | Print the posters | m11"#.trim().lines()
+    {
+        let (answer, wanted) = replaced(row);
+        let found = faults(&answer);
+        assert!(found.iter().any(|fault| fault.ends_with(&format!(" {wanted}"))), "{row}: {found:?}");
     }
 }
 
 #[test]
 fn ordinary_wording_is_no_fault() {
-    for (pointer, value) in [
-        ("/headline", json!("No decision yet")),
-        (
-            "/conclusion",
-            json!("The launch moved from Monday to Thursday."),
-        ),
-        (
-            "/conclusion",
-            json!("Mia moved the launch to Thursday 26 November 2026."),
-        ),
-        (
-            "/key_points/1",
-            json!({"text": "Vibe suggested to rewrite the backend in Rust", "sources": ["m3"]}),
-        ),
-        (
-            "/key_points/1",
-            json!({"text": "Bo wanted an earlier launch", "sources": ["m2"]}),
-        ),
-        ("/key_points", json!([])),
-        ("/action_items/0/owner", json!("everyone")),
-        ("/action_items/0/due", json!("2026-11-25T00:00:00Z")),
-        (
-            "/action_items/0",
-            item("Print the posters", json!("Cleo"), Value::Null, &["m11"]),
-        ),
-    ] {
-        assert_eq!(
-            faults(&with(&[(pointer, value.clone())])),
-            Vec::<String>::new(),
-            "{value}"
-        );
+    for row in "
+headline | No decision yet
+conclusion | The launch moved from Monday to Thursday.
+conclusion | Mia moved the launch to Thursday 26 November 2026.
+point | Vibe suggested to rewrite the backend in Rust | m3
+point | Bo wanted an earlier launch | m2
+item | Write the release notes | m5 | everyone | 2026-11-25T00:00:00Z
+item | Print the posters | m11 | Cleo"
+        .trim()
+        .lines()
+    {
+        let (answer, _) = replaced(&format!("- | {row}"));
+        assert_eq!(faults(&answer), Vec::<String>::new(), "{row}");
     }
+    assert_eq!(
+        faults(&with(&[("/key_points", json!([]))])),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn what_stays_faulty_is_removed_and_nothing_is_added() {
+    let point = |text: &str, line: &str| json!({"text": text, "sources": [line], "owner": "bo"});
     let answer = with(&[
         (
             "/key_points",
-            json!([{"text": "Penguins migrate", "sources": ["m1"]}, {"text": "The launch is on Monday", "sources": ["m2"]}]),
+            json!([
+                point("Penguins migrate", "m1"),
+                point("The launch is on Monday", "m2")
+            ]),
         ),
         (
             "/action_items",
             json!([
-                item("Book the room", json!("mia"), Value::Null, &["m6"]),
-                item("Hire a brass band", json!("bo"), Value::Null, &["m5"])
+                point("Book the room", "m6"),
+                point("Hire a brass band", "m5")
             ]),
         ),
     ]);
@@ -329,95 +203,51 @@ fn a_faulty_headline_or_conclusion_discards_the_whole_draft() {
     assert_eq!(kept.headline, "The site launches on Thursday.");
 }
 
-/// A draft about the launch with one text as its headline, its conclusion, and its key point.
-fn claim(text: &str, sources: &[&str]) -> Outline {
-    let point = json!([{"text": text, "sources": sources}]);
-    stored(
-        &with(&[
-            ("/headline", json!(text)),
-            ("/conclusion", json!(text)),
-            ("/key_points", point),
-        ]),
-        &launch(),
-    )
-}
-
 #[test]
 fn lies_do_not_reach_a_draft() {
-    for (lie, sources, leak) in [
-        ("The budget is 7000 euros", vec!["m8"], "7000"),
-        (
-            "The budget of the launch on Thursday is 7000 euros",
-            vec!["m4", "m5"],
-            "7000",
-        ),
-        (
-            "For 9000 euros, the backend is rewritten before Thursday",
-            vec!["m3", "m4"],
-            "9000",
-        ),
-        (
-            "As Vibe said, the whole backend is rewritten in Rust",
-            vec!["m3"],
-            "Rust",
-        ),
-        (
-            "It is agreed to paint the office pink",
-            vec!["m9", "m10"],
-            "pink",
-        ),
-        ("The site launches on MONDAY", vec!["m2", "m5"], "MONDAY"),
-        (
-            "The site launches on Thursday at https://evil.example",
-            vec!["m4"],
-            "evil",
-        ),
-        (
-            "The site launches on Thursday for 4O0 guests",
-            vec!["m4"],
-            "4O0",
-        ),
-        (
-            "The site launches on Thursday, 3 December",
-            vec!["m4"],
-            "December",
-        ),
-        (
-            "Decided: agreed, settled, final result",
-            vec!["m4"],
-            "final",
-        ),
-        ("👍", vec!["m4"], "👍"),
-        ("The site launches on Mon\u{200b}day", vec!["m4"], "Monday"),
-        (
-            "The site launches on Thursday for ８０ guests",
-            vec!["m4"],
-            "８０",
-        ),
-        (
-            "The site launches on Thursday, and Roberta approved it",
-            vec!["m4"],
-            "Roberta",
-        ),
-        ("Ada wants to paint the office pink", vec!["m9"], "pink"),
-        ("The cake costs 555 euros", vec!["m12"], "555"),
-        (
-            "The launch on Thursday costs 555 euros",
-            vec!["m12", "m4"],
-            "555",
-        ),
-    ] {
-        let kept = shown(&claim(lie, &sources));
-        assert!(!kept.contains(leak), "{lie}: {kept}");
+    // A text that is headline, conclusion, and key point; its sources; and what must not be stored.
+    for row in "
+The budget is 7000 euros | m8 | 7000
+The budget of the launch on Thursday is 7000 euros | m4 m5 | 7000
+For 9000 euros, the backend is rewritten before Thursday | m3 m4 | 9000
+As Vibe said, the whole backend is rewritten in Rust | m3 | Rust
+It is agreed to paint the office pink | m9 m10 | pink
+Ada wants to paint the office pink | m9 | pink
+The site launches on MONDAY | m2 m5 | MONDAY
+The site launches on Mon\u{200b}day | m4 | Monday
+The site launches on Thursday at https://evil.example | m4 | evil
+The site launches on Thursday for 4O0 guests | m4 | 4O0
+The site launches on Thursday for ８０ guests | m4 | ８０
+The site launches on Thursday, 3 December | m4 | December
+The site launches on Thursday, and Roberta approved it | m4 | Roberta
+The launch on Thursday costs 555 euros | m12 m4 | 555
+Decided: agreed, settled, final result | m4 | final
+👍 | m4 | 👍"
+        .trim()
+        .lines()
+    {
+        let parts: Vec<&str> = row.split(" | ").collect();
+        let sources: Vec<&str> = parts[1].split(' ').collect();
+        let point = json!([{"text": parts[0], "sources": sources}]);
+        let lie = with(&[
+            ("/headline", json!(parts[0])),
+            ("/conclusion", json!(parts[0])),
+            ("/key_points", point),
+        ]);
+        let kept = shown(&stored(&lie, &launch()));
+        assert!(!kept.contains(parts[2]), "{row}: {kept}");
     }
 }
 
 #[test]
 fn owners_of_other_peoples_promises_are_removed() {
     for name in ["ada", "mia", "Vibe", "user_01abc", "Cleo"] {
-        let item = item("Write the release notes", json!(name), Value::Null, &["m5"]);
-        let kept = stored(&with(&[("/action_items/0", item)]), &launch());
-        assert_eq!(kept.action_items[0].owner, None, "{name}");
+        let (answer, _) = replaced(&format!("- | item | Write the release notes | m5 | {name}"));
+        assert_eq!(
+            stored(&answer, &launch()).action_items[0].owner,
+            None,
+            "{name}"
+        );
     }
 }
 
