@@ -58,6 +58,8 @@ pub(super) struct Evidence<'a> {
     language: Language,
     lines: Vec<Said>,
     superseded: Vec<&'a Superseded>,
+    /// Whether only one person speaks, who decides alone.
+    is_alone: bool,
     /// Words of a text that only states that nothing was settled.
     unsettled: BTreeSet<String>,
 }
@@ -144,6 +146,10 @@ impl<'a> Evidence<'a> {
                 doubt,
             }
         });
+        let people = material.lines.iter().filter_map(|line| match line.speaker {
+            Speaker::Person(at) => Some(at),
+            Speaker::Agent(_) => None,
+        });
         let all = reading.superseded();
         let is_back = |value: &Superseded| {
             let is_same = |later: &Superseded| plain(&later.new) == plain(&value.old);
@@ -156,6 +162,7 @@ impl<'a> Evidence<'a> {
         let phrases = ["none", "none-headline", "unsettled"].map(|name| reading.phrase(name));
         Self {
             lines: lines.collect(),
+            is_alone: people.collect::<BTreeSet<_>>().len() < 2,
             superseded: all
                 .iter()
                 .filter(|value| !is_back(value) && is_correction(value, reading, language))
@@ -365,6 +372,7 @@ impl<'a> Evidence<'a> {
             let repeated = || (0..counts.len()).filter(|line| counts[*line] == most);
             let is_settled = matches!(origin, Origin::Cited(_))
                 || !self.is_read()
+                || self.is_alone
                 || self.is_shared(sources) && !text.ends_with('?')
                 || repeated().any(|line| self.is_settled(line));
             let unsettled = (!is_settled).then_some(Doubt::Unsettled);

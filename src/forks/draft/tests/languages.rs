@@ -148,3 +148,14 @@ Ada: わかりました。リリースノートは私が書きます。";
         }),
     );
 }
+
+#[test]
+fn a_person_alone_decides() {
+    is_good(
+        "Ada: Which color for the door?\nAI Vibe: Red is warm.\nAda: Blue fits the house.",
+        &json!({
+            "headline": "Blue fits the house", "conclusion": "The door becomes blue.",
+            "key_points": [], "action_items": [], "open_questions": [], "deferred_items": [],
+        }),
+    );
+}
