@@ -50,6 +50,12 @@ pub fn extracted(material: &Material, reading: &Reading) -> Outline {
     fit(outline, material)
 }
 
+/// Removes the entries at the positions for which `is_fatal` holds.
+fn keep<T>(entries: &mut Vec<T>, is_fatal: impl Fn(usize) -> bool) {
+    let mut at = 0..;
+    entries.retain(|_| !at.next().is_some_and(&is_fatal));
+}
+
 /// The outline without texts that have a fatal fault.
 fn kept(checked: Checked) -> Outline {
     let Checked {
@@ -68,10 +74,6 @@ fn kept(checked: Checked) -> Outline {
         if fatal(path) {
             text.clear();
         }
-    }
-    fn keep<T>(entries: &mut Vec<T>, is_fatal: impl Fn(usize) -> bool) {
-        let mut at = 0..;
-        entries.retain(|_| !at.next().is_some_and(&is_fatal));
     }
     keep(&mut outline.key_points, |at| fatal(FieldPath::KeyPoint(at)));
     keep(&mut outline.action_items, |at| {

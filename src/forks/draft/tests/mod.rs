@@ -20,20 +20,19 @@ pub(super) fn material(talk: &str) -> Material {
     let mut material = Material::default();
     for said in talk.lines() {
         let (name, text) = said.split_once(": ").unwrap();
-        let speaker = match name.strip_prefix("AI ") {
-            Some(agent) => Speaker::Agent(agent.to_owned()),
-            None => {
-                let known = material
-                    .people
-                    .iter()
-                    .position(|person| person.name == name);
-                Speaker::Person(known.unwrap_or_else(|| {
-                    let handle = name.split(' ').next().unwrap_or_default().to_lowercase();
-                    let name = name.to_owned();
-                    material.people.push(Person { name, handle });
-                    material.people.len() - 1
-                }))
-            }
+        let speaker = if let Some(agent) = name.strip_prefix("AI ") {
+            Speaker::Agent(agent.to_owned())
+        } else {
+            let known = material
+                .people
+                .iter()
+                .position(|person| person.name == name);
+            Speaker::Person(known.unwrap_or_else(|| {
+                let handle = name.split(' ').next().unwrap_or_default().to_lowercase();
+                let name = name.to_owned();
+                material.people.push(Person { name, handle });
+                material.people.len() - 1
+            }))
         };
         let (text, files, day) = (text.to_owned(), Vec::new(), day(20));
         material.lines.push(Line {
