@@ -31,7 +31,7 @@ use crate::{
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
     lock::{self, Guard},
-    model,
+    memory, model,
     outbound::{OwnServer, Rules},
     permissions,
     personal::{self, Eraser},
@@ -264,11 +264,12 @@ impl App {
             db: db.clone(),
             tracker: tracker.clone(),
         };
+        let keyring = Arc::new(keyring(&config));
         let providers = Arc::new(Providers::new(providers::Setup {
             db: db.clone(),
             connector,
             environment,
-            keyring: keyring(&config),
+            keyring: Arc::clone(&keyring),
             rules: Rules {
                 exempt: config.model_allow.clone(),
                 own: OwnServer::new(address, &public_url),
@@ -317,6 +318,7 @@ impl App {
             queue,
             providers,
             calls,
+            keyring,
             responses_of_all: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
@@ -485,10 +487,12 @@ async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<Str
     let tasks_queued_max = config.tasks_queued_max;
     let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
     let agents_max = config.agents_max;
+    let is_remembering = config.memory;
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         queue::set_queued_max(c, tasks_queued_max).await?;
         auth::quota::set_quotas(c, bytes_max, agents_max).await?;
         seeds::set_seeds(c, agents.as_deref()).await?;
+        memory::settings::set_server(c, is_remembering).await?;
         queue::expire_leases(c).await
     })
     .await?;

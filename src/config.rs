@@ -61,6 +61,8 @@ pub struct Config {
     pub upload_orphan_after: Duration,
     pub signup: Signup,
     pub rate_limits: bool,
+    /// Whether agents remember anything.
+    pub memory: bool,
     /// Maximum number of open HTTP connections in this process.
     pub connections_max: usize,
     /// Maximum number of open sockets in this process.
@@ -116,6 +118,7 @@ const NAMES: &[&str] = &[
     "UPLOAD_ORPHAN_AFTER",
     "SIGNUP",
     "RATE_LIMITS",
+    "MEMORY",
     "CONNECTIONS_MAX",
     "SOCKETS_MAX",
     "SOCKETS_PER_USER",
@@ -346,6 +349,9 @@ impl Config {
             )?,
             signup: s.parsed("SIGNUP", Signup::First, parse_signup)?,
             rate_limits: s.parsed("RATE_LIMITS", true, |t| {
+                one_of(t, &[("on", true), ("off", false)])
+            })?,
+            memory: s.parsed("MEMORY", true, |t| {
                 one_of(t, &[("on", true), ("off", false)])
             })?,
             connections_max: s.parsed("CONNECTIONS_MAX", 10_000, |t| number_to(t, 1_000_000))?,

@@ -167,6 +167,7 @@ ids! {
     AuthEventId = "authev", "a sign-in event";
     SandboxPolicyId = "sbx", "a sandbox policy";
     FileId = "file", "a file";
+    MemoryId = "mem", "an entry of memory";
 }
 
 #[cfg(test)]

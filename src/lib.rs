@@ -25,6 +25,7 @@ pub mod forks;
 pub mod http;
 pub mod ids;
 pub mod lock;
+pub mod memory;
 pub mod model;
 pub mod openapi;
 pub mod outbound;

@@ -38,6 +38,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::files::router())
         .merge(routes::forks::router())
         .merge(routes::agents::router())
+        .merge(routes::memory::router())
         .merge(routes::responses::router())
         .merge(routes::personal::router())
         .merge(socket::router())

@@ -15,6 +15,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::{
     aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    hmac,
     rand::{SecureRandom, SystemRandom},
 };
 use sha2::{Digest, Sha256};
@@ -155,6 +156,23 @@ impl Keyring {
         }
         keys.extend(known.clone());
         keys
+    }
+
+    /// Keyed hashes of a text, one for each key, that of the encrypting key first. They confirm no guess to someone who
+    /// has only the database. Empty if the server has no key.
+    pub fn hashes(&self, text: &str) -> Vec<String> {
+        let first = self
+            .sealing()
+            .inspect_err(|e| tracing::debug!(error = %e, "texts are not hashed"));
+        let others = self.set.iter().skip(1).cloned();
+        let keys = first.into_iter().chain(others);
+        keys.map(|key| {
+            let key = hmac::Key::new(hmac::HMAC_SHA256, &key.0);
+            let own = hmac::sign(&key, b"openvibe hash of a text");
+            let own = hmac::Key::new(hmac::HMAC_SHA256, own.as_ref());
+            hex::encode(hmac::sign(&own, text.as_bytes()))
+        })
+        .collect()
     }
 
     /// Encrypts a secret for its owner.

@@ -5,9 +5,10 @@
 
 use uuid::Uuid;
 
+use super::entries::{self, MemoryAction};
 use crate::{
-    db::{Conn, DbError},
-    ids::{MessageId, UserId},
+    db::{Conn, DbError, now},
+    ids::{MemoryId, MessageId, UserId},
 };
 
 /// Replaces a text whose source was deleted.
@@ -21,6 +22,7 @@ pub enum SourceId {
     Message(MessageId),
     /// A text that contains the person's name.
     User(UserId),
+    Memory(MemoryId),
 }
 
 impl SourceId {
@@ -29,6 +31,7 @@ impl SourceId {
         match self {
             Self::Message(_) => "message",
             Self::User(_) => "user",
+            Self::Memory(_) => "memory",
         }
     }
 
@@ -36,21 +39,28 @@ impl SourceId {
         match self {
             Self::Message(id) => id.0,
             Self::User(id) => id.0,
+            Self::Memory(id) => id.0,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The server replaced the text, and the old one must not be kept. Edits by people leave records as they were sent.
+    /// Its author changed it: records stay as they were sent, and entries of memory become stale.
+    Edited,
+    /// The server replaced the text, and the old one must not be kept.
     Rewritten,
     Deleted,
 }
 
-/// Removes the source's text from everything that was derived from it. Costs at most two indexed statements: texts
-/// are shared, so the number of tasks that used them does not matter.
+/// Applies a change of the source to everything that was derived from it. Costs a fixed number of indexed statements
+/// for prompts, because texts are shared between tasks, and a few for each entry of memory.
 pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(), DbError> {
+    if let (SourceId::Message(id), Change::Edited | Change::Rewritten) = (source, change) {
+        become_stale(c, id.0).await?;
+    }
     match change {
+        Change::Edited => {}
         Change::Rewritten => {
             c.q("update context_texts set text = $3, hash = null where hash is not null and id in \
                  (select owner_id from citations where source_type = $1 and source_id = $2 and owner_type = 'context_text')")
@@ -61,19 +71,93 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
                 .await?;
         }
         Change::Deleted => {
-            c.q("update context_texts set text = $3, hash = null where id in \
-                 (select owner_id from citations where source_type = $1 and source_id = $2 and owner_type = 'context_text')")
-                .bind(source.kind())
-                .bind(source.uuid())
-                .bind(DELETED)
-                .run()
-                .await?;
+            match source {
+                SourceId::Message(id) => lose_source(c, id.0).await?,
+                SourceId::Memory(id) => forget_all(c, vec![id]).await?,
+                SourceId::User(_) => {}
+            }
+            blank_texts(c, source).await?;
             c.q("delete from citations where source_type = $1 and source_id = $2")
                 .bind(source.kind())
                 .bind(source.uuid())
                 .run()
                 .await?;
         }
+    }
+    Ok(())
+}
+
+/// Removes texts that cite the source from all records.
+async fn blank_texts(c: &mut Conn, source: SourceId) -> Result<(), DbError> {
+    c.q("update context_texts set text = $3, hash = null where id in \
+         (select owner_id from citations where source_type = $1 and source_id = $2 and owner_type = 'context_text')")
+        .bind(source.kind())
+        .bind(source.uuid())
+        .bind(DELETED)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Removes the texts of entries everywhere: entry, words, prompts, and copies made from them. The rows keep what
+/// prevents the same entry from being made again from the same messages.
+async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError> {
+    let mut open = entries;
+    while let Some(id) = open.pop() {
+        let forgotten = c
+            .q("update memories set text = '', words = 0, status = 'archived', forgotten_at = $2, updated_at = $2, version = version + 1 \
+                where id = $1 and forgotten_at is null")
+            .bind(id)
+            .bind(now())
+            .run()
+            .await?;
+        if forgotten == 0 {
+            continue;
+        }
+        c.q("delete from memory_words where memory_id = $1")
+            .bind(id)
+            .run()
+            .await?;
+        entries::announce(c, id, MemoryAction::Deleted).await?;
+        blank_texts(c, SourceId::Memory(id)).await?;
+        // A published copy cites the entry that it was made from.
+        let copies: Vec<(Uuid,)> = c
+            .q("select owner_id from citations where source_type = 'memory' and source_id = $1 and owner_type = 'memory' order by owner_id")
+            .bind(id)
+            .all()
+            .await?;
+        open.extend(copies.into_iter().map(|(id,)| MemoryId(id)));
+        c.q("delete from citations where source_type = 'memory' and source_id = $1")
+            .bind(id)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Removes a deleted message from the sources of entries: an entry goes with its last one.
+async fn lose_source(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
+    let orphans: Vec<(MemoryId,)> = c
+        .q("select e.id from citations k join memories e on e.id = k.owner_id where k.source_type = 'message' and k.source_id = $1 \
+            and k.owner_type = 'memory' and e.forgotten_at is null and not exists (select 1 from citations o \
+            where o.owner_type = 'memory' and o.owner_id = e.id and o.source_type = 'message' and o.source_id <> $1) order by e.id")
+        .bind(message)
+        .all()
+        .await?;
+    forget_all(c, orphans.into_iter().map(|(id,)| id).collect()).await
+}
+
+/// Marks active entries with an edited source as stale: they are not sent until someone confirms them.
+async fn become_stale(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
+    let stale: Vec<(MemoryId,)> = c
+        .q("update memories set status = 'stale', updated_at = $2, version = version + 1 where status = 'active' and id in \
+            (select owner_id from citations where source_type = 'message' and source_id = $1 and owner_type = 'memory') returning id")
+        .bind(message)
+        .bind(now())
+        .all()
+        .await?;
+    for (id,) in stale {
+        entries::announce(c, id, MemoryAction::Updated).await?;
     }
     Ok(())
 }

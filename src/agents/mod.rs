@@ -1,6 +1,7 @@
 //! Definitions of agents: profiles and files, workspace policies, and the system text.
 
 pub mod derived;
+pub mod entries;
 mod error;
 pub mod files;
 pub mod policy;

@@ -13,6 +13,56 @@ use crate::{
 /// In UTF-8 bytes.
 const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
 
+/// Switches of memory. Agents and people can turn off more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
+pub struct MemoryPolicy {
+    pub enabled: bool,
+    /// Entries about people.
+    pub user: bool,
+    /// Entries about people for a single agent.
+    pub persona: bool,
+    /// Entries published for the workspace.
+    pub organization: bool,
+}
+
+impl Default for MemoryPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            user: true,
+            persona: true,
+            organization: true,
+        }
+    }
+}
+
+/// Fields of `PolicyPatch::memory`: omitted ones stay.
+#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryPolicyPatch {
+    #[serde(default, deserialize_with = "present")]
+    pub enabled: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    pub user: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    pub persona: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    pub organization: Option<bool>,
+}
+
+impl MemoryPolicyPatch {
+    fn merged(self, old: MemoryPolicy) -> MemoryPolicy {
+        MemoryPolicy {
+            enabled: self.enabled.unwrap_or(old.enabled),
+            user: self.user.unwrap_or(old.user),
+            persona: self.persona.unwrap_or(old.persona),
+            organization: self.organization.unwrap_or(old.organization),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Policy {
     /// Text placed before everything else in the system prompt.
@@ -23,6 +73,7 @@ pub struct Policy {
     pub sandbox_policy_id: Option<SandboxPolicyId>,
     /// Whether members can create and change agents; admins always can.
     pub members_write_agents: bool,
+    pub memory: MemoryPolicy,
 }
 
 impl Policy {
@@ -39,6 +90,7 @@ impl Default for Policy {
             allowed_tools: None,
             sandbox_policy_id: None,
             members_write_agents: true,
+            memory: MemoryPolicy::default(),
         }
     }
 }
@@ -59,6 +111,8 @@ pub struct PolicyPatch {
     pub sandbox_policy_id: Option<Option<SandboxPolicyId>>,
     #[serde(default, deserialize_with = "present")]
     pub members_write_agents: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    pub memory: Option<MemoryPolicyPatch>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -67,11 +121,12 @@ struct Row {
     allowed_tools: Option<Json<Vec<ToolKind>>>,
     sandbox_policy_id: Option<SandboxPolicyId>,
     members_write_agents: bool,
+    memory: Json<MemoryPolicy>,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
-        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents from workspace_policies where workspace_id = $1")
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, memory from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
         .await?;
@@ -80,6 +135,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         allowed_tools: row.allowed_tools.map(|kinds| kinds.0),
         sandbox_policy_id: row.sandbox_policy_id,
         members_write_agents: row.members_write_agents,
+        memory: row.memory.0,
     }))
 }
 
@@ -105,6 +161,9 @@ pub async fn change(
     if let Some(allowed) = patch.members_write_agents {
         policy.members_write_agents = allowed;
     }
+    if let Some(memory) = patch.memory {
+        policy.memory = memory.merged(policy.memory);
+    }
     let bytes = policy.required_text.as_ref().map_or(0, String::len);
     if bytes > REQUIRED_TEXT_BYTES_MAX {
         let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
@@ -116,15 +175,16 @@ pub async fn change(
             .ok_or_else(|| AgentError::NoSuchSandboxPolicy(id.to_string()))?;
     }
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7) \
+         memory, updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
-         sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, \
+         sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
         .bind(policy.sandbox_policy_id)
         .bind(policy.members_write_agents)
+        .bind(Json(policy.memory))
         .bind(actor.user)
         .bind(now())
         .run()

@@ -94,6 +94,7 @@ pub async fn edit(
     }
     let message = get_message(c, id).await?;
     index::reindex(c, &message, &text.search_document).await?;
+    derived::changed(c, SourceId::Message(id), Change::Edited).await?;
     announce_update(c, &message, access.channel_access.audience()).await?;
     super::forks::on_source_changed(c, &message, access.channel_access.audience()).await?;
     Ok(message)

@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope},
-    chat::{announce, threads::ThreadStatus},
+    chat::{
+        announce,
+        threads::{ThreadMemory, ThreadStatus},
+    },
     db::Conn,
     ids::ThreadId,
 };
@@ -19,6 +22,7 @@ pub struct ThreadPatch {
     pub title: Option<Option<String>>,
     pub binding: BindingPatch,
     pub status: Option<ThreadStatus>,
+    pub memory: Option<ThreadMemory>,
 }
 
 /// # Errors
@@ -58,6 +62,13 @@ pub async fn update(
         c.q("update threads set status = $2 where id = $1")
             .bind(id)
             .bind(status)
+            .run()
+            .await?;
+    }
+    if let Some(memory) = patch.memory {
+        c.q("update threads set memory = $2 where id = $1")
+            .bind(id)
+            .bind(memory)
             .run()
             .await?;
     }

@@ -24,7 +24,7 @@ use crate::{
 };
 
 pub(super) use super::rows::thread::get_thread;
-pub use super::rows::thread::{Participant, ParticipantKind, Thread, ThreadStatus};
+pub use super::rows::thread::{Participant, ParticipantKind, Thread, ThreadMemory, ThreadStatus};
 use super::rows::thread::{Row, thread_sql};
 
 /// A thread as one person sees it.
@@ -61,11 +61,11 @@ pub(super) async fn insert(
     channel_access: &ChannelAccess<'_>,
     id: ThreadId,
     root: MessageId,
-    title: Option<&str>,
+    (title, memory): (Option<&str>, ThreadMemory),
     agent: Option<&InvocableAgent>,
 ) -> Result<Thread, ChatError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
-         last_activity_at, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $8, $7)")
+         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7)")
         .bind(id)
         .bind(channel_access.actor.workspace)
         .bind(channel_access.channel)
@@ -74,6 +74,7 @@ pub(super) async fn insert(
         .bind(Json(Vec::<Participant>::new()))
         .bind(now())
         .bind(channel_access.actor.user)
+        .bind(memory)
         .run()
         .await?;
     if let Some(agent) = agent {

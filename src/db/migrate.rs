@@ -86,6 +86,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_170_700, "add_fallback_reasons"),
     common!(20_261_121_170_900, "create_model_settings"),
     common!(20_261_121_202_000, "add_task_lanes"),
+    common!(20_261_121_203_000, "create_memories"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -13,6 +13,7 @@ use crate::{
     agents::system::{System, SystemPartName},
     db::{Conn, now},
     ids::UserId,
+    memory::recall::Recalled,
     model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
         manifest::{self, AskedBy, Manifest},
@@ -185,6 +186,7 @@ impl Calls<'_> {
             prompt,
             left_out: Vec::new(),
             summarised: dive.message_ids.clone(),
+            memories: Recalled::default(),
             named: dive.people.iter().flatten().copied().collect(),
             window,
             reserve: u64::from(OUTPUT_TOKENS_MAX + window.reasoning_tokens).min(window.tokens / 2),

@@ -159,6 +159,10 @@ const TAGS: &[(&str, &str)] = &[
     ("tasks", "Work of agents: requests, context, and status."),
     ("agents", "Agent profiles, their versions, and files."),
     (
+        "memory",
+        "What agents remember: sentences with their sources, which people can see, correct, and forget.",
+    ),
+    (
         "admin",
         "Usage of agents, and a connection test for the model.",
     ),

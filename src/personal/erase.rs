@@ -1,8 +1,8 @@
 //! Erases one user's data from a workspace.
 //!
 //! ```text
-//! begin: removal from the workspace ─► messages ─► threads, forks, resolutions ─► tasks, model contexts ─► agents
-//!        ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
+//! begin: removal from the workspace ─► messages ─► threads, forks, resolutions ─► tasks, model contexts ─► memories
+//!        ─► agents ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
 //! ```
 //!
 //! From the first step on, an alias (an ID that does not belong to anyone) replaces the user's ID in every row, so
@@ -29,6 +29,7 @@ use crate::{
         AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId, ThreadId,
         UserId, WorkspaceId,
     },
+    memory::forget,
     realtime::{Close, Hub},
     replies::manifest,
     tasks::{TaskKind, queue, usage},
@@ -200,6 +201,7 @@ impl Eraser {
             self.erase_resolutions(&erasure).await?;
             self.erase_tasks(&erasure).await?;
             self.erase_calls(&erasure).await?;
+            self.erase_memories(&erasure).await?;
             self.erase_agents(&erasure).await?;
             self.erase_log(&erasure).await?;
             self.erase_records(&erasure).await?;
@@ -355,6 +357,21 @@ impl Eraser {
             Ok(())
         };
         self.each(e, search, |q| q.bind(e.user_id), take).await
+    }
+
+    /// Deletes memories by and about them.
+    async fn erase_memories(&self, e: &Erasure) -> Result<(), ChatError> {
+        let (workspace, user) = (e.workspace_id, e.user_id);
+        loop {
+            let some = self
+                .step(e, async move |c: &mut Conn| {
+                    Ok(forget::erase_some(c, workspace, user).await?)
+                })
+                .await?;
+            if some == 0 {
+                return Ok(());
+            }
+        }
     }
 
     /// Replaces them by the alias in access lists of agents, so that a list with one user does not become open to
@@ -709,6 +726,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
         "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
         "delete from event_recipients where workspace_id = $1 and user_id = $2",
+        "delete from memory_settings where workspace_id = $1 and user_id = $2",
         "delete from responses where workspace_id = $1 and user_id = $2",
         "delete from client_ids where workspace_id = $1 and user_id = $2",
         "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",

@@ -15,9 +15,10 @@ use crate::{
     chat::messages::Reaction,
     db::{Db, DbError, FromAnyRow, Json, Share, now},
     ids::{
-        ActionItemId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MessageId, ResolutionId,
-        ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
+        ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MemoryId,
+        MessageId, ResolutionId, ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
     },
+    memory::entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
     tasks::calls::{CallOutcome, Purpose},
     time::Timestamp,
 };
@@ -275,6 +276,23 @@ struct Item {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
+struct Memory {
+    id: MemoryId,
+    scope: MemoryScope,
+    kind: MemoryKind,
+    text: String,
+    agent_id: Option<AgentId>,
+    user_id: Option<UserId>,
+    about_user_id: Option<UserId>,
+    thread_id: Option<ThreadId>,
+    visibility: Visibility,
+    status: MemoryStatus,
+    uses: i64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
 struct Answer {
     id: ResponseId,
     input: Json<Value>,
@@ -354,6 +372,14 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.row_key,
     };
     part(db, out, who, &items).await?;
+    let memories = Part::<Memory> {
+        name: "memories",
+        sql: "select id, scope, kind, text, agent_id, user_id, about_user_id, thread_id, visibility, status, uses, created_at, updated_at \
+              from memories where workspace_id = $1 and (user_id = $2 or about_user_id = $2 or created_by = $2) and forgotten_at is null \
+              and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &memories).await?;
     let answers = Part::<Answer> {
         name: "responses",
         sql: "select id, input, response, created_at, expires_at from responses \

@@ -33,7 +33,7 @@ pub struct Setup {
     pub connector: Connector,
     /// The server that environment variables name.
     pub environment: Option<Connection>,
-    pub keyring: Keyring,
+    pub keyring: Arc<Keyring>,
     pub rules: Rules,
     pub calls: CallLog,
     pub meter: Meter,
@@ -45,7 +45,7 @@ pub struct Providers {
     pub(super) connector: Connector,
     pub(super) environment: Option<Environment>,
     builtin: Arc<dyn Provider>,
-    pub(super) keyring: Keyring,
+    pub(super) keyring: Arc<Keyring>,
     rules: Arc<Rules>,
     pub(super) calls: CallLog,
     meter: Meter,

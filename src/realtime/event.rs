@@ -41,6 +41,7 @@ crate::text_enum::text_enum! {
         AgentCreated = "agent.created",
         AgentUpdated = "agent.updated",
         AgentArchived = "agent.archived",
+        MemoryChanged = "memory.changed",
     }
 }
 

@@ -4,6 +4,7 @@
 //! window = reserve for the reply + room for the prompt
 //! room   = system, requester, and trigger message, which are never cut
 //!        + the messages, of which long ones lose their middle and the oldest ones are dropped
+//!        + MEMORY.md and memories, each within its cap
 //! ```
 
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use crate::{
     ids::MessageId,
     model::{Window, estimate_tokens, grouped},
-    replies::prompt::{Context, Prompt, Source, render},
+    replies::prompt::{Context, Memory, Prompt, Source, memory_line, render},
 };
 
 /// Tokens that are reserved for the reply at least, unless the window is small.
@@ -20,6 +21,13 @@ const RESERVE_TOKENS_MIN: u64 = 4_000;
 const MESSAGES_KEPT: [usize; 2] = [20, 12];
 /// Size of a summary in tokens once fewer messages do not suffice.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
+/// Maximum size of MEMORY.md and of the memories in tokens, and as a share of the window.
+const NOTES_TOKENS_MAX: u64 = 2_000;
+const MEMORIES_TOKENS_MAX: u64 = 2_000;
+const BLOCK_SHARE: u64 = 10;
+/// What remains of them when messages had to be dropped.
+const NOTES_TOKENS_KEPT: u64 = 500;
+const MEMORIES_KEPT: usize = 3;
 /// Characters of the note in place of a message's middle.
 const NOTE_CHARS: usize = 50;
 
@@ -91,6 +99,7 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
     let room = budget.room();
     let mut context = context.clone();
     shorten(&mut context, window.estimate_for(room / 4));
+    cap_blocks(&mut context, &window);
     let mut dropped = Vec::new();
     loop {
         let prompt = render(&context);
@@ -126,6 +135,15 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
             return Err(too_large);
         }
         let kept = MESSAGES_KEPT.into_iter().find(|kept| left > *kept);
+        if kept != Some(MESSAGES_KEPT[0]) {
+            if context.memories.len() > MEMORIES_KEPT {
+                context.memories.truncate(MEMORIES_KEPT);
+                continue;
+            }
+            if cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT)) {
+                continue;
+            }
+        }
         let summary = context.summary.as_ref();
         let shorter =
             summary.and_then(|text| without_middle(text, window.estimate_for(SUMMARY_TOKENS_KEPT)));
@@ -134,6 +152,8 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
             (None, None) if left == 0 => {
                 let is_changed = context.summary.take().is_some()
                     || context.root.take().is_some()
+                    || context.notes.take().is_some()
+                    || !std::mem::take(&mut context.memories).is_empty()
                     || !std::mem::take(&mut context.ask.files).is_empty();
                 if !is_changed {
                     return Err(too_large);
@@ -164,6 +184,43 @@ fn shorten(context: &mut Context, tokens_max: u64) {
             *text = shorter;
         }
     }
+}
+
+/// Fits MEMORY.md and the memories into their caps: the beginning of the file, and the best memories.
+fn cap_blocks(context: &mut Context, window: &Window) {
+    let cap = |tokens: u64| window.estimate_for(tokens.min(window.tokens / BLOCK_SHARE));
+    cut_notes(context, cap(NOTES_TOKENS_MAX));
+    let mut room = cap(MEMORIES_TOKENS_MAX);
+    let fits = |memory: &&Memory| {
+        let tokens = estimate_tokens(&memory_line(memory));
+        let fits = tokens <= room;
+        room = room.saturating_sub(tokens);
+        fits
+    };
+    let count = context.memories.iter().take_while(fits).count();
+    context.memories.truncate(count);
+}
+
+/// Keeps the beginning of MEMORY.md; returns whether that changed it.
+fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
+    let Some(notes) = &mut context.notes else {
+        return false;
+    };
+    let tokens = estimate_tokens(&notes.text);
+    if tokens <= tokens_max {
+        return false;
+    }
+    let chars = notes.text.chars().count();
+    let share = u128::from(tokens_max) * chars as u128 / u128::from(tokens);
+    // Rounding must not leave it a token too long.
+    let kept = usize::try_from(share).unwrap_or(chars).saturating_sub(8);
+    let text: String = notes.text.chars().take(kept).collect();
+    if text.trim().is_empty() {
+        context.notes = None;
+    } else {
+        notes.text = text;
+    }
+    true
 }
 
 /// Replaces the middle of a text above `tokens_max` by a note; `None` for other texts.

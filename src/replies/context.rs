@@ -1,7 +1,7 @@
 //! Loads the context of a reply; `prompt` renders it.
 
 use crate::{
-    agents::{derived::DELETED, profiles::Resolved, system},
+    agents::{derived::DELETED, files, profiles::Resolved, system},
     chat::{
         forks::ForkContext,
         messages::{AuthorKind, Mention, MentionKind, MessageKind, MessageState},
@@ -9,13 +9,17 @@ use crate::{
     db::{Conn, DbError, Json, now},
     files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
+    memory::{
+        self,
+        recall::{Recall, Recalled, RecalledEntry},
+    },
     realtime::hub::Conversation,
     replies::{
         attached::{self, ReadableFile},
         manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
         prompt::{
             Ask, Attached, Author, Context, ForkHeader, HISTORY_MAX, HistoryKind, HistoryMessage,
-            PARTICIPANTS_MAX, Participant, Setting, attached_line, fork_quote,
+            Memory, Notes, PARTICIPANTS_MAX, Participant, Setting, attached_line, fork_quote,
         },
     },
     tasks::Task,
@@ -30,6 +34,7 @@ pub struct Loaded {
     pub readable: Vec<ReadableFile>,
     pub asked_by: AskedBy,
     pub left_out: Vec<LeftOut>,
+    pub memories: Recalled,
 }
 
 #[derive(sqlx::FromRow, Clone)]
@@ -189,6 +194,26 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     let (name, role, handle) =
         requester.unwrap_or_else(|| ("Deleted account".to_owned(), None, None));
     let role = role.unwrap_or_else(|| "former member".to_owned());
+    let recalled = memory::recall::recall(
+        c,
+        &Recall {
+            workspace: task.workspace_id,
+            requester: task.requested_by,
+            agent: agent.agent,
+            scopes: agent
+                .profile
+                .memory
+                .as_ref()
+                .and_then(|memory| memory.scopes.as_ref()),
+            channel: target.channel,
+            thread: target.thread,
+            conversation: conversation.id(),
+            trigger,
+            question: &content,
+        },
+    )
+    .await?;
+    let notes = files::notes(c, agent.agent).await?;
     Ok(Some(Loaded {
         readable: attached::readable(c, &attachments.0).await?,
         context: Context {
@@ -202,6 +227,11 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
             left_out: older,
             summary: None,
             history: rows.into_iter().map(Row::history_message).collect(),
+            notes: notes.map(|text| Notes {
+                agent: agent.shown_name.clone(),
+                text,
+            }),
+            memories: recalled.used.iter().map(remembered).collect(),
             ask: Ask {
                 message_id: trigger,
                 content,
@@ -220,7 +250,19 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
             role,
         },
         left_out,
+        memories: recalled,
     }))
+}
+
+fn remembered(entry: &RecalledEntry) -> Memory {
+    Memory {
+        id: entry.id,
+        kind: entry.kind.as_str(),
+        person: entry.person_id.zip(entry.person.clone()),
+        created_at: entry.created_at,
+        text: entry.text.clone(),
+        only_user: entry.user_id,
+    }
 }
 
 /// Reason for messages before the window.

@@ -10,7 +10,7 @@
 //! Texts that no task has used for `OPENVIBE_CONTEXT_RETENTION` are deleted; IDs and token counts are kept.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -29,7 +29,8 @@ use crate::{
         dialect::context::{self as rows, CitationRow, PartRow, TextRow},
         now,
     },
-    ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
+    ids::{AgentId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
+    memory::{entry::MemoryScope, recall::Recalled},
     model::{Role, Window, WindowSource},
     replies::prompt::{Author, Part, Prompt, Source},
     tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
@@ -79,12 +80,44 @@ pub struct Manifest {
     pub left_out: Vec<LeftOut>,
     /// Messages replaced by the summary in the prompt.
     pub summarised: Vec<MessageId>,
+    /// Entries of memory that matched, and those in the prompt.
+    pub memories: Recalled,
     /// People besides the requester named in lines that the server wrote.
     pub named: Vec<UserId>,
     /// Context window; its correction applies to the estimates in `prompt`.
     pub window: Window,
     /// Number of tokens reserved for the reply.
     pub reserve: u64,
+}
+
+impl Manifest {
+    /// The entries of memory that the prompt contains.
+    fn memories(&self) -> impl Iterator<Item = MemoryFacts> + '_ {
+        let at = now();
+        let is_sent = |id: MemoryId| {
+            let mut parts = self.prompt.parts.iter();
+            parts.any(
+                |part| matches!(part.source, Source::Memory { memory_id, .. } if memory_id == id),
+            )
+        };
+        let sent = self
+            .memories
+            .used
+            .iter()
+            .filter(move |entry| is_sent(entry.id));
+        sent.map(move |entry| MemoryFacts {
+            id: entry.id,
+            scope: entry.scope,
+            matched: entry.matched,
+            created_at: entry.created_at,
+            used_at: at,
+        })
+    }
+
+    /// IDs of the entries of memory that the prompt contains.
+    pub fn memory_ids(&self) -> Vec<MemoryId> {
+        self.memories().map(|memory| memory.id).collect()
+    }
 }
 
 /// Column `task_contexts.manifest`: everything but the texts.
@@ -99,6 +132,23 @@ struct Facts {
     #[serde(default)]
     window_source: Option<WindowSource>,
     reserve: u64,
+    /// Number of entries of memory that matched, by scope.
+    #[serde(default)]
+    considered: BTreeMap<MemoryScope, i64>,
+    #[serde(default)]
+    memories: Vec<MemoryFacts>,
+}
+
+/// An entry of memory in a prompt, without its text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MemoryFacts {
+    pub id: MemoryId,
+    pub scope: MemoryScope,
+    /// Number of words in common with the question.
+    pub matched: i64,
+    pub created_at: Timestamp,
+    /// Time of the prompt.
+    pub used_at: Timestamp,
 }
 
 impl Facts {
@@ -111,6 +161,8 @@ impl Facts {
             context_window: manifest.window.tokens,
             window_source: Some(manifest.window.source),
             reserve: manifest.reserve,
+            considered: manifest.memories.considered.clone(),
+            memories: manifest.memories().collect(),
         }
     }
 }
@@ -123,6 +175,10 @@ pub enum Block {
     Conversation,
     ForkHeader,
     Summary,
+    /// MEMORY.md of the agent.
+    Notes,
+    /// An entry of memory, or the first line of the block.
+    Memories,
     /// The line in place of messages before the first one.
     LeftOut,
     /// Messages, and the lines with their dates.
@@ -134,10 +190,12 @@ pub enum Block {
 }
 
 impl Block {
-    const DATA: [Self; 8] = [
+    const DATA: [Self; 10] = [
         Self::Conversation,
         Self::ForkHeader,
         Self::Summary,
+        Self::Notes,
+        Self::Memories,
         Self::LeftOut,
         Self::Messages,
         Self::Files,
@@ -154,6 +212,8 @@ impl Block {
             Self::Conversation => "conversation",
             Self::ForkHeader => "fork_header",
             Self::Summary => "summary",
+            Self::Notes => "notes",
+            Self::Memories => "memories",
             Self::LeftOut => "left_out",
             Self::Messages => "messages",
             Self::Files => "files",
@@ -185,6 +245,7 @@ struct NewPart<'a> {
     tokens: u64,
     text: &'a str,
     cites: Vec<SourceId>,
+    only_user: Option<UserId>,
     /// The text was already removed.
     is_gone: bool,
 }
@@ -223,6 +284,7 @@ fn parts_of<'a>(
         tokens: part.tokens,
         text: &part.text,
         cites: Vec::new(),
+        only_user: None,
         is_gone: false,
     });
     let people = || named.iter().copied().map(SourceId::User);
@@ -243,11 +305,26 @@ fn parts_of<'a>(
             Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
             Source::Summary => (Block::Summary, None),
             Source::LeftOut => (Block::LeftOut, None),
+            Source::Notes => (Block::Notes, None),
+            Source::Memories => (Block::Memories, None),
+            Source::Memory { memory_id, .. } => {
+                (Block::Memories, Some(SourceId::Memory(*memory_id)))
+            }
         };
+        let mut only_user = None;
         let mut cites: Vec<SourceId> = source.into_iter().collect();
         if let Source::Conversation { people, root_id } = &part.source {
             cites.extend(people.iter().copied().map(SourceId::User));
             cites.extend(root_id.map(SourceId::Message));
+        }
+        if let Source::Memory {
+            person_id,
+            only_user_id,
+            ..
+        } = &part.source
+        {
+            cites.extend(person_id.map(SourceId::User));
+            only_user = *only_user_id;
         }
         match block {
             Block::Requester => cites.extend(people()),
@@ -264,6 +341,7 @@ fn parts_of<'a>(
             tokens: part.tokens,
             text: &part.text,
             cites,
+            only_user,
             is_gone: false,
         }
     });
@@ -354,6 +432,7 @@ async fn put_parts(
             },
             tokens: part.tokens,
             text_id,
+            only_user_id: part.only_user.map(|user| user.0),
         });
     }
     c.q("delete from context_parts where task_id = $1")
@@ -364,7 +443,7 @@ async fn put_parts(
     rows::insert_citations(c, citations.into_iter().collect()).await
 }
 
-/// Removes the texts of messages that were deleted between reading and storing.
+/// Removes the texts of messages that were deleted, and of memories that were forgotten, between reading and storing.
 async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     let deleted: Vec<(MessageId,)> = c
         .q("select distinct m.id from context_parts p \
@@ -376,6 +455,16 @@ async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
         .await?;
     for (message,) in deleted {
         derived::changed(c, SourceId::Message(message), Change::Deleted).await?;
+    }
+    let forgotten: Vec<(MemoryId,)> = c
+        .q("select distinct k.source_id from context_parts p \
+            join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'memory' \
+            left join memories e on e.id = k.source_id and e.forgotten_at is null where p.task_id = $1 and e.id is null")
+        .bind(task)
+        .all()
+        .await?;
+    for (memory,) in forgotten {
+        derived::changed(c, SourceId::Memory(memory), Change::Deleted).await?;
     }
     Ok(())
 }
@@ -391,6 +480,9 @@ pub struct Sent {
     /// `None` in records of earlier versions.
     pub window_source: Option<WindowSource>,
     pub reserve: u64,
+    /// Number of entries of memory that matched, by scope.
+    pub considered: BTreeMap<MemoryScope, i64>,
+    pub memories: Vec<MemoryFacts>,
     /// In prompt order; parts of the block `System` come first.
     pub parts: Vec<SentPart>,
     pub attempts: Vec<AttemptRecord>,
@@ -401,6 +493,9 @@ pub struct SentPart {
     pub block: Block,
     /// Message that the part shows, and its author.
     pub message: Option<(MessageId, Author)>,
+    pub memory: Option<MemoryId>,
+    /// The only person to whom the text is shown, with the current name.
+    pub only_user: Option<(UserId, String)>,
     pub role: Role,
     pub tokens: u64,
     pub text: SentText,
@@ -437,6 +532,8 @@ struct Row {
     author_type: Option<String>,
     author_id: Option<Uuid>,
     author_name: Option<String>,
+    only_user_id: Option<UserId>,
+    only_user_name: Option<String>,
 }
 
 impl Row {
@@ -468,6 +565,17 @@ impl Row {
         Some(SentPart {
             block,
             message: message.map(|id| (MessageId(id), author)),
+            memory: self
+                .source_id
+                .filter(|_| block == Block::Memories)
+                .map(MemoryId),
+            only_user: self.only_user_id.map(|id| {
+                (
+                    id,
+                    self.only_user_name
+                        .unwrap_or_else(|| "Deleted account".to_owned()),
+                )
+            }),
             role: if self.role == Role::Assistant.text() {
                 Role::Assistant
             } else {
@@ -492,8 +600,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     let rows: Vec<Row> = c
         .q("select p.name, p.source_id, p.role, p.tokens, t.hash, t.text, m.author_type, m.author_id, \
             coalesce(u.name, a.summary ->> 'display_name', a.name, \
-            (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name \
-            from context_parts p left join context_texts t on t.id = p.text_id \
+            (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
+            p.only_user_id, o.name as only_user_name from context_parts p left join users o on o.id = p.only_user_id left join context_texts t on t.id = p.text_id \
             left join messages m on p.source_type = 'message' and m.id = p.source_id \
             left join users u on m.author_type = 'human' and u.id = m.author_id \
             left join agents a on m.author_type = 'agent' and a.id = m.author_id \
@@ -509,6 +617,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         context_window: facts.context_window,
         window_source: facts.window_source,
         reserve: facts.reserve,
+        considered: facts.considered,
+        memories: facts.memories,
         parts: rows.into_iter().filter_map(Row::part).collect(),
         attempts,
     }))
@@ -537,12 +647,12 @@ pub async fn forget_requester(
         .bind(Json(facts))
         .run()
         .await?;
-    c.q("update context_parts set source_id = $3 where task_id = $1 and source_type = 'user' and source_id = $2")
-        .bind(task)
-        .bind(user)
-        .bind(alias)
-        .run()
-        .await?;
+    for sql in [
+        "update context_parts set source_id = $3 where task_id = $1 and source_type = 'user' and source_id = $2",
+        "update context_parts set only_user_id = $3 where task_id = $1 and only_user_id = $2",
+    ] {
+        c.q(sql).bind(task).bind(user).bind(alias).run().await?;
+    }
     Ok(())
 }
 

@@ -17,13 +17,13 @@ use uuid::Uuid;
 
 use crate::{
     agents::system::System,
-    ids::{AgentId, MessageId, UserId},
+    ids::{AgentId, MemoryId, MessageId, UserId},
     model::{ChatMessage, Role, estimate_tokens},
     replies::lines::{
-        AI_SUFFIX, ATTACHED, DATA, FORK, FORK_DESCRIPTION, LEFT_OUT, REQUESTER, RESULT_SUFFIX,
-        SUMMARY, clean_name, date_line, escape_lines, file_name, folded, gap_line, listed_name,
-        one_line, person_name, requester_name, time_line, without_control_tokens,
-        without_long_middle,
+        AI_SUFFIX, ATTACHED, DATA, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES, REQUESTER,
+        RESULT_SUFFIX, SUMMARY, clean_name, date_line, escape_lines, file_name, folded, gap_line,
+        listed_name, notes_heading, one_line, person_name, requester_name, time_line,
+        without_control_tokens, without_long_middle,
     },
     time::Timestamp,
 };
@@ -194,7 +194,33 @@ pub struct Context {
     /// Replaces messages that are no longer in `history`.
     pub summary: Option<String>,
     pub history: Vec<HistoryMessage>,
+    /// MEMORY.md of the agent.
+    pub notes: Option<Notes>,
+    /// Entries of memory, the best first.
+    pub memories: Vec<Memory>,
     pub ask: Ask,
+}
+
+/// MEMORY.md of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notes {
+    /// Display name of the agent.
+    pub agent: String,
+    pub text: String,
+}
+
+/// An entry of memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    pub id: MemoryId,
+    /// Kind, as in the API.
+    pub kind: &'static str,
+    /// Person whom it is about, or its author.
+    pub person: Option<(UserId, String)>,
+    pub created_at: Timestamp,
+    pub text: String,
+    /// The only person to whom it is shown.
+    pub only_user: Option<UserId>,
 }
 
 #[cfg(test)]
@@ -219,6 +245,8 @@ impl Context {
             left_out: 0,
             summary: None,
             history: Vec::new(),
+            notes: None,
+            memories: Vec::new(),
             ask: Ask {
                 message_id: MessageId::new(),
                 content: String::new(),
@@ -268,6 +296,15 @@ pub enum Source {
     Summary,
     /// The line in place of earlier messages.
     LeftOut,
+    /// MEMORY.md of the agent.
+    Notes,
+    /// The first line of the block of memories.
+    Memories,
+    Memory {
+        memory_id: MemoryId,
+        person_id: Option<UserId>,
+        only_user_id: Option<UserId>,
+    },
 }
 
 /// A part of the prompt as sent, including labels and escapes.
@@ -347,6 +384,11 @@ pub fn render(context: &Context) -> Prompt {
     if let Some(root) = &context.root {
         blocks.labeled(root, ROOT_CHARS_MAX);
     }
+    if let Some(notes) = &context.notes {
+        let heading = notes_heading(&notes.agent);
+        let text = escape_lines(notes.text.trim());
+        blocks.ours(Source::Notes, &format!("{heading}\n{text}"));
+    }
     blocks.gap(context.background_left_out);
     blocks.messages(&context.background);
     if let Some(header) = &context.fork_header {
@@ -364,6 +406,7 @@ pub fn render(context: &Context) -> Prompt {
         blocks.ours(Source::Summary, &text);
     }
     blocks.messages(&context.history);
+    blocks.memories(&context.memories);
     blocks.ask(&context.ask);
     Prompt {
         system: context.system.clone(),
@@ -439,6 +482,20 @@ impl Blocks<'_> {
             .all(|part| matches!(part.source, Source::Conversation { .. }))
     }
 
+    fn memories(&mut self, memories: &[Memory]) {
+        if !memories.is_empty() {
+            self.ours(Source::Memories, MEMORIES);
+        }
+        for memory in memories {
+            let source = Source::Memory {
+                memory_id: memory.id,
+                person_id: memory.person.as_ref().map(|(id, _)| *id),
+                only_user_id: memory.only_user,
+            };
+            self.ours(source, &memory_line(memory));
+        }
+    }
+
     fn ask(&mut self, ask: &Ask) {
         for file in &ask.files {
             let Some(attached) = ask.attachments.get(file.position) else {
@@ -481,6 +538,15 @@ impl Blocks<'_> {
         let asked = with_lines(escape_lines(&ask.content), lines);
         self.ours(trigger, &asked);
     }
+}
+
+/// `- (KIND, NAME, DATE) TEXT`
+pub(super) fn memory_line(memory: &Memory) -> String {
+    let name = memory.person.as_ref().map(|(_, name)| person_name(name));
+    let day = Some(memory.created_at.day().to_string());
+    let facts = [Some(memory.kind.to_owned()), name, day];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    format!("- ({}) {}", facts.join(", "), one_line(&memory.text))
 }
 
 fn source_of(message: &HistoryMessage) -> Source {

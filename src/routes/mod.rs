@@ -6,5 +6,6 @@ pub mod chat;
 pub mod files;
 pub mod forks;
 pub mod health;
+pub mod memory;
 pub mod personal;
 pub mod responses;

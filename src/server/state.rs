@@ -15,6 +15,7 @@ use crate::{
     providers::Providers,
     realtime::Hub,
     responses::ResponsesService,
+    secrets::Keyring,
     tasks::{Queue, calls::CallLog},
 };
 
@@ -34,6 +35,7 @@ pub struct Inner {
     /// The model of each workspace.
     pub providers: Arc<Providers>,
     pub calls: CallLog,
+    pub keyring: Arc<Keyring>,
     /// Without the model of a workspace: see `responses`.
     pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,

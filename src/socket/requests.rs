@@ -9,6 +9,7 @@ use crate::{
         messages::Text,
         post::{self, NewThread, PostedMessage, PostedThread},
         reads,
+        threads::ThreadMemory,
     },
     http::ApiError,
     ids::ChannelId,
@@ -159,6 +160,7 @@ impl Connection {
                             title: None,
                             agent: None,
                             from: None,
+                            memory: ThreadMemory::On,
                             client_id,
                         };
                         let posted =

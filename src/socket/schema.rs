@@ -10,7 +10,7 @@ use utoipa::{
 
 use super::{control::ControlFrame, frame::Request, hello::Hello};
 use crate::{
-    agents::profiles::AgentEvent,
+    agents::{entries::MemoryEvent, profiles::AgentEvent},
     auth::{MemberEvent, WorkspaceEvent},
     chat::{
         event::{ChannelEvent, ChannelMemberEvent, MessageEvent, ReactionEvent, ThreadEvent},
@@ -48,6 +48,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<ActionItemEvent<'_>>(schemas),
         add_schema::<TaskEvent<'_>>(schemas),
         add_schema::<AgentEvent<'_>>(schemas),
+        add_schema::<MemoryEvent>(schemas),
     ]
 }
 

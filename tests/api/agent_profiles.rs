@@ -109,7 +109,7 @@ fn everything() -> Value {
         "tools": [{"type": "function", "name": "look_up", "description": "Looks", "parameters": {"type": "object"}}],
         "memory": {"conversation_retention_days": 90, "summary_enabled": true, "summary_model": "tiny",
             "scopes": {"conversation": true, "user": false, "persona": null, "organization": false, "agent": true},
-            "vector_store_ids": ["vs_1"]},
+            "vector_store_ids": []},
         "prompting": {"profile": "concise", "compaction": "standard"},
         "sentiment": {"enabled": true, "profile": "basic", "method": "lexicon", "history_window": 10,
             "frustration_threshold": -0.3, "satisfaction_threshold": 0.3, "consecutive_turns": 2,

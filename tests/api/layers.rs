@@ -30,6 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["files", "openapi", "providers"],
     &["agents"],
     &["chat"],
+    &["memory"],
     &["replies"],
     &["forks", "responses"],
     &["personal"],

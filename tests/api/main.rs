@@ -49,6 +49,7 @@ mod layers;
 mod lease_faults;
 mod limits;
 mod logs;
+mod memory;
 mod mentions;
 mod messages;
 mod metrics;

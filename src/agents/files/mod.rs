@@ -12,7 +12,7 @@ mod write;
 
 pub use path::FilePath;
 pub(in crate::agents) use read::own;
-pub use read::{list, read, read_version};
+pub use read::{list, notes, read, read_version};
 pub use rows::{File, FileSource, FileSummary, IDENTITY, MEMORY, SHARED, SOUL};
 pub(in crate::agents) use shared::instruction_files;
 pub use shared::{delete_shared, list_shared, read_shared, write_shared};

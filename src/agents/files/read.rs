@@ -8,8 +8,8 @@ use crate::{
         profiles::{self, Agent},
     },
     auth::{Actor, Scope},
-    db::Conn,
-    ids::UserId,
+    db::{Conn, DbError},
+    ids::{AgentId, UserId},
     time::Timestamp,
 };
 
@@ -127,6 +127,13 @@ pub async fn read_version(
         },
         content,
     })
+}
+
+/// MEMORY.md of an agent; `None` if it is blank.
+pub async fn notes(c: &mut Conn, agent: AgentId) -> Result<Option<String>, DbError> {
+    let row = find_row(c, agent.0, MEMORY).await?;
+    let text = row.and_then(|row| row.content);
+    Ok(text.filter(|text| !text.trim().is_empty()))
 }
 
 /// Contents of an agent's own files by path, for an export.

@@ -78,11 +78,6 @@ impl Profile {
                 "memory.summary_model",
                 memory.is_some_and(|m| m.summary_model.is_some()),
             ),
-            ("memory.scopes", memory.is_some_and(|m| m.scopes.is_some())),
-            (
-                "memory.vector_store_ids",
-                memory.is_some_and(|m| !m.vector_store_ids.is_empty()),
-            ),
             ("prompting", self.prompting.is_some()),
             ("sentiment", self.sentiment.is_some()),
             ("trust", self.trust.is_some()),

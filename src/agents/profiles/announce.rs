@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::{AccessControl, Agent, AgentStatus, AgentSummary, parts};
 use crate::{
     auth::Role,
-    db::{Conn, DbError},
-    ids::{UserId, WorkspaceId},
+    db::{Conn, DbError, Json},
+    ids::{AgentId, UserId, WorkspaceId},
     realtime::{
         Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
@@ -158,6 +158,23 @@ async fn announce_as(
     }
     let only = people.as_ref().and_then(|people| people.seeing(access));
     append(c, kind, workspace, form(agent), only).await
+}
+
+/// Members who can see an agent, if not everyone can.
+pub(in crate::agents) async fn recipients(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: AgentId,
+) -> Result<Option<Recipients>, DbError> {
+    let row: Option<(Option<Json<AccessControl>>,)> = c
+        .q("select access from agents where id = $1")
+        .bind(agent)
+        .opt()
+        .await?;
+    match row.and_then(|(access,)| access) {
+        Some(Json(access)) => Ok(People::read(c, workspace).await?.seeing(Some(&access))),
+        None => Ok(None),
+    }
 }
 
 async fn append(

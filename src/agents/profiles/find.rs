@@ -175,6 +175,19 @@ pub async fn is_hidden(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<b
     Ok(row.is_some_and(|(access,)| !parts::may_see(access.as_ref().map(|a| &a.0), actor)))
 }
 
+/// Agents of the workspace that the actor cannot see.
+pub async fn list_hidden(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<AgentId>, DbError> {
+    let limited: Vec<(AgentId, Json<AccessControl>)> = c
+        .q("select id, access from agents where workspace_id = $1 and access is not null order by id")
+        .bind(actor.workspace)
+        .all()
+        .await?;
+    let hidden = limited
+        .into_iter()
+        .filter(|(_, access)| !parts::may_see(Some(&access.0), actor));
+    Ok(hidden.map(|(id, _)| id).collect())
+}
+
 /// Returns true if the agent exists but its access lists exclude the actor.
 pub async fn cannot_invoke(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let lists = find_lists(c, id).await?;

@@ -38,7 +38,6 @@ const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
 const SUBJECTS_MAX: usize = 500;
 const RETENTION_DAYS_MAX: u32 = 36_500;
 const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
-const STORES_MAX: usize = 32;
 
 /// Fields that only the server sets; ignored if a client sends an agent back.
 const SERVER_FIELDS: &[&str] = &[
@@ -279,13 +278,9 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
         if !memory.summary_model.as_deref().is_none_or(names_model) {
             return Err(invalid("memory.summary_model", model_rule()));
         }
-        if !lines_fit(&memory.vector_store_ids, STORES_MAX, MODEL_UNITS_MAX) {
-            return Err(invalid(
-                "memory.vector_store_ids",
-                format!(
-                    "at most {STORES_MAX} IDs of 1 to {MODEL_UNITS_MAX} characters are allowed"
-                ),
-            ));
+        if !memory.vector_store_ids.is_empty() {
+            let rule = "this server has no vector stores: the list must be empty";
+            return Err(invalid("memory.vector_store_ids", rule));
         }
     }
     if let Some(name) = profile

@@ -48,6 +48,7 @@ mod versions;
 pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTool};
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub use announce::AgentEvent;
+pub(in crate::agents) use announce::recipients;
 pub(in crate::agents) use change::see_base;
 pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
@@ -55,7 +56,7 @@ pub use change::{
 pub use find::{
     HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
     find_invocable, find_turned_off, find_usable, get_agent, get_by_reference, get_resolved,
-    get_visible, is_active, is_hidden, is_visible, newest_version, shown_name,
+    get_visible, is_active, is_hidden, is_visible, list_hidden, newest_version, shown_name,
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields};
 pub(in crate::agents) use form::{check_names, parse_form};
@@ -63,8 +64,8 @@ pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
 pub use parts::{
-    AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, Prompting,
-    Sentiment, Subject, Trust, can_invoke, may_see,
+    AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, MemoryScopes,
+    Prompting, Sentiment, Subject, Trust, can_invoke, may_see,
 };
 pub use refresh::{refresh_first, refresh_named, refresh_some};
 pub use remove::{Archived, archive_agent, delete_agent};

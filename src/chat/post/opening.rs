@@ -12,7 +12,7 @@ use crate::{
         access::{self, ThreadAccess},
         bindings, channels,
         messages::Text,
-        threads,
+        threads::{self, ThreadMemory},
     },
     db::Conn,
     ids::{AgentId, ChannelId, MessageId, ThreadId},
@@ -28,6 +28,7 @@ pub struct NewThread {
     pub agent: Option<Option<AgentId>>,
     /// Thread from which the new one is opened and whose agent it inherits.
     pub from: Option<ThreadId>,
+    pub memory: ThreadMemory,
     pub client_id: Option<String>,
 }
 
@@ -142,7 +143,7 @@ pub async fn start_thread(
         &channel_access,
         thread,
         message,
-        new.title.as_deref(),
+        (new.title.as_deref(), new.memory),
         agent.as_ref(),
     )
     .await?;

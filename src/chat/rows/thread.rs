@@ -28,6 +28,15 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Whether agents remember a thread and its deep dives.
+    pub enum ThreadMemory {
+        On = "on",
+        /// No memories are used in the thread, and none of its own anywhere.
+        Off = "off",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Participant {
     #[serde(rename = "type")]
@@ -51,6 +60,8 @@ pub struct Thread {
     pub agent_version: Option<i64>,
     /// Whether `agent_id` replies without a mention.
     pub auto_reply: bool,
+    #[schema(inline)]
+    pub memory: ThreadMemory,
     pub root_message_id: MessageId,
     /// Messages after the first, without notices.
     pub reply_count: i64,
@@ -72,6 +83,7 @@ pub(in crate::chat) struct Row {
     pub(in crate::chat) agent_id: Option<AgentId>,
     pub(in crate::chat) agent_version: Option<i64>,
     pub(in crate::chat) auto_reply: Option<bool>,
+    pub(in crate::chat) memory: ThreadMemory,
     pub(in crate::chat) root_message_id: MessageId,
     pub(in crate::chat) reply_count: i64,
     pub(in crate::chat) participants: Json<Vec<Participant>>,
@@ -92,6 +104,7 @@ impl From<Row> for Thread {
             agent_id: row.agent_id,
             agent_version: row.agent_version,
             auto_reply: row.auto_reply.unwrap_or(false),
+            memory: row.memory,
             root_message_id: row.root_message_id,
             reply_count: row.reply_count,
             participants: row.participants.0,
@@ -106,7 +119,7 @@ impl From<Row> for Thread {
 macro_rules! thread_sql {
     ($tail:literal) => {
         concat!(
-            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, b.agent_id, b.agent_version, b.auto_reply, \
+            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, b.agent_id, b.agent_version, b.auto_reply, t.memory, \
              t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
              from threads t left join bindings b on b.conversation_id = t.id and b.is_bound ",
             $tail

@@ -243,18 +243,27 @@ async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<Uuid
     if kind != "public" && !is_in_it {
         return Ok(None);
     }
-    if let Some(key) = readers.api_key {
-        let scopes: Option<(Json<Vec<String>>,)> = c
-            .q("select scopes from api_keys where id = $1 and user_id = $2 and workspace_id = $3")
-            .bind(key)
-            .bind(readers.requester)
-            .bind(readers.workspace)
-            .opt()
-            .await?;
-        if !scopes.is_some_and(|(scopes,)| scopes.0.iter().any(|scope| scope == "chat:read")) {
-            return Ok(None);
-        }
+    if let Some(key) = readers.api_key
+        && !can_read_chats(c, key, (readers.workspace, readers.requester)).await?
+    {
+        return Ok(None);
     }
     let is_alone = kind == "direct" && is_in_it && people == 1;
     Ok(Some((!is_alone).then_some(readers.channel.0)))
+}
+
+/// Whether a person's API key has the scope `chat:read`.
+pub async fn can_read_chats(
+    c: &mut Conn,
+    key: ApiKeyId,
+    (workspace, user): (WorkspaceId, UserId),
+) -> Result<bool, DbError> {
+    let scopes: Option<(Json<Vec<String>>,)> = c
+        .q("select scopes from api_keys where id = $1 and user_id = $2 and workspace_id = $3")
+        .bind(key)
+        .bind(user)
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(scopes.is_some_and(|(scopes,)| scopes.0.iter().any(|scope| scope == "chat:read")))
 }

@@ -33,6 +33,8 @@ pub struct PartRow {
     pub tokens: u64,
     #[serde(serialize_with = "hexadecimal")]
     pub text_id: Uuid,
+    #[serde(serialize_with = "optional_hexadecimal")]
+    pub only_user_id: Option<Uuid>,
 }
 
 /// A row of `citations` with owner type `context_text`.
@@ -125,14 +127,15 @@ pub async fn find_texts(
 pub async fn insert_parts(c: &mut Conn, task: Uuid, rows: Vec<PartRow>) -> Result<(), DbError> {
     let q = match c.engine() {
         Engine::Sqlite => c.q(
-            "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id) \
+            "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id, only_user_id) \
              select $1, e.value ->> 'position', e.value ->> 'name', e.value ->> 'source_type', unhex(e.value ->> 'source_id'), \
-             e.value ->> 'role', e.value ->> 'tokens', unhex(e.value ->> 'text_id') from json_each($2) e",
+             e.value ->> 'role', e.value ->> 'tokens', unhex(e.value ->> 'text_id'), unhex(e.value ->> 'only_user_id') from json_each($2) e",
         ),
         Engine::Postgres => c.q(
-            "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id) \
+            "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id, only_user_id) \
              select $1, cast(e ->> 'position' as bigint), e ->> 'name', e ->> 'source_type', cast(e ->> 'source_id' as uuid), \
-             e ->> 'role', cast(e ->> 'tokens' as bigint), cast(e ->> 'text_id' as uuid) from jsonb_array_elements($2) e",
+             e ->> 'role', cast(e ->> 'tokens' as bigint), cast(e ->> 'text_id' as uuid), \
+             cast(e ->> 'only_user_id' as uuid) from jsonb_array_elements($2) e",
         ),
     };
     q.bind(task).bind(Json(rows)).run().await?;

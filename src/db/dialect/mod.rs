@@ -1,6 +1,7 @@
 //! Differences between the two engines in the statements of features.
 
 pub mod context;
+pub mod memory;
 pub mod search;
 
 use sqlx::types::Json;
@@ -29,6 +30,38 @@ macro_rules! sql_with_numbers {
             }
         }
     };
+}
+
+/// Like `sql_with_numbers!`, for an array of IDs in hexadecimal, as from `hexadecimal_ids`.
+#[macro_export]
+macro_rules! sql_with_ids {
+    ($c:expr, $begin:expr, $n:literal, $end:expr) => {
+        match $c.engine() {
+            $crate::db::Engine::Sqlite => {
+                concat!(
+                    $begin,
+                    " (select unhex(value) from json_each($",
+                    $n,
+                    ")) ",
+                    $end
+                )
+            }
+            $crate::db::Engine::Postgres => {
+                concat!(
+                    $begin,
+                    " (select cast(value as uuid) from jsonb_array_elements_text($",
+                    $n,
+                    ")) ",
+                    $end
+                )
+            }
+        }
+    };
+}
+
+/// Array of IDs to bind for `sql_with_ids!`.
+pub fn hexadecimal_ids(ids: impl IntoIterator<Item = Uuid>) -> Json<Vec<String>> {
+    Json(ids.into_iter().map(|id| id.simple().to_string()).collect())
 }
 
 /// Locks `workspace` against changes by other transactions until this one ends.

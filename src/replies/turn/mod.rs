@@ -20,6 +20,7 @@ use crate::{
     db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
+    memory::recall,
     model::ModelError,
     replies::{
         attached,
@@ -166,6 +167,7 @@ impl ReplyHandler {
                 prompt: fit.prompt.clone(),
                 left_out,
                 summarised,
+                memories: loaded.memories.clone(),
                 named: Vec::new(),
                 window: budget.window,
                 reserve: budget.reserve(),
@@ -287,6 +289,7 @@ impl ReplyHandler {
         manifest: Manifest,
         (answer, sources): (Answer, Vec<messages::MessageSource>),
     ) -> Result<(), Abort> {
+        let memories = manifest.memory_ids();
         let model = manifest.model;
         let text = answer.text.trim_end().to_owned();
         let truncated = answer.truncated;
@@ -309,6 +312,7 @@ impl ReplyHandler {
                     ..messages::MessageMetadata::default()
                 };
                 messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
+                recall::count_uses(c, &memories).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let output = TaskOutput {

@@ -1,5 +1,7 @@
 //! HTTP route for the context that a task's model was sent.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -13,10 +15,11 @@ use crate::{
     auth::{Caller, Scope},
     chat::threads::ParticipantKind,
     http::{ApiError, extract::Path},
-    ids::{MessageId, TaskId},
+    ids::{MemoryId, MessageId, TaskId, UserId},
+    memory::entry::MemoryScope,
     model,
     replies::{
-        manifest::{self, AskedBy, Block, LeftOut, Sent, SentPart, SentText},
+        manifest::{self, AskedBy, Block, LeftOut, MemoryFacts, Sent, SentPart, SentText},
         prompt::{self, Author},
     },
     routes::chat::visible_task,
@@ -74,7 +77,7 @@ struct MessageSeen {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct Segment {
-    /// `system`, `workspace`, `summary`, `messages`, or `trigger`.
+    /// `system`, `workspace`, `memory`, `summary`, `messages`, or `trigger`.
     name: &'static str,
     tokens: u64,
 }
@@ -103,6 +106,7 @@ struct TaskContext {
     /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
+    memories: MemoriesSeen,
     /// Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
     /// error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
     #[schema(inline)]
@@ -111,6 +115,68 @@ struct TaskContext {
     attempts: Vec<AttemptRecord>,
     /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
     expired: bool,
+}
+
+/// Entries of memory that a reply used, without personal ones of other people.
+#[derive(Serialize, utoipa::ToSchema)]
+struct MemoriesSeen {
+    /// Number of entries that matched the question, by scope.
+    #[schema(value_type = std::collections::HashMap<String, i64>)]
+    considered: BTreeMap<MemoryScope, i64>,
+    used: Vec<MemorySeen>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct MemorySeen {
+    id: MemoryId,
+    scope: MemoryScope,
+    /// Cause of its use, such as `3 matching words`.
+    reason: String,
+    /// Age of the entry at that time.
+    age_days: i64,
+    /// As sent; null if it was forgotten since.
+    text: Option<String>,
+}
+
+fn memory_seen(memory: &MemoryFacts, part: &SentPart) -> MemorySeen {
+    let words = if memory.matched == 1 { "word" } else { "words" };
+    let text = match &part.text {
+        SentText::Kept(text) => Some(text.clone()),
+        _ => None,
+    };
+    let age = memory.used_at.since(memory.created_at);
+    MemorySeen {
+        id: memory.id,
+        scope: memory.scope,
+        reason: format!("{} matching {words}", memory.matched),
+        age_days: i64::try_from(age.as_secs() / (24 * 3600)).unwrap_or(i64::MAX),
+        text,
+    }
+}
+
+/// Replaces the texts of personal memories of other people by one line for each person.
+fn hide_personal(parts: &mut [SentPart], caller: UserId) {
+    let mut hidden: BTreeMap<UserId, usize> = BTreeMap::new();
+    let is_hidden = |part: &SentPart| {
+        let only = part.only_user.as_ref();
+        only.map(|(id, _)| *id).filter(|id| *id != caller)
+    };
+    for user in parts.iter().filter_map(is_hidden) {
+        *hidden.entry(user).or_default() += 1;
+    }
+    for part in parts {
+        let Some(user) = is_hidden(part) else {
+            continue;
+        };
+        let name = part.only_user.as_ref().map_or("", |(_, name)| name);
+        let line = match hidden.remove(&user) {
+            Some(1) => format!("(1 personal memory of {name} is hidden)"),
+            Some(count) => format!("({count} personal memories of {name} are hidden)"),
+            None => String::new(),
+        };
+        part.text = SentText::Kept(line);
+        part.memory = None;
+    }
 }
 
 fn seen(part: &SentPart) -> Option<MessageSeen> {
@@ -137,8 +203,9 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     })
 }
 
-fn show(task: TaskId, sent: Sent) -> TaskContext {
-    let (mut workspace, mut summary, mut messages, mut trigger) = (0, 0, 0, 0);
+fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
+    hide_personal(&mut sent.parts, caller);
+    let (mut workspace, mut memory, mut summary, mut messages, mut trigger) = (0, 0, 0, 0, 0);
     let mut parts = Vec::new();
     for part in &sent.parts {
         *match part.block {
@@ -151,6 +218,7 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
                 continue;
             }
             Block::Conversation => &mut workspace,
+            Block::Notes | Block::Memories => &mut memory,
             Block::Summary => &mut summary,
             Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
             Block::Trigger | Block::Requester | Block::Files => &mut trigger,
@@ -161,6 +229,7 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
     let segments = [
         ("system", system),
         ("workspace", workspace),
+        ("memory", memory),
         ("summary", summary),
         ("messages", messages),
         ("trigger", trigger),
@@ -172,7 +241,17 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
     let texts = sent
         .parts
         .iter()
-        .filter(|p| !matches!(p.block, Block::System(_)));
+        .filter(|p| !matches!(p.block, Block::System(_)))
+        .filter(|p| !p.text.shown().is_empty());
+    let used = sent.memories.iter().filter_map(|memory| {
+        let mut parts = sent.parts.iter();
+        let part = parts.find(|part| part.memory == Some(memory.id))?;
+        Some(memory_seen(memory, part))
+    });
+    let memories = MemoriesSeen {
+        considered: sent.considered.clone(),
+        used: used.collect(),
+    };
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
     TaskContext {
         task_id: task,
@@ -185,11 +264,12 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
             })
             .collect(),
         messages: sent.parts.iter().filter_map(seen).collect(),
+        memories,
         window_source: sent.window_source,
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,
-            used: system + workspace + summary + messages + trigger,
+            used: system + workspace + memory + summary + messages + trigger,
             segments,
         },
         system: SystemSeen {
@@ -225,7 +305,7 @@ async fn get_task_context(
             "the model has not been called for this task yet",
         )
     })?;
-    let mut shown = show(id, sent);
+    let mut shown = show(id, sent, actor.user);
     let is_hidden = match task.agent_id {
         Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
         None => false,

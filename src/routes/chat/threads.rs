@@ -15,7 +15,7 @@ use crate::{
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
         thread_change::{self, ThreadPatch},
-        threads::{self, MyThread, OpenedThread, ThreadStatus},
+        threads::{self, MyThread, OpenedThread, ThreadMemory, ThreadStatus},
     },
     db::{Conn, Share},
     http::{
@@ -100,6 +100,10 @@ struct ThreadForm {
     /// Thread from which this one is opened: the new thread starts with the newest version of the
     /// same agent.
     from_thread_id: Option<ThreadId>,
+    /// `on` if omitted.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(inline)]
+    memory: Option<ThreadMemory>,
     /// A repeated ID returns the first thread with status 200.
     client_id: Option<String>,
 }
@@ -138,6 +142,7 @@ async fn start_thread(
         title: post::parse_title(form.title.as_deref())?,
         agent: form.agent_id,
         from: form.from_thread_id,
+        memory: form.memory.unwrap_or(ThreadMemory::On),
         client_id: post::parse_client_id(form.client_id)?,
     };
     let posted = start(&state, caller, id, text, new).await?;
@@ -182,9 +187,12 @@ struct ThreadChange {
     auto_reply: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     status: Option<ThreadStatus>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(inline)]
+    memory: Option<ThreadMemory>,
 }
 
-/// Change the title, agent, or status of a thread
+/// Change the title, agent, status, or memory of a thread
 ///
 /// To bind an agent: also `agents:use`.
 #[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads",
@@ -209,6 +217,7 @@ async fn update_thread(
             auto_reply: change.auto_reply,
         },
         status: change.status,
+        memory: change.memory,
     };
     let update = async move |c: &mut Conn| thread_change::update(c, &caller, id, &patch).await;
     Ok(Json(

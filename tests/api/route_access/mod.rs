@@ -271,6 +271,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "channels" => "channel",
         "threads" => "thread",
         "messages" => "message",
+        "memories" => "memory",
         "forks" => "fork",
         "tasks" => "task",
         "action-items" => "item",

@@ -323,6 +323,48 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(path)
         }
 
+        // Memory
+        ("POST /v1/memories", "for an agent") => {
+            let agent = made_agent(w, n).await;
+            let form = json!({"text": format!("Fact {n}"), "kind": "fact", "scope": "agent", "agent_id": agent});
+            Call::post(path, form)
+        }
+        ("POST /v1/memories", _) => {
+            Call::post(path, json!({"text": format!("Fact {n}"), "kind": "fact"}))
+        }
+        ("DELETE /v1/memories", "of another") => {
+            Call::delete(format!("{path}?user_id={}", w.olu.id))
+        }
+        ("DELETE /v1/memories", "of a thread") => {
+            let thread = by.thread(general, "Root").await;
+            Call::delete(format!("{path}?thread_id={thread}"))
+        }
+        ("DELETE /v1/memories", "of an agent") => {
+            let agent = made_agent(w, n).await;
+            Call::delete(format!("{path}?agent_id={agent}"))
+        }
+        ("DELETE /v1/memories", _) => Call::delete("/v1/memories?user_id=me"),
+        ("GET /v1/memories", "of agents") => Call::get("/v1/memories?scope=agent"),
+        (
+            "GET /v1/memories/{id}" | "PATCH /v1/memories/{id}" | "DELETE /v1/memories/{id}",
+            "own",
+        ) => {
+            let form = json!({"text": format!("Fact {n}"), "kind": "fact"});
+            let made = id(&by.post("/v1/memories", form).await.is(201));
+            match row.route.as_str() {
+                "PATCH /v1/memories/{id}" => Call::patch(at(&made), json!({"kind": "note"})),
+                "DELETE /v1/memories/{id}" => Call::delete(at(&made)),
+                _ => Call::get(at(&made)),
+            }
+        }
+        ("POST /v1/memories/{id}/publish", _) => {
+            let made = remembered(by, general).await;
+            let path = format!("/v1/memories/{made}");
+            let shared = json!({"visibility": "workspace", "share_with_organization": true});
+            by.patch(&path, shared).await.is(200);
+            Call::act(at(&made))
+        }
+
         // Files
         ("POST /v1/files", _) => Call {
             form: Some(multipart(&[("name=\"file\"; filename=\"a.txt\"", b"x")])),
@@ -468,6 +510,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "invite" => id(&w.ada.post("/v1/invites", json!({})).await.is(201)),
         "item" => resolved(by, general).await.item,
         "key" => by.make_key(&["chat:read"]).await.1,
+        "memory" => remembered(by, general).await,
         "message" => message(by, general).await,
         "response" => kept_response(by).await,
         "sandbox" => made_sandbox(w, n).await,
@@ -524,6 +567,13 @@ pub async fn posted_file(by: &Person, channel: &str) -> String {
         .await
         .is(201);
     file
+}
+
+/// A memory of a new thread.
+pub async fn remembered(by: &Person, channel: &str) -> String {
+    let thread = by.thread(channel, "Root").await;
+    let form = json!({"text": format!("A fact of {thread}"), "kind": "fact", "thread_id": thread});
+    id(&by.post("/v1/memories", form).await.is(201))
 }
 
 async fn message(by: &Person, channel: &str) -> String {

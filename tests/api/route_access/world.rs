@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::recipes::posted_file;
+use super::recipes::{posted_file, remembered};
 use super::table::{COLUMNS, TestCaller};
 use crate::support::{Answer, Person, TestApp, id, list, sign_up, text, visitor};
 
@@ -230,6 +230,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("resolution", done.resolution),
             ("task", task),
             ("file", posted_file(by, channel).await),
+            ("memory", remembered(by, channel).await),
         ]),
     }
 }

@@ -214,6 +214,43 @@ impl TestDatabase {
         self.numbers(&[sql.to_owned()]).await[0]
     }
 
+    /// Every text in every table, with the name of its column; JSON as text.
+    pub async fn every_text(&self) -> Vec<(String, String)> {
+        let columns = if self.postgres.is_some() {
+            "select table_name || ' ' || column_name from information_schema.columns \
+             where table_schema = 'public' and data_type in ('text', 'jsonb', 'tsvector')"
+        } else {
+            // `search_index` is a virtual table; its words are in the tables behind it.
+            "select t.name || ' ' || c.name from pragma_table_list t join pragma_table_info(t.name) c \
+             where t.schema = 'main' and t.name not like 'sqlite%' and t.type in ('table', 'virtual', 'shadow') \
+             and lower(c.type) in ('text', 'jsonb', '')"
+        };
+        let mut found = Vec::new();
+        for column in self.texts(columns).await {
+            let (table, name) = column.split_once(' ').unwrap();
+            let text = if self.postgres.is_some() {
+                format!("\"{name}\"::text")
+            } else {
+                format!("cast(\"{name}\" as text)")
+            };
+            let sql = format!("select {text} from \"{table}\" where \"{name}\" is not null");
+            let sql = sqlx::AssertSqlSafe(sql);
+            let texts: Vec<String> = if let Some(url) = &self.postgres {
+                let mut c = PgConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
+            } else {
+                let mut c = self.sqlite().await;
+                // Blobs are no text.
+                let rows: Vec<Vec<u8>> = sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap();
+                rows.iter()
+                    .map(|row| String::from_utf8_lossy(row).into_owned())
+                    .collect()
+            };
+            found.extend(texts.into_iter().map(|text| (column.clone(), text)));
+        }
+        found
+    }
+
     /// Locations of a text: `SQLite` files, including bytes that were not overwritten, or `PostgreSQL` tables.
     pub async fn places_of(&self, needle: &str) -> Vec<String> {
         let Some(url) = &self.postgres else {

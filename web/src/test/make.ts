@@ -75,6 +75,7 @@ export function thread(x: Partial<Thread> = {}): Thread {
     agent_id: null,
     agent_version: null,
     auto_reply: false,
+    memory: 'on',
     root_message_id: 'msg_1',
     reply_count: 0,
     participants: [],

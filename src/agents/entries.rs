@@ -1,0 +1,112 @@
+//! Events about entries of memory. The rules of entries are in `memory`.
+
+use serde::Serialize;
+
+use crate::{
+    db::{Conn, DbError},
+    ids::{AgentId, ChannelId, MemoryId, UserId, WorkspaceId},
+    realtime::{
+        Audience, EventData, EventType, NewEvent,
+        log::{self, Recipients},
+    },
+    text_enum::text_enum,
+};
+
+text_enum! {
+    /// Scope of an entry of memory: what it belongs to.
+    pub enum MemoryScope {
+        /// A thread or a deep dive.
+        Conversation = "conversation",
+        /// A person.
+        User = "user",
+        /// A person and an agent.
+        Persona = "persona",
+        /// An agent.
+        Agent = "agent",
+        /// The workspace.
+        Organization = "organization",
+    }
+}
+
+text_enum! {
+    /// Change of an entry of memory.
+    pub enum MemoryAction {
+        Created = "created",
+        Updated = "updated",
+        Deleted = "deleted",
+    }
+}
+
+/// Without the text, so that the log has nothing to forget.
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct MemoryEvent {
+    memory_id: MemoryId,
+    scope: MemoryScope,
+    action: MemoryAction,
+}
+
+impl EventData for MemoryEvent {
+    const TYPES: &'static [EventType] = &[EventType::MemoryChanged];
+}
+
+/// What determines who sees an entry.
+#[derive(sqlx::FromRow)]
+struct Seen {
+    workspace_id: WorkspaceId,
+    scope: MemoryScope,
+    agent_id: Option<AgentId>,
+    user_id: Option<UserId>,
+    about_user_id: Option<UserId>,
+    channel_id: Option<ChannelId>,
+    channel_kind: Option<String>,
+}
+
+/// Appends `memory.changed` for those who see the entry. An entry that was deleted has a row, too.
+pub async fn announce(c: &mut Conn, id: MemoryId, action: MemoryAction) -> Result<(), DbError> {
+    let seen: Option<Seen> = c
+        .q("select e.workspace_id, e.scope, e.agent_id, e.user_id, e.about_user_id, h.id as channel_id, h.kind as channel_kind \
+            from memories e left join threads t on e.scope = 'conversation' and t.id = e.thread_id \
+            left join channels h on h.id = coalesce(e.channel_id, t.channel_id) where e.id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let Some(seen) = seen else {
+        return Ok(());
+    };
+    let (mut audience, mut only) = (Audience::Workspace, None);
+    match (seen.scope, seen.channel_id) {
+        (MemoryScope::User | MemoryScope::Persona, _) => {
+            only = Some(Recipients {
+                users: seen
+                    .user_id
+                    .iter()
+                    .chain(&seen.about_user_id)
+                    .copied()
+                    .collect(),
+                managers: false,
+            });
+        }
+        (_, Some(channel)) if seen.channel_kind.as_deref() == Some("public") => {
+            audience = Audience::Public(channel);
+        }
+        (_, Some(channel)) => audience = Audience::Members(channel),
+        (MemoryScope::Agent, None) => {
+            if let Some(agent) = seen.agent_id {
+                only = super::profiles::recipients(c, seen.workspace_id, agent).await?;
+            }
+        }
+        (MemoryScope::Conversation | MemoryScope::Organization, None) => {}
+    }
+    let seq = log::reserve(c, seen.workspace_id, 1).await?;
+    let data = MemoryEvent {
+        memory_id: id,
+        scope: seen.scope,
+        action,
+    };
+    let event = NewEvent::new(seq, EventType::MemoryChanged, audience, &data)?.only_to(only);
+    let event = match (seen.about_user_id, seen.channel_id) {
+        (Some(about), Some(_)) => event.also_to(about),
+        _ => event,
+    };
+    log::append(c, seen.workspace_id, event).await
+}

@@ -1,0 +1,182 @@
+//! The index of entries of memory: words, and the ranking within what a conversation may use.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    db::{Conn, DbError, Engine, FromAnyRow, Json},
+    time::Timestamp,
+};
+
+/// A word of an entry, and how often it occurs.
+#[derive(Debug, Clone, Serialize)]
+pub struct WordCount {
+    pub word: String,
+    pub count: i64,
+}
+
+/// Inserts the words of an entry; `total` is their number.
+pub async fn insert_words(
+    c: &mut Conn,
+    (workspace, entry): (Uuid, Uuid),
+    words: Vec<WordCount>,
+    total: i64,
+) -> Result<(), DbError> {
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "insert into memory_words (workspace_id, word, memory_id, count, words) \
+             select $1, e.value ->> 'word', $2, e.value ->> 'count', $4 from json_each($3) e",
+        ),
+        Engine::Postgres => c.q(
+            "insert into memory_words (workspace_id, word, memory_id, count, words) \
+             select $1, e ->> 'word', $2, cast(e ->> 'count' as bigint), $4 from jsonb_array_elements($3) e",
+        ),
+    };
+    q.bind(workspace)
+        .bind(entry)
+        .bind(Json(words))
+        .bind(total)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Number of entries with each of these words; larger numbers are `limit`.
+pub async fn count_entries(
+    c: &mut Conn,
+    workspace: Uuid,
+    words: Vec<String>,
+    limit: i64,
+) -> Result<Vec<(String, i64)>, DbError> {
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "select q.value, (select count(*) from (select 1 from memory_words w where w.workspace_id = $1 and w.word = q.value limit $3)) \
+             from json_each($2) q",
+        ),
+        Engine::Postgres => c.q(
+            "select q, (select count(*) from (select 1 from memory_words w where w.workspace_id = $1 and w.word = q limit $3) x) \
+             from jsonb_array_elements_text($2) q",
+        ),
+    };
+    q.bind(workspace).bind(Json(words)).bind(limit).all().await
+}
+
+/// A word that entries are ranked by.
+#[derive(Debug, Clone, Serialize)]
+pub struct QueryWord {
+    pub word: String,
+    pub weight: f64,
+    /// 1 if the word alone makes an entry a candidate.
+    pub rare: i64,
+}
+
+/// Conversation and reply for which entries are ranked.
+#[derive(Debug, Clone, Copy)]
+pub struct Use {
+    pub workspace: Uuid,
+    pub channel: Uuid,
+    pub conversation: Uuid,
+    pub requester: Uuid,
+    pub agent: Uuid,
+    /// Only the requester can ever read the conversation.
+    pub is_alone: bool,
+    pub now: Timestamp,
+    pub scopes: UseScopes,
+}
+
+/// Scopes whose entries may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each scope")]
+pub struct UseScopes {
+    pub conversation: bool,
+    pub user: bool,
+    pub persona: bool,
+    pub agent: bool,
+    pub organization: bool,
+}
+
+/// Condition on an entry as `e`: everyone who reads the channel `$3` can read its sources, also if a source is gone or
+/// its thread is not remembered. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to `$12` scopes, `$13`
+/// conversation.
+macro_rules! is_usable {
+    () => {
+        concat!(
+            "e.workspace_id = $1 and e.status = 'active' and e.forgotten_at is null and (e.expires_at is null or e.expires_at > $7) \
+             and case e.scope when 'conversation' then $8 and (e.conversation_id = $13 or e.kind not in ('person', 'preference')) \
+             when 'user' then $9 and e.user_id = $4 when 'persona' then $10 and e.user_id = $4 and e.agent_id = $5 \
+             when 'agent' then $11 and e.agent_id = $5 when 'organization' then $12 else FALSE end \
+             and case e.visibility when 'workspace' then TRUE when 'channel' then e.channel_id = $3 when 'direct' then $6 else FALSE end \
+             and (e.thread_id is null or exists (select 1 from threads t join channels h on h.id = t.channel_id \
+               where t.id = e.thread_id and t.memory = 'on' and ",
+            is_read_here!(),
+            ")) and not exists (select 1 from citations k left join messages m on m.id = k.source_id \
+               left join threads t on t.id = m.thread_id left join channels h on h.id = m.channel_id \
+               where k.owner_type = 'memory' and k.owner_id = e.id and k.source_type = 'message' \
+               and (h.id is null or t.id is null or m.deleted_at is not null or t.memory <> 'on' or not ",
+            is_read_here!(),
+            "))"
+        )
+    };
+}
+
+/// Condition on a channel as `h`: everyone who reads the channel `$3` can read it, too.
+macro_rules! is_read_here {
+    () => {
+        "(h.kind = 'public' or h.id = $3 or ($6 and exists \
+         (select 1 from channel_members hm where hm.channel_id = h.id and hm.user_id = $4)))"
+    };
+}
+
+macro_rules! rank_sql {
+    ($from:literal, $word:literal, $weight:literal, $rare:literal) => {
+        concat!(
+            "select e.id, e.scope, e.kind, e.text, e.hash, e.user_id, coalesce(e.about_user_id, e.created_by) as person_id, \
+             u.name as person, e.flagged, e.created_at, s.score, s.matched from \
+             (select w.memory_id, sum(", $weight, " * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * w.words / 12.0))) as score, \
+              count(*) as matched from ", $from, " where w.workspace_id = $1 and w.word = ", $word,
+            " group by w.memory_id having count(*) > 1 or max(", $rare, ") = 1) s join memories e on e.id = s.memory_id \
+             left join users u on u.id = coalesce(e.about_user_id, e.created_by) where ",
+            is_usable!(),
+            " order by s.score desc, e.id desc limit $14"
+        )
+    };
+}
+
+/// Entries with these words that the conversation may use, those with the highest score (BM25) first.
+pub async fn rank_entries<T: FromAnyRow>(
+    c: &mut Conn,
+    place: &Use,
+    words: Vec<QueryWord>,
+    limit: i64,
+) -> Result<Vec<T>, DbError> {
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(rank_sql!(
+            "json_each($2) q cross join memory_words w",
+            "q.value ->> 'word'",
+            "(q.value ->> 'weight')",
+            "q.value ->> 'rare'"
+        )),
+        Engine::Postgres => c.q(rank_sql!(
+            "jsonb_array_elements($2) q cross join memory_words w",
+            "(q ->> 'word')",
+            "cast(q ->> 'weight' as double precision)",
+            "cast(q ->> 'rare' as bigint)"
+        )),
+    };
+    q.bind(place.workspace)
+        .bind(Json(words))
+        .bind(place.channel)
+        .bind(place.requester)
+        .bind(place.agent)
+        .bind(place.is_alone)
+        .bind(place.now)
+        .bind(place.scopes.conversation)
+        .bind(place.scopes.user)
+        .bind(place.scopes.persona)
+        .bind(place.scopes.agent)
+        .bind(place.scopes.organization)
+        .bind(place.conversation)
+        .bind(limit)
+        .all()
+        .await
+}

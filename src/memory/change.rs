@@ -1,0 +1,170 @@
+//! Changes of entries by people.
+
+use crate::{
+    agents::{entries, entries::MemoryAction},
+    auth::{Actor, Caller, Scope},
+    chat::access,
+    db::{Conn, dialect, now},
+    ids::{MemoryId, UserId},
+    memory::{
+        MemoryError,
+        content::Content,
+        entry::{
+            self, Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust,
+            Visibility,
+        },
+        sources::{Grounds, Reach},
+    },
+};
+
+/// Fields to change; omitted ones stay.
+#[derive(Debug, Clone, Default)]
+pub struct EntryPatch {
+    pub content: Option<Content>,
+    pub kind: Option<MemoryKind>,
+    pub visibility: Option<Visibility>,
+    pub share_with_organization: Option<bool>,
+    pub flagged: Option<bool>,
+    pub status: Option<MemoryStatus>,
+}
+
+/// Requires a right over the caller's own data: people have it in every role, API keys need `chat:write`.
+pub(super) fn require_own(actor: &Actor<'_>) -> Result<(), MemoryError> {
+    if actor.key.is_some() {
+        actor.require(Scope::ChatWrite)?;
+    }
+    Ok(())
+}
+
+/// Requires a scope that changes entries; which ones depends on their scope.
+///
+/// # Errors
+/// An error from `Actor::require`.
+pub(super) fn require_some(actor: &Actor<'_>) -> Result<(), MemoryError> {
+    // The person's own entries need no role.
+    if actor.key.is_some() && !actor.scopes.has(Scope::AgentsWrite) {
+        actor.require(Scope::ChatWrite)?;
+    }
+    Ok(())
+}
+
+/// Requires the right to change an entry that the actor can see.
+///
+/// # Errors
+/// `NotFound` for the personal entry of somebody else, or an error of the access checks.
+pub(super) async fn require_change(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    entry: &Entry,
+) -> Result<(), MemoryError> {
+    match entry.scope {
+        MemoryScope::Conversation => {
+            let thread = entry.thread_id.ok_or(MemoryError::NotFound)?;
+            access::thread(c, caller, thread).await?.writing()?;
+        }
+        MemoryScope::User | MemoryScope::Persona => {
+            if entry.user_id != Some(actor.user) {
+                return Err(MemoryError::NotFound);
+            }
+            require_own(actor)?;
+        }
+        MemoryScope::Agent => actor.require(Scope::AgentsWrite)?,
+        MemoryScope::Organization => actor.require(Scope::WorkspaceAdmin)?,
+    }
+    Ok(())
+}
+
+/// Requires the right to delete an entry: to change it, or to be the person whom it is about.
+///
+/// # Errors
+/// As for `require_change`.
+pub(super) async fn require_deletion(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    entry: &Entry,
+) -> Result<(), MemoryError> {
+    if entry.about_user_id == Some(actor.user) {
+        return require_own(actor);
+    }
+    require_change(c, caller, actor, entry).await
+}
+
+/// # Errors
+/// `NotFound`, `Stale`, `FromFile`, `Invalid`, `NotVisibleThere`, or an error of the access checks.
+pub async fn change(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    (id, expected): (MemoryId, Option<i64>),
+    patch: &EntryPatch,
+) -> Result<Entry, MemoryError> {
+    require_some(actor)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let entry = entry::get_to_change(c, actor, id).await?;
+    require_change(c, caller, actor, &entry).await?;
+    if expected.is_some_and(|expected| expected != entry.version) {
+        return Err(MemoryError::Stale(Box::new(entry)));
+    }
+    let is_content = patch.content.is_some() || patch.kind.is_some() || patch.visibility.is_some();
+    if entry.origin == MemoryOrigin::File && is_content {
+        return Err(MemoryError::FromFile);
+    }
+    if !matches!(
+        patch.status,
+        None | Some(MemoryStatus::Active | MemoryStatus::Archived)
+    ) {
+        let rule = "status can be set to `active` or `archived`";
+        return Err(MemoryError::Invalid(rule.to_owned(), "status"));
+    }
+    let mut reach = Reach {
+        visibility: entry.visibility,
+        channel: entry.channel_id,
+    };
+    if let Some(wanted) = patch
+        .visibility
+        .filter(|wanted| *wanted != entry.visibility)
+    {
+        let sources = &entry.source_message_ids;
+        let grounds = Grounds::read(c, actor, entry.thread_id, sources).await?;
+        reach = grounds.reach(entry.scope, Some(wanted))?;
+    }
+    // A new text confirms a stale entry.
+    let is_confirmed = entry.status == MemoryStatus::Stale && patch.content.is_some();
+    let confirmed = is_confirmed.then_some(MemoryStatus::Active);
+    let status = patch.status.or(confirmed).unwrap_or(entry.status);
+    if let Some(content) = &patch.content {
+        c.q("update memories set text = $2, hash = $3, words = $4, origin = $5, trust = $6 where id = $1")
+            .bind(id)
+            .bind(content.text.clone())
+            .bind(content.hashes.first().cloned())
+            .bind(content.word_count())
+            .bind(MemoryOrigin::Hand)
+            .bind(MemoryTrust::Person)
+            .run()
+            .await?;
+        content.index(c, actor.workspace, id).await?;
+    }
+    c.q("update memories set kind = $2, visibility = $3, channel_id = $4, share_with_organization = $5, flagged = $6, status = $7, \
+         superseded_by = case when $7 = 'active' then null else superseded_by end, version = version + 1, updated_at = $8 where id = $1")
+        .bind(id)
+        .bind(patch.kind.unwrap_or(entry.kind))
+        .bind(reach.visibility)
+        .bind(reach.channel)
+        .bind(patch.share_with_organization.unwrap_or(entry.share_with_organization))
+        .bind(patch.flagged.unwrap_or(entry.flagged))
+        .bind(status)
+        .bind(now())
+        .run()
+        .await?;
+    entries::announce(c, id, MemoryAction::Updated).await?;
+    entry::get_to_change(c, actor, id).await
+}
+
+/// Owner of personal entries whom a deletion names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    Me,
+    User(UserId),
+}

@@ -1,0 +1,305 @@
+//! The text of an entry: its form, its words, its hash, and what it must not contain.
+
+use std::collections::BTreeMap;
+
+use unicode_normalization::UnicodeNormalization;
+
+use crate::{
+    db::{
+        Conn, DbError,
+        dialect::memory::{self as store, WordCount},
+    },
+    ids::{MemoryId, WorkspaceId},
+    memory::MemoryError,
+    secrets::Keyring,
+};
+
+/// In characters.
+pub(super) const TEXT_CHARS_MAX: usize = 1_000;
+/// Maximum length of an indexed word, in bytes.
+const WORD_BYTES_MAX: usize = 64;
+
+/// A checked text; computed before the transaction.
+#[derive(Debug, Clone)]
+pub struct Content {
+    pub(super) text: String,
+    /// Keyed hashes of the normalized text, that of the first key first; empty if the server has no secret key.
+    pub(super) hashes: Vec<String>,
+    words: Vec<(String, i64)>,
+}
+
+impl Content {
+    /// # Errors
+    /// `Invalid` for an empty or too long text; `LooksLikeSecret`.
+    pub fn parse(
+        text: &str,
+        workspace: WorkspaceId,
+        keyring: &Keyring,
+    ) -> Result<Self, MemoryError> {
+        let text = text.trim();
+        if text.is_empty() || text.chars().count() > TEXT_CHARS_MAX {
+            let rule = format!("a memory has 1 to {TEXT_CHARS_MAX} characters");
+            return Err(MemoryError::Invalid(rule, "text"));
+        }
+        if looks_like_secret(text) {
+            return Err(MemoryError::LooksLikeSecret);
+        }
+        Ok(Self {
+            hashes: keyring.hashes(&format!("{}\0{}", workspace.0.simple(), normalized(text))),
+            words: words_of(text),
+            text: text.to_owned(),
+        })
+    }
+
+    pub(super) fn word_count(&self) -> i64 {
+        self.words.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Replaces the words of an entry.
+    pub(super) async fn index(
+        &self,
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        entry: MemoryId,
+    ) -> Result<(), DbError> {
+        c.q("delete from memory_words where memory_id = $1")
+            .bind(entry)
+            .run()
+            .await?;
+        let words = self.words.iter().map(|(word, count)| WordCount {
+            word: word.clone(),
+            count: *count,
+        });
+        store::insert_words(
+            c,
+            (workspace.0, entry.0),
+            words.collect(),
+            self.word_count(),
+        )
+        .await
+    }
+}
+
+/// Text without differences that do not matter: NFKC, lowercase, single spaces, no punctuation.
+fn normalized(text: &str) -> String {
+    let plain: String = text
+        .nfkc()
+        .flat_map(char::to_lowercase)
+        .map(|c| if c.is_alphanumeric() { c } else { ' ' })
+        .collect();
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Stems of the content words with their number. Words that are too long to be typed again are left out.
+pub(super) fn words_of(text: &str) -> Vec<(String, i64)> {
+    let mut words: BTreeMap<String, i64> = BTreeMap::new();
+    for part in text.split_inclusive(char::is_whitespace) {
+        for word in openvibe_extract::keywords(part) {
+            if word.len() <= WORD_BYTES_MAX {
+                *words.entry(word).or_default() += 1;
+            }
+        }
+    }
+    words.into_iter().collect()
+}
+
+/// The first different stems of the content words.
+pub(super) fn words_in_order(text: &str, count_max: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for part in text.split_inclusive(char::is_whitespace) {
+        for word in openvibe_extract::keywords(part) {
+            if words.len() == count_max {
+                return words;
+            }
+            if word.len() <= WORD_BYTES_MAX && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+    }
+    words
+}
+
+/// Beginnings of keys and tokens of common services.
+const KEY_STARTS: [&str; 15] = [
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "eyJhbGciOi",
+];
+/// Names of secrets in English, German, French, and Spanish; a value follows.
+const NAMES: [&str; 13] = [
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passwort",
+    "kennwort",
+    "contraseña",
+    "passe",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+];
+const KEY_CHARS_MIN: usize = 16;
+/// Minimum length of a secret that follows its name.
+const VALUE_CHARS_MIN: usize = 6;
+/// Minimum length of a text that is taken for random, and of the digits in it.
+const RANDOM_CHARS_MIN: usize = 24;
+const RANDOM_DIGITS_MIN: usize = 4;
+
+/// Whether a text contains a key, a token, a password, or a card number.
+pub fn looks_like_secret(text: &str) -> bool {
+    if text.contains("-----BEGIN") || has_card_number(text) {
+        return true;
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    words.iter().enumerate().any(|(n, word)| {
+        let parts = word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.+/=".contains(c)));
+        if parts.clone().any(is_key) || parts.clone().any(is_random) {
+            return true;
+        }
+        // `password: hunter2`, `password=hunter2`, `the password is hunter2`
+        let (name, value) = word.split_once([':', '=']).unwrap_or((word, ""));
+        if !NAMES.contains(&bare(name).to_lowercase().as_str()) {
+            return false;
+        }
+        let is_marked = word.contains([':', '=']);
+        let next: Vec<&str> = words[n + 1..].iter().take(2).copied().collect();
+        let value = match (value.is_empty(), next.as_slice()) {
+            (false, _) => bare(value),
+            (true, [mark, value]) if matches!(*mark, "is" | "=" | ":" | "ist" | "est" | "es") => {
+                bare(value)
+            }
+            (true, [value, ..]) if is_marked => bare(value),
+            _ => return false,
+        };
+        is_value(&value, is_marked)
+    })
+}
+
+fn is_key(word: &str) -> bool {
+    word.len() >= KEY_CHARS_MIN && KEY_STARTS.iter().any(|start| word.starts_with(start))
+}
+
+/// A value is not a plain word, unless a mark precedes it.
+fn is_value(word: &str, is_marked: bool) -> bool {
+    let is_plain = word.chars().all(char::is_lowercase);
+    word.chars().count() >= VALUE_CHARS_MIN && (is_marked || !is_plain)
+}
+
+/// Letters of both cases and digits in no order, as in generated keys.
+fn is_random(word: &str) -> bool {
+    let digits = word.chars().filter(char::is_ascii_digit).count();
+    word.len() >= RANDOM_CHARS_MIN
+        && !word.contains('/')
+        && digits >= RANDOM_DIGITS_MIN
+        && word.chars().any(|c| c.is_ascii_uppercase())
+        && word.chars().any(|c| c.is_ascii_lowercase())
+}
+
+/// 13 to 19 digits, alone or in groups, with the check digit of payment cards.
+fn has_card_number(text: &str) -> bool {
+    let mut digits: Vec<u32> = Vec::new();
+    let mut was_digit = false;
+    for c in text.chars().chain(['.']) {
+        match c.to_digit(10) {
+            Some(digit) => {
+                digits.push(digit);
+                was_digit = true;
+            }
+            None if was_digit && matches!(c, ' ' | '-') => was_digit = false,
+            None => {
+                if (13..=19).contains(&digits.len()) && passes_luhn(&digits) {
+                    return true;
+                }
+                digits.clear();
+                was_digit = false;
+            }
+        }
+    }
+    false
+}
+
+fn passes_luhn(digits: &[u32]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(n, digit)| match (n % 2, digit * 2) {
+            (0, _) => *digit,
+            (_, double) if double > 9 => double - 9,
+            (_, double) => double,
+        })
+        .sum();
+    sum.is_multiple_of(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_recognized_and_plain_sentences_are_not() {
+        for secret in [
+            "The key is sk-abcdefghijklmnop1234",
+            "password: hunter22",
+            "The password is Tr0ub4dor",
+            "Passwort=geheim12",
+            "API_KEY=abcdef123456",
+            "Card 4111 1111 1111 1111, valid until May",
+            "4111-1111-1111-1111",
+            "-----BEGIN PRIVATE KEY-----",
+            "Use aB3dE5fG7hJ9kL1mN3pQ5rS7 for the API",
+        ] {
+            assert!(looks_like_secret(secret), "{secret}");
+        }
+        for plain in [
+            "We forgot the password again",
+            "The password is stored elsewhere",
+            "The token expires after an hour",
+            "The number of the order is 1234567890123",
+            "See thread_01k5t00000e008000000000000 and https://example.org/a/b",
+            "Commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b broke it",
+            "Call +49 30 901820 on Monday",
+        ] {
+            assert!(!looks_like_secret(plain), "{plain}");
+        }
+    }
+
+    #[test]
+    fn texts_that_differ_in_punctuation_and_case_are_equal() {
+        assert_eq!(
+            normalized("  Ship on  Friday! "),
+            normalized("ship, on friday")
+        );
+        assert_ne!(normalized("ship on friday"), normalized("ship on monday"));
+    }
+
+    #[test]
+    fn forms_of_a_word_meet_in_its_stem() {
+        let stem = |text: &str| words_of(text).remove(0).0;
+        for [one, other] in [
+            ["deploys", "deployed"],
+            ["releases", "release"],
+            ["meeting", "meetings"],
+        ] {
+            assert_eq!(stem(one), stem(other));
+        }
+        assert_eq!(words_of("Coffee, coffee").len(), 1);
+        assert_eq!(words_of("Coffee, coffee")[0].1, 2);
+    }
+}

@@ -1,0 +1,297 @@
+//! Entries that people write.
+
+use crate::{
+    agents::{AgentError, entries, entries::MemoryAction, profiles},
+    auth::{Actor, Caller, Scope, quota},
+    chat::{access, post},
+    db::{Conn, DbError, dialect, now},
+    ids::{AgentId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    memory::{
+        MemoryError,
+        content::Content,
+        entry::{
+            self, Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust,
+            Visibility, key_of,
+        },
+        settings,
+        sources::{self, Grounds, Reach, SOURCES_MAX},
+    },
+};
+
+/// Maximum number of active entries with the same key, and in a workspace.
+pub const KEY_ENTRIES_MAX: i64 = 2_000;
+pub const WORKSPACE_ENTRIES_MAX: i64 = 50_000;
+
+/// A new entry; `scope` defaults to `conversation` with a thread, else to `user`.
+#[derive(Debug, Clone)]
+pub struct NewEntry {
+    pub content: Content,
+    pub kind: MemoryKind,
+    pub scope: Option<MemoryScope>,
+    pub agent: Option<AgentId>,
+    pub thread: Option<ThreadId>,
+    pub sources: Vec<MessageId>,
+    pub visibility: Option<Visibility>,
+    pub client_id: Option<String>,
+}
+
+/// The entry, and whether it is new.
+#[derive(Debug)]
+pub struct Created {
+    pub entry: Entry,
+    pub is_new: bool,
+}
+
+/// An entry before it is stored.
+pub(super) struct Draft {
+    pub(super) id: MemoryId,
+    pub(super) scope: MemoryScope,
+    pub(super) key: String,
+    pub(super) kind: MemoryKind,
+    pub(super) content: Content,
+    pub(super) agent: Option<AgentId>,
+    pub(super) user: Option<UserId>,
+    pub(super) about: Option<UserId>,
+    pub(super) thread: Option<ThreadId>,
+    pub(super) reach: Reach,
+    pub(super) trust: MemoryTrust,
+    pub(super) origin: MemoryOrigin,
+    pub(super) created_by: UserId,
+}
+
+fn wrong_key(param: &'static str, rule: &str) -> MemoryError {
+    MemoryError::Invalid(rule.to_owned(), param)
+}
+
+/// Checks that exactly the IDs that the scope needs are given.
+fn check_key(new: &NewEntry, scope: MemoryScope) -> Result<(), MemoryError> {
+    let (needs_thread, needs_agent) = match scope {
+        MemoryScope::Conversation => (true, false),
+        MemoryScope::User => (false, false),
+        MemoryScope::Persona | MemoryScope::Agent => (false, true),
+        MemoryScope::Organization => {
+            let rule = "entries of the organization are published copies: use POST /v1/memories/{id}/publish";
+            return Err(wrong_key("scope", rule));
+        }
+    };
+    if new.thread.is_some() != needs_thread {
+        let rule = "a memory has a thread_id if, and only if, its scope is `conversation`";
+        return Err(wrong_key("thread_id", rule));
+    }
+    if new.agent.is_some() != needs_agent {
+        let rule = "a memory has an agent_id if, and only if, its scope is `persona` or `agent`";
+        return Err(wrong_key("agent_id", rule));
+    }
+    Ok(())
+}
+
+/// Stores an entry, or adds its sources to an equal one with the same key.
+///
+/// # Errors
+/// `Invalid`, `NotVisibleThere`, `Off`, `Full`, or an error of the access checks.
+pub async fn create(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    new: &NewEntry,
+) -> Result<Created, MemoryError> {
+    let scope = new.scope.unwrap_or(match new.thread {
+        Some(_) => MemoryScope::Conversation,
+        None => MemoryScope::User,
+    });
+    check_key(new, scope)?;
+    actor.require(match scope {
+        MemoryScope::Agent => Scope::AgentsWrite,
+        _ => Scope::ChatWrite,
+    })?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    if let Some(thread) = new.thread {
+        let access = access::thread(c, caller, thread).await?.writing()?;
+        if access.channel_access.actor.workspace != actor.workspace {
+            return Err(crate::chat::ChatError::ThreadNotFound.into());
+        }
+    }
+    if let Some(agent) = new.agent
+        && !profiles::is_visible(c, actor, agent).await?
+    {
+        return Err(AgentError::NotFound.into());
+    }
+    settings::check_on(c, actor, scope).await?;
+    let id = MemoryId::new();
+    let claimed =
+        post::claim_client_id(c, actor, new.client_id.as_deref(), "memories", id.0).await?;
+    if let Some(known) = claimed {
+        return Ok(Created {
+            entry: entry::get_to_change(c, actor, MemoryId(known)).await?,
+            is_new: false,
+        });
+    }
+    if new.sources.len() > SOURCES_MAX {
+        let rule = format!("a memory can have at most {SOURCES_MAX} sources");
+        return Err(MemoryError::Invalid(rule, "source_message_ids"));
+    }
+    let mut messages = new.sources.clone();
+    messages.sort_unstable();
+    messages.dedup();
+    let grounds = Grounds::read(c, actor, new.thread, &messages).await?;
+    let is_personal = matches!(scope, MemoryScope::User | MemoryScope::Persona);
+    if is_personal && grounds.trust == MemoryTrust::Agent {
+        let rule = "an agent's reply cannot be the source of a memory about you";
+        return Err(MemoryError::Invalid(rule.to_owned(), "source_message_ids"));
+    }
+    let user = is_personal.then_some(actor.user);
+    let draft = Draft {
+        id,
+        scope,
+        key: key_of(
+            scope,
+            actor.workspace,
+            (user, new.agent),
+            new.thread.map(|thread| thread.0),
+        ),
+        kind: new.kind,
+        content: new.content.clone(),
+        agent: new.agent,
+        user,
+        about: None,
+        thread: new.thread,
+        reach: grounds.reach(scope, new.visibility)?,
+        trust: grounds.trust,
+        origin: MemoryOrigin::Hand,
+        created_by: actor.user,
+    };
+    let (stored, is_new) = insert(c, actor.workspace, &draft, &messages).await?;
+    if stored != id && new.client_id.is_some() {
+        c.q("update client_ids set object_id = $4 where workspace_id = $1 and user_id = $2 and client_id = $3")
+            .bind(actor.workspace)
+            .bind(actor.user)
+            .bind(new.client_id.clone())
+            .bind(stored)
+            .run()
+            .await?;
+    }
+    Ok(Created {
+        entry: entry::get_to_change(c, actor, stored).await?,
+        is_new,
+    })
+}
+
+/// Stores a draft, or adds its sources to an equal entry with the same key and reach; returns the entry, and whether it
+/// is new.
+pub(super) async fn insert(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    draft: &Draft,
+    messages: &[MessageId],
+) -> Result<(MemoryId, bool), MemoryError> {
+    for hash in &draft.content.hashes {
+        let equal: Option<(MemoryId,)> = c
+            .q("select id from memories where workspace_id = $1 and hash = $2 and key = $3 and status = 'active' \
+                and forgotten_at is null and visibility = $4 order by id limit 1")
+            .bind(workspace)
+            .bind(hash.clone())
+            .bind(draft.key.clone())
+            .bind(draft.reach.visibility)
+            .opt()
+            .await?;
+        if let Some((equal,)) = equal {
+            return merge(c, equal, messages).await.map(|()| (equal, false));
+        }
+    }
+    make_room(c, workspace, &draft.key).await?;
+    let bytes = i64::try_from(draft.content.text.len()).unwrap_or(i64::MAX);
+    quota::check_bytes(c, workspace, bytes.saturating_add(quota::ROW_BYTES)).await?;
+    let at = now();
+    c.q("insert into memories (id, workspace_id, scope, key, kind, text, hash, words, agent_id, user_id, about_user_id, thread_id, \
+         conversation_id, compaction_id, channel_id, visibility, trust, origin, status, superseded_by, share_with_organization, flagged, \
+         uses, last_used_at, expires_at, version, created_by, created_at, updated_at, forgotten_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, null, $13, $14, $15, $16, $17, null, FALSE, FALSE, 0, null, null, \
+         1, $18, $19, $19, null)")
+        .bind(draft.id)
+        .bind(workspace)
+        .bind(draft.scope)
+        .bind(draft.key.clone())
+        .bind(draft.kind)
+        .bind(draft.content.text.clone())
+        .bind(draft.content.hashes.first().cloned())
+        .bind(draft.content.word_count())
+        .bind(draft.agent)
+        .bind(draft.user)
+        .bind(draft.about)
+        .bind(draft.thread)
+        .bind(draft.reach.channel)
+        .bind(draft.reach.visibility)
+        .bind(draft.trust)
+        .bind(draft.origin)
+        .bind(MemoryStatus::Active)
+        .bind(draft.created_by)
+        .bind(at)
+        .run()
+        .await?;
+    draft.content.index(c, workspace, draft.id).await?;
+    sources::cite(c, draft.id, messages).await?;
+    entries::announce(c, draft.id, MemoryAction::Created).await?;
+    Ok((draft.id, true))
+}
+
+/// Adds sources to an entry that has some. One without sources stays without: it must not go with a message.
+async fn merge(c: &mut Conn, id: MemoryId, messages: &[MessageId]) -> Result<(), MemoryError> {
+    let has_sources: bool = c
+        .q("select exists (select 1 from citations where owner_type = 'memory' and owner_id = $1 and source_type = 'message')")
+        .bind(id)
+        .value()
+        .await?;
+    if has_sources && !messages.is_empty() {
+        sources::cite(c, id, messages).await?;
+        touch(c, id).await?;
+        entries::announce(c, id, MemoryAction::Updated).await?;
+    }
+    Ok(())
+}
+
+async fn touch(c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
+    c.q("update memories set version = version + 1, updated_at = $2 where id = $1")
+        .bind(id)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Archives the least used entries that nobody wrote by hand where a limit is reached.
+///
+/// # Errors
+/// `Full` if there are only entries by hand.
+async fn make_room(c: &mut Conn, workspace: WorkspaceId, key: &str) -> Result<(), MemoryError> {
+    for (key, limit) in [
+        (Some(key.to_owned()), KEY_ENTRIES_MAX),
+        (None, WORKSPACE_ENTRIES_MAX),
+    ] {
+        let count: i64 = c
+            .q("select count(*) from memories where workspace_id = $1 and (key = $2 or $2 is null) and status = 'active' and forgotten_at is null")
+            .bind(workspace)
+            .bind(key.clone())
+            .value()
+            .await?;
+        if count < limit {
+            continue;
+        }
+        let archived: Vec<(MemoryId,)> = c
+            .q("update memories set status = 'archived', version = version + 1, updated_at = $3 where id in (select id from memories \
+                where workspace_id = $1 and (key = $2 or $2 is null) and status = 'active' and forgotten_at is null and origin <> 'hand' \
+                order by uses, coalesce(last_used_at, created_at), id limit $4) returning id")
+            .bind(workspace)
+            .bind(key)
+            .bind(now())
+            .bind(count + 1 - limit)
+            .all()
+            .await?;
+        if archived.is_empty() {
+            return Err(MemoryError::Full(limit));
+        }
+        for (id,) in archived {
+            entries::announce(c, id, MemoryAction::Updated).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+use crate::{
+    agents::AgentError,
+    auth::AuthError,
+    chat::ChatError,
+    db::DbError,
+    http::error::{ApiError, StatusCode},
+    memory::entry::Entry,
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    #[error("the memory does not exist, or you cannot see it")]
+    NotFound,
+    #[error("{0}")]
+    Invalid(String, &'static str),
+    #[error("{0}")]
+    InvalidQuery(String, &'static str),
+    #[error(
+        "some readers there cannot read the sources: choose a narrower visibility, or other sources"
+    )]
+    NotVisibleThere,
+    #[error(
+        "the text looks like a password, a key, or a card number, which agents must not remember: leave it out"
+    )]
+    LooksLikeSecret,
+    #[error("{0} is turned off: turn it on first")]
+    Off(&'static str),
+    #[error("the limit of {0} memories is reached: forget some first")]
+    Full(i64),
+    #[error("the memory has changed since you loaded it: reload it, and reapply your change")]
+    Stale(Box<Entry>),
+    #[error("the memory comes from a file of the agent: change the file")]
+    FromFile,
+    #[error("sharing with the workspace was not allowed by someone who can change the memory")]
+    NotShared,
+    #[error("only facts, people, projects, and decisions that people stated can be published")]
+    KindNotAllowed,
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+impl From<MemoryError> for ApiError {
+    fn from(e: MemoryError) -> Self {
+        use MemoryError as E;
+        let text = e.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match e {
+            E::NotFound => make(StatusCode::NOT_FOUND, "memory_not_found"),
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::InvalidQuery(_, "cursor") => {
+                make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
+            }
+            E::InvalidQuery(_, param) => {
+                make(StatusCode::BAD_REQUEST, "invalid_query").param(param)
+            }
+            E::NotVisibleThere => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "not_visible_there").param("visibility")
+            }
+            E::LooksLikeSecret => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "looks_like_secret").param("text")
+            }
+            E::Off(_) => make(StatusCode::CONFLICT, "memory_off"),
+            E::Full(_) => make(StatusCode::CONFLICT, "memory_full"),
+            E::Stale(entry) => make(StatusCode::CONFLICT, "version_conflict")
+                .param("If-Match")
+                .with_current(&entry),
+            E::FromFile => make(StatusCode::CONFLICT, "from_file"),
+            E::NotShared => make(StatusCode::UNPROCESSABLE_ENTITY, "not_shared"),
+            E::KindNotAllowed => make(StatusCode::UNPROCESSABLE_ENTITY, "kind_not_allowed"),
+            E::Auth(e) => e.into(),
+            E::Agent(e) => e.into(),
+            E::Chat(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Forgetting: removal of texts of entries everywhere.
+
+use serde::Serialize;
+
+use super::change::{Owner, require_deletion, require_own, require_some};
+use crate::{
+    agents::{
+        AgentError,
+        derived::{self, Change, SourceId},
+        profiles,
+    },
+    auth::{self, Actor, Caller, Scope},
+    chat::{ChatError, access},
+    db::{Conn, DbError, dialect},
+    ids::{AgentId, MemoryId, ThreadId, UserId, WorkspaceId},
+    memory::{MemoryError, entry},
+    sql_with_ids,
+};
+
+/// Places that contained the text, counted after the deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
+pub struct Remaining {
+    /// Entries: this one, and copies made from it.
+    pub rows: i64,
+    /// Words in the index.
+    pub index: i64,
+    /// Texts in records of prompts.
+    pub contexts: i64,
+}
+
+/// Deletes an entry and its text from all records, and counts what remains.
+///
+/// # Errors
+/// `NotFound`, `Stale`, or an error of the access checks.
+pub async fn forget(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    id: MemoryId,
+    expected: Option<i64>,
+) -> Result<Remaining, MemoryError> {
+    require_some(actor)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let entry = entry::get_to_change(c, actor, id).await?;
+    require_deletion(c, caller, actor, &entry).await?;
+    if expected.is_some_and(|expected| expected != entry.version) {
+        return Err(MemoryError::Stale(Box::new(entry)));
+    }
+    // The citations that find records and copies end with the deletion.
+    let records: Vec<(uuid::Uuid,)> = c
+        .q("select owner_id from citations where source_type = 'memory' and source_id = $1 order by owner_id")
+        .bind(id)
+        .all()
+        .await?;
+    derived::changed(c, SourceId::Memory(id), Change::Deleted).await?;
+    let sql = sql_with_ids!(
+        c,
+        "with owners (id) as",
+        1,
+        "select (select count(*) from memories e where e.forgotten_at is null and (e.id = $2 or e.id in (select id from owners))) as \"rows\", \
+         (select count(*) from memory_words w where w.memory_id = $2 or w.memory_id in (select id from owners)) as \"index\", \
+         (select count(*) from context_texts t where t.hash is not null and t.id in (select id from owners)) as contexts"
+    );
+    let counted = c
+        .q(sql)
+        .bind(dialect::hexadecimal_ids(
+            records.into_iter().map(|(id,)| id),
+        ))
+        .bind(id)
+        .one()
+        .await?;
+    Ok(counted)
+}
+
+/// What to forget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Everything of scope `user` and `persona`.
+    Person(Owner),
+    /// Everything of a thread and its forks.
+    Thread(ThreadId),
+    /// Everything of scope `agent`, except for files.
+    Agent(AgentId),
+}
+
+/// Number of entries forgotten per transaction.
+const FORGOTTEN_AT_ONCE: i64 = 100;
+
+/// Forgets some entries of a subject; returns their number, 0 if none is left.
+///
+/// # Errors
+/// An error of the access checks.
+pub async fn forget_some(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    subject: Subject,
+) -> Result<i64, MemoryError> {
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let (condition, id) = match subject {
+        Subject::Person(Owner::Me) => {
+            require_own(actor)?;
+            (0, actor.user.0)
+        }
+        Subject::Person(Owner::User(user)) => {
+            actor.require(Scope::WorkspaceAdmin)?;
+            auth::get_member(c, actor.workspace, user).await?;
+            (0, user.0)
+        }
+        Subject::Thread(thread) => {
+            let access = access::thread(c, caller, thread).await?.writing()?;
+            if access.channel_access.actor.workspace != actor.workspace {
+                return Err(ChatError::ThreadNotFound.into());
+            }
+            (1, thread.0)
+        }
+        Subject::Agent(agent) => {
+            actor.require(Scope::AgentsWrite)?;
+            if !profiles::is_visible(c, actor, agent).await? {
+                return Err(AgentError::NotFound.into());
+            }
+            (2, agent.0)
+        }
+    };
+    let q = match condition {
+        0 => c.q(
+            "select id from memories where workspace_id = $1 and user_id = $2 and forgotten_at is null order by id limit $3",
+        ),
+        1 => c.q(
+            "select id from memories where workspace_id = $1 and thread_id = $2 and scope = 'conversation' and forgotten_at is null order by id limit $3",
+        ),
+        _ => c.q(
+            "select id from memories where workspace_id = $1 and agent_id = $2 and scope = 'agent' and origin <> 'file' and forgotten_at is null order by id limit $3",
+        ),
+    };
+    let some: Vec<(MemoryId,)> = q
+        .bind(actor.workspace)
+        .bind(id)
+        .bind(FORGOTTEN_AT_ONCE)
+        .all()
+        .await?;
+    for (id,) in &some {
+        derived::changed(c, SourceId::Memory(*id), Change::Deleted).await?;
+    }
+    Ok(i64::try_from(some.len()).unwrap_or(i64::MAX))
+}
+
+/// Records that an admin forgot what agents remember about someone.
+///
+/// # Errors
+/// If the database fails.
+pub async fn record(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    user: UserId,
+    count: i64,
+) -> Result<(), MemoryError> {
+    let data = serde_json::json!({"deleted": count});
+    Ok(auth::record_audit(c, actor, "memory.deleted", user.to_string(), data).await?)
+}
+
+/// Deletes some entries by and about a person with their rows, for the erasure of that person; returns their number.
+///
+/// # Errors
+/// If the database fails.
+pub async fn erase_some(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<usize, DbError> {
+    let some: Vec<(MemoryId,)> = c
+        .q("select id from memories where workspace_id = $1 and (user_id = $2 or about_user_id = $2 or created_by = $2) order by id limit $3")
+        .bind(workspace)
+        .bind(user)
+        .bind(FORGOTTEN_AT_ONCE)
+        .all()
+        .await?;
+    for (id,) in &some {
+        derived::changed(c, SourceId::Memory(*id), Change::Deleted).await?;
+        for sql in [
+            "delete from citations where owner_type = 'memory' and owner_id = $1",
+            "delete from memories where id = $1",
+        ] {
+            c.q(sql).bind(*id).run().await?;
+        }
+    }
+    Ok(some.len())
+}

@@ -1,0 +1,132 @@
+//! Lists of entries.
+
+use uuid::Uuid;
+
+use crate::{
+    auth::Actor,
+    db::{Conn, Json, is_in_visible_channel, is_visible_channel},
+    ids::{AgentId, MemoryId, ThreadId, UserId},
+    memory::{
+        MemoryError,
+        content::words_of,
+        entry::{
+            Entry, MemoryKind, MemoryScope, MemoryStatus, Row, Sight, entry_sql, with_sources,
+        },
+    },
+    sql_with_ids,
+};
+
+/// In characters.
+const QUERY_CHARS_MAX: usize = 500;
+/// Maximum number of words of a query.
+const QUERY_WORDS_MAX: usize = 16;
+
+/// Filters of a list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub scope: Option<MemoryScope>,
+    pub kind: Option<MemoryKind>,
+    pub agent: Option<AgentId>,
+    /// Personal entries of this person.
+    pub user: Option<UserId>,
+    pub about: Option<UserId>,
+    pub thread: Option<ThreadId>,
+    /// `None`: active and stale ones.
+    pub status: Option<MemoryStatus>,
+    /// Words that an entry contains, in any form.
+    pub query: Option<String>,
+}
+
+/// Parses the cursor of a list: the ID of the last entry of the previous page.
+///
+/// # Errors
+/// `InvalidQuery`.
+pub fn parse_cursor(text: Option<&str>) -> Result<Option<MemoryId>, MemoryError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| {
+        let rule = "the cursor does not belong to a list of memories";
+        MemoryError::InvalidQuery(rule.to_owned(), "cursor")
+    })
+}
+
+/// Entries that the actor can see, newest first, and the cursor of the next page.
+///
+/// # Errors
+/// `InvalidQuery` for a query that is too long.
+pub async fn list(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    filter: &Filter,
+    before: Option<MemoryId>,
+    limit: i64,
+) -> Result<(Vec<Entry>, Option<String>), MemoryError> {
+    let query = filter
+        .query
+        .as_deref()
+        .map(str::trim)
+        .filter(|text| !text.is_empty());
+    if query.is_some_and(|text| text.chars().count() > QUERY_CHARS_MAX) {
+        let rule = format!("q has at most {QUERY_CHARS_MAX} characters");
+        return Err(MemoryError::InvalidQuery(rule, "q"));
+    }
+    let words: Option<Vec<String>> = query.map(|text| {
+        let words = words_of(text).into_iter().map(|(word, _)| word);
+        words.take(QUERY_WORDS_MAX).collect()
+    });
+    // A query of function words finds nothing.
+    let wanted = words.as_ref().map_or(0, |words| {
+        i64::try_from(words.len()).unwrap_or(i64::MAX).max(1)
+    });
+    let sight = Sight::of(c, actor).await?;
+    macro_rules! list_sql {
+        ($words:literal) => {
+            concat!(
+                "and e.id < $6 and (e.scope = $7 or $7 is null) and (e.kind = $8 or $8 is null) and (e.agent_id = $9 or $9 is null) \
+                 and (e.user_id = $10 or $10 is null) and (e.about_user_id = $11 or $11 is null) and (e.thread_id = $12 or $12 is null) \
+                 and (e.status = $13 or ($13 is null and e.status in ('active', 'stale'))) \
+                 and ($15 = 0 or (select count(*) from memory_words w where w.memory_id = e.id and w.word in (",
+                $words,
+                ")) = $15) order by e.id desc limit $16"
+            )
+        };
+    }
+    let sql = match c.engine() {
+        crate::db::Engine::Sqlite => {
+            entry_sql!(c, list_sql!("select value from json_each($14)"))
+        }
+        crate::db::Engine::Postgres => {
+            entry_sql!(c, list_sql!("select jsonb_array_elements_text($14)"))
+        }
+    };
+    let mut rows: Vec<Row> = c
+        .q(sql)
+        .planned_anew()
+        .bind(sight.workspace)
+        .bind(sight.user)
+        .bind(sight.chats)
+        .bind(sight.agents)
+        .bind(sight.hidden_agents)
+        .bind(before.unwrap_or(MemoryId(Uuid::max())))
+        .bind(filter.scope)
+        .bind(filter.kind)
+        .bind(filter.agent)
+        .bind(filter.user)
+        .bind(filter.about)
+        .bind(filter.thread)
+        .bind(filter.status)
+        .bind(Json(words.unwrap_or_default()))
+        .bind(wanted)
+        .bind(limit + 1)
+        .all()
+        .await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows
+        .last()
+        .filter(|_| has_more)
+        .map(|row| row.id.to_string());
+    Ok((with_sources(c, rows).await?, next))
+}

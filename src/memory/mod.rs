@@ -1,0 +1,23 @@
+//! Memory: entries with their sources, who may see and change them, and which ones a reply uses.
+//!
+//! ```text
+//! POST, PATCH ─► create, change ─► memories · memory_words · citations ─► recall ─► block `memories` of a prompt
+//!                                        ▲
+//! message edited, deleted ─► agents::derived (stale, forgotten)
+//! ```
+//!
+//! A text is in `memories`, and in records of prompts, which cite the entry. Forgetting removes it from both.
+
+pub mod change;
+pub mod content;
+pub mod create;
+pub mod entry;
+mod error;
+pub mod forget;
+pub mod list;
+pub mod publish;
+pub mod recall;
+pub mod settings;
+mod sources;
+
+pub use error::MemoryError;

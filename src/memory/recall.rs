@@ -1,0 +1,356 @@
+//! The entries that a reply uses: those that match the question, within what everyone in the conversation can read.
+
+use std::collections::{BTreeMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::{
+    agents::profiles::MemoryScopes,
+    chat::{messages::MessageMetadata, search::shared},
+    db::{
+        Conn, DbError, Json,
+        dialect::{
+            hexadecimal_ids,
+            memory::{self as store, QueryWord, Use},
+        },
+        now,
+    },
+    ids::{AgentId, ChannelId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    memory::{
+        content::words_in_order,
+        entry::{MemoryKind, MemoryScope},
+        settings,
+    },
+    sql_with_ids,
+    time::Timestamp,
+};
+
+/// Maximum number of words that entries are searched by.
+const WORDS_MAX: usize = 16;
+const QUESTION_WEIGHT: f64 = 1.0;
+/// Weights of the requester's previous message, and of the thread's title.
+const PREVIOUS_WEIGHT: f64 = 0.5;
+const TITLE_WEIGHT: f64 = 0.25;
+/// Number of messages among which the requester's previous one is searched.
+const PREVIOUS_AMONG: i64 = 100;
+/// A word in more entries says nothing about any of them.
+const WORD_ENTRIES_MAX: i64 = 2_000;
+/// Number of entries that are counted for the frequency of a word.
+const COUNTED_MAX: i64 = 10_000;
+/// A word in a smaller share of the entries is enough alone.
+const RARE_SHARE: f64 = 0.01;
+/// Maximum number of entries that are considered.
+const CONSIDERED_MAX: i64 = 200;
+/// Maximum number of entries of a reply.
+pub const USED_MAX: usize = 8;
+/// Age at which an entry counts half, in days.
+const HALF_LIFE_DAYS: f64 = 90.0;
+const FLAGGED_WEIGHT: f64 = 0.5;
+
+/// A reply to a message.
+#[derive(Debug, Clone, Copy)]
+pub struct Recall<'a> {
+    pub workspace: WorkspaceId,
+    pub requester: UserId,
+    pub agent: AgentId,
+    /// Scopes that the agent's profile turns off.
+    pub scopes: Option<&'a MemoryScopes>,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    /// The thread or fork.
+    pub conversation: Uuid,
+    pub trigger: MessageId,
+    pub question: &'a str,
+}
+
+/// Entries for a reply, the best first, and the number of those that match, by scope.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recalled {
+    pub considered: BTreeMap<MemoryScope, i64>,
+    pub used: Vec<RecalledEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct RecalledEntry {
+    pub id: MemoryId,
+    pub scope: MemoryScope,
+    pub kind: MemoryKind,
+    pub text: String,
+    /// Person of a personal entry, to whom alone it is shown.
+    pub user_id: Option<UserId>,
+    /// Person whom it is about, else its author.
+    pub person_id: Option<UserId>,
+    pub person: Option<String>,
+    pub created_at: Timestamp,
+    /// Number of words in common with the question.
+    pub matched: i64,
+    hash: Option<String>,
+    flagged: bool,
+    score: f64,
+}
+
+#[derive(sqlx::FromRow)]
+struct Place {
+    is_remembered: bool,
+    title: Option<String>,
+    /// The requester can read the channel.
+    is_reader: bool,
+    is_alone: bool,
+    seq: i64,
+    metadata: Json<MessageMetadata>,
+}
+
+/// Finds the entries for a reply. Empty if memory is off for the conversation, or the requester may not read it.
+pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> {
+    let none = Recalled::default();
+    let Some(place) = place(c, of).await? else {
+        return Ok(none);
+    };
+    if !place.is_remembered || !place.is_reader {
+        return Ok(none);
+    }
+    if let Some(key) = place.metadata.0.api_key_id
+        && !shared::can_read_chats(c, key, (of.workspace, of.requester)).await?
+    {
+        return Ok(none);
+    }
+    let mut scopes = settings::scopes_on(c, of.workspace, of.requester).await?;
+    if let Some(agent) = of.scopes {
+        scopes.conversation &= agent.conversation != Some(false);
+        scopes.user &= agent.user != Some(false);
+        scopes.persona &= agent.persona != Some(false);
+        scopes.agent &= agent.agent != Some(false);
+        scopes.organization &= agent.organization != Some(false);
+    }
+    let words = words(c, of, &place).await?;
+    if words.is_empty() {
+        return Ok(none);
+    }
+    let use_ = Use {
+        workspace: of.workspace.0,
+        channel: of.channel.0,
+        conversation: of.conversation,
+        requester: of.requester.0,
+        agent: of.agent.0,
+        is_alone: place.is_alone,
+        now: now(),
+        scopes,
+    };
+    let found: Vec<RecalledEntry> = store::rank_entries(c, &use_, words, CONSIDERED_MAX).await?;
+    let mut considered = BTreeMap::new();
+    for entry in &found {
+        *considered.entry(entry.scope).or_default() += 1;
+    }
+    Ok(Recalled {
+        considered,
+        used: best(found, use_.now),
+    })
+}
+
+async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Option<Place>, DbError> {
+    c.q("select t.memory = 'on' as is_remembered, t.title, (h.kind = 'public' or exists (select 1 from channel_members cm \
+         where cm.channel_id = h.id and cm.user_id = $3)) and exists (select 1 from members w where w.workspace_id = h.workspace_id \
+         and w.user_id = $3) as is_reader, h.kind = 'direct' and exists (select 1 from channel_members cm where cm.channel_id = h.id \
+         and cm.user_id = $3) and not exists (select 1 from direct_members d where d.channel_id = h.id and d.user_id <> $3) \
+         and not exists (select 1 from channel_members cm where cm.channel_id = h.id and cm.user_id <> $3) as is_alone, \
+         m.seq, m.metadata from threads t join channels h on h.id = t.channel_id join messages m on m.id = $4 \
+         where t.id = $1 and h.id = $2")
+        .bind(of.thread)
+        .bind(of.channel)
+        .bind(of.requester)
+        .bind(of.trigger)
+        .opt()
+        .await
+}
+
+/// Words of the question, of the requester's previous message, and of the title, weighted by their place and rarity.
+async fn words(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<QueryWord>, DbError> {
+    let previous: Option<(String,)> = c
+        .q("select x.content from (select m.content, m.author_type, m.author_id, m.seq from messages m where m.conversation_id = $1 \
+            and m.seq < $2 and m.deleted_at is null order by m.seq desc limit $4) x \
+            where x.author_type = 'human' and x.author_id = $3 order by x.seq desc limit 1")
+        .bind(of.conversation)
+        .bind(place.seq)
+        .bind(of.requester)
+        .bind(PREVIOUS_AMONG)
+        .opt()
+        .await?;
+    let previous = previous.map(|(text,)| text);
+    let texts = [
+        (Some(of.question), QUESTION_WEIGHT),
+        (previous.as_deref(), PREVIOUS_WEIGHT),
+        (place.title.as_deref(), TITLE_WEIGHT),
+    ];
+    let mut weights: Vec<(String, f64)> = Vec::new();
+    for (text, weight) in texts {
+        for word in words_in_order(text.unwrap_or_default(), WORDS_MAX) {
+            if weights.len() < WORDS_MAX && weights.iter().all(|(known, _)| *known != word) {
+                weights.push((word, weight));
+            }
+        }
+    }
+    let all: i64 = c
+        .q("select count(*) from (select 1 from memories where workspace_id = $1 limit $2) x")
+        .bind(of.workspace)
+        .bind(COUNTED_MAX)
+        .value()
+        .await?;
+    let names = weights.iter().map(|(word, _)| word.clone()).collect();
+    let counts = store::count_entries(c, of.workspace.0, names, WORD_ENTRIES_MAX).await?;
+    let weight_of = |word: &str| {
+        let known = weights.iter().find(|(known, _)| known == word);
+        known.map_or(0.0, |(_, weight)| *weight)
+    };
+    let useful = counts
+        .into_iter()
+        .filter(|(_, count)| (1..WORD_ENTRIES_MAX).contains(count));
+    let words = useful.map(|(word, count)| QueryWord {
+        weight: weight_of(&word) * rarity(count, all),
+        rare: i64::from(is_rare(count, all)),
+        word,
+    });
+    Ok(words.collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of entries are small")]
+fn rarity(count: i64, all: i64) -> f64 {
+    let (count, all) = (count as f64, all.max(count) as f64);
+    (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of entries are small")]
+fn is_rare(count: i64, all: i64) -> bool {
+    (count as f64) < all as f64 * RARE_SHARE
+}
+
+/// The entries of a reply, with one entry for each text: that of the narrowest scope.
+fn best(mut found: Vec<RecalledEntry>, at: Timestamp) -> Vec<RecalledEntry> {
+    for entry in &mut found {
+        entry.score *= freshness(entry.created_at, at);
+        if entry.flagged {
+            entry.score *= FLAGGED_WEIGHT;
+        }
+    }
+    found.sort_by_key(|entry| narrowness(entry.scope));
+    let mut texts = HashSet::new();
+    found.retain(|entry| {
+        let hash = entry.hash.clone();
+        hash.is_none_or(|hash| texts.insert(hash))
+    });
+    found.sort_by(|one, other| {
+        let by_score = other.score.total_cmp(&one.score);
+        by_score.then_with(|| other.id.cmp(&one.id))
+    });
+    found.truncate(USED_MAX);
+    found
+}
+
+fn narrowness(scope: MemoryScope) -> u8 {
+    match scope {
+        MemoryScope::Persona => 0,
+        MemoryScope::User => 1,
+        MemoryScope::Conversation => 2,
+        MemoryScope::Agent => 3,
+        MemoryScope::Organization => 4,
+    }
+}
+
+fn freshness(created_at: Timestamp, at: Timestamp) -> f64 {
+    0.5_f64.powf(age_days(created_at, at) / HALF_LIFE_DAYS)
+}
+
+/// Age of an entry in days, at least 0.
+pub fn age_days(created_at: Timestamp, at: Timestamp) -> f64 {
+    at.since(created_at).as_secs_f64() / (24.0 * 3600.0)
+}
+
+/// Counts the use of entries by a completed reply.
+pub async fn count_uses(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "update memories set uses = uses + 1, last_used_at = $2 where forgotten_at is null and id in",
+        1,
+        ""
+    );
+    c.q(sql)
+        .bind(hexadecimal_ids(entries.iter().map(|id| id.0)))
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn entry(scope: MemoryScope, hash: Option<&str>, score: f64) -> RecalledEntry {
+        RecalledEntry {
+            id: MemoryId::new(),
+            scope,
+            kind: MemoryKind::Fact,
+            text: String::new(),
+            user_id: None,
+            person_id: None,
+            person: None,
+            created_at: now(),
+            matched: 2,
+            hash: hash.map(str::to_owned),
+            flagged: false,
+            score,
+        }
+    }
+
+    #[test]
+    fn an_equal_text_is_used_once_with_its_narrowest_scope() {
+        let found = vec![
+            entry(MemoryScope::Organization, Some("a"), 3.0),
+            entry(MemoryScope::Persona, Some("a"), 2.0),
+            entry(MemoryScope::Agent, None, 1.0),
+            entry(MemoryScope::Agent, None, 1.5),
+        ];
+        let used = best(found, now());
+        let scopes: Vec<_> = used
+            .iter()
+            .map(|entry| (entry.scope, entry.score >= 1.9))
+            .collect();
+        assert_eq!(
+            scopes,
+            [
+                (MemoryScope::Persona, true),
+                (MemoryScope::Agent, false),
+                (MemoryScope::Agent, false)
+            ]
+        );
+    }
+
+    #[test]
+    fn old_and_flagged_entries_count_less() {
+        let old = RecalledEntry {
+            created_at: now() - Duration::from_hours(90 * 24),
+            ..entry(MemoryScope::User, None, 1.0)
+        };
+        let flagged = RecalledEntry {
+            flagged: true,
+            ..entry(MemoryScope::User, None, 0.9)
+        };
+        let fresh = entry(MemoryScope::User, None, 0.8);
+        let used = best(vec![old, flagged, fresh], now());
+        let scores: Vec<i64> = used
+            .iter()
+            .map(|e| (e.score * 100.0).round() as i64)
+            .collect();
+        assert_eq!(scores, [80, 50, 45]);
+    }
+
+    #[test]
+    fn a_word_is_rare_below_one_percent() {
+        assert!(!is_rare(1, 100) && is_rare(1, 101));
+        assert!(rarity(1, 100) > rarity(50, 100) && rarity(100, 100) > 0.0);
+    }
+}

@@ -1,0 +1,147 @@
+//! Switches of memory: the server's, the workspace's, and a person's. Each one can only turn off.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::require_own;
+use crate::{
+    agents::policy::{self, MemoryPolicy},
+    auth::{Actor, Scope},
+    db::{Conn, DbError, dialect::memory::UseScopes, now},
+    ids::{UserId, WorkspaceId},
+    memory::{MemoryError, entry::MemoryScope},
+    patch::present,
+};
+
+/// Key of the server's switch in `meta`.
+const SERVER: &str = "memory";
+
+/// What agents may remember about the caller in this workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
+pub struct MemorySettings {
+    /// Whether agents remember things about the caller and use them; off also stops `persona`.
+    pub enabled: bool,
+    /// Whether single agents remember how the caller wants to be treated.
+    pub persona: bool,
+}
+
+impl Default for MemorySettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            persona: true,
+        }
+    }
+}
+
+/// Fields of `PATCH /v1/memory-settings`; omitted ones stay.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemorySettingsPatch {
+    #[serde(default, deserialize_with = "present")]
+    pub enabled: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    pub persona: Option<bool>,
+}
+
+/// Stores the server's switch, which applies to every workspace.
+pub async fn set_server(c: &mut Conn, is_on: bool) -> Result<(), DbError> {
+    c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
+        .bind(SERVER)
+        .bind(if is_on { "on" } else { "off" })
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn of(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<MemorySettings, DbError> {
+    let row: Option<MemorySettings> = c
+        .q("select enabled, persona from memory_settings where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(row.unwrap_or_default())
+}
+
+/// The caller's switches.
+///
+/// # Errors
+/// An error from `Actor::require`.
+pub async fn get(c: &mut Conn, actor: &Actor<'_>) -> Result<MemorySettings, MemoryError> {
+    actor.require(Scope::ChatRead)?;
+    Ok(of(c, actor.workspace, actor.user).await?)
+}
+
+/// # Errors
+/// An error from `Actor::require`.
+pub async fn change(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    patch: &MemorySettingsPatch,
+) -> Result<MemorySettings, MemoryError> {
+    require_own(actor)?;
+    let mut settings = of(c, actor.workspace, actor.user).await?;
+    settings.enabled = patch.enabled.unwrap_or(settings.enabled);
+    settings.persona = patch.persona.unwrap_or(settings.persona);
+    c.q("insert into memory_settings (workspace_id, user_id, enabled, persona, updated_at) values ($1, $2, $3, $4, $5) \
+         on conflict (workspace_id, user_id) do update set enabled = excluded.enabled, persona = excluded.persona, \
+         updated_at = excluded.updated_at")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(settings.enabled)
+        .bind(settings.persona)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(settings)
+}
+
+/// The scopes that are on for a person.
+pub(super) async fn scopes_on(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<UseScopes, DbError> {
+    let server: Option<(String,)> = c
+        .q("select value from meta where key = $1")
+        .bind(SERVER)
+        .opt()
+        .await?;
+    let MemoryPolicy {
+        enabled,
+        user: users,
+        persona,
+        organization,
+    } = policy::find(c, workspace).await?.memory;
+    let own = of(c, workspace, user).await?;
+    let is_on = enabled && server.is_none_or(|(value,)| value != "off");
+    Ok(UseScopes {
+        conversation: is_on,
+        user: is_on && users && own.enabled,
+        persona: is_on && persona && own.enabled && own.persona,
+        agent: is_on,
+        organization: is_on && organization,
+    })
+}
+
+/// # Errors
+/// `Off` if entries of this scope are not used anyway.
+pub(super) async fn check_on(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    scope: MemoryScope,
+) -> Result<(), MemoryError> {
+    let on = scopes_on(c, actor.workspace, actor.user).await?;
+    let (is_on, what) = match scope {
+        MemoryScope::Conversation => (on.conversation, "memory"),
+        MemoryScope::User => (on.user, "memory about you"),
+        MemoryScope::Persona => (on.persona, "memory of single agents about you"),
+        MemoryScope::Agent => (on.agent, "memory"),
+        MemoryScope::Organization => (on.organization, "memory of the workspace"),
+    };
+    if is_on {
+        Ok(())
+    } else {
+        Err(MemoryError::Off(what))
+    }
+}

@@ -1,0 +1,458 @@
+//! HTTP routes for memory.
+
+use axum::{
+    Json,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
+    chat::post,
+    db::Conn,
+    http::{
+        ApiError,
+        extract::{Body, IfMatch, Path, Query},
+        page::{Limit, List},
+    },
+    ids::{AgentId, MemoryId, MessageId, ThreadId, UserId},
+    memory::{
+        MemoryError,
+        change::{self, EntryPatch, Owner},
+        content::Content,
+        create::{self, NewEntry},
+        entry::{self, Entry, MemoryKind, MemoryScope, MemoryStatus, Visibility},
+        forget::{self, Remaining, Subject},
+        list::{self, Filter},
+        publish,
+        settings::{self, MemorySettings, MemorySettingsPatch},
+    },
+    patch::present,
+    server::State,
+    text_enum::text_enum,
+};
+
+const ENTRIES_PAGE: i64 = 20;
+
+type St = axum::extract::State<State>;
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_memories, create_memory, forget_memories))
+        .routes(routes!(get_memory, change_memory, forget_memory))
+        .routes(routes!(publish_memory))
+        .routes(routes!(get_memory_settings, change_memory_settings))
+}
+
+text_enum! {
+    /// The caller.
+    enum Me {
+        Me = "me",
+    }
+}
+
+/// Returns an entry with its version as the `ETag`.
+fn tagged(status: StatusCode, entry: &Entry) -> Response {
+    let etag = format!("\"{}\"", entry.version);
+    (status, [(header::ETAG, etag)], Json(entry)).into_response()
+}
+
+/// Requires the scope that reads entries of this scope; any that reads some without one.
+fn require_reading(actor: &Actor<'_>, scope: Option<MemoryScope>) -> Result<(), AuthError> {
+    match scope {
+        Some(MemoryScope::Agent) => actor.require(Scope::AgentsRead),
+        None if actor.scopes.has(Scope::AgentsRead) => Ok(()),
+        _ => actor.require(Scope::ChatRead),
+    }
+}
+
+/// The caller in the workspace of an entry.
+async fn member_of(
+    c: &mut Conn,
+    caller: Caller,
+    id: MemoryId,
+) -> Result<WorkspaceCaller, MemoryError> {
+    let workspace = entry::workspace_of(c, id).await?;
+    Ok(WorkspaceCaller { caller, workspace })
+}
+
+/// An entry of another workspace is reported as absent.
+fn hide(error: MemoryError) -> MemoryError {
+    match error {
+        MemoryError::Auth(AuthError::WorkspaceNotFound) => MemoryError::NotFound,
+        other => other,
+    }
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct MemoriesQuery {
+    #[param(inline)]
+    scope: Option<MemoryScope>,
+    #[param(inline)]
+    kind: Option<MemoryKind>,
+    agent_id: Option<AgentId>,
+    /// `me`: what agents remember for the caller.
+    #[param(inline)]
+    user_id: Option<Me>,
+    /// `me`: entries about the caller.
+    #[param(inline)]
+    about: Option<Me>,
+    thread_id: Option<ThreadId>,
+    /// `active` and `stale` ones if omitted.
+    #[param(inline)]
+    status: Option<MemoryStatus>,
+    /// Words that an entry contains, in any form.
+    q: Option<String>,
+    /// 1 to 100; 20 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// The `next_cursor` of the previous page.
+    cursor: Option<String>,
+}
+
+/// List what agents remember, as far as the caller can see it, newest first
+///
+/// With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
+#[utoipa::path(get, path = "/v1/memories", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(MemoriesQuery), responses((status = 200, body = List<Entry>)))]
+async fn list_memories(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Query(query): Query<MemoriesQuery>,
+) -> Result<Json<List<Entry>>, ApiError> {
+    let limit = Limit::or(query.limit, ENTRIES_PAGE);
+    let before = list::parse_cursor(query.cursor.as_deref())?;
+    let mut c = state.db.scan(member.share()).await?;
+    let actor = member.enter(&mut c).await?;
+    require_reading(&actor, query.scope)?;
+    let filter = Filter {
+        scope: query.scope,
+        kind: query.kind,
+        agent: query.agent_id,
+        user: query.user_id.map(|_| actor.user),
+        about: query.about.map(|_| actor.user),
+        thread: query.thread_id,
+        status: query.status,
+        query: query.q,
+    };
+    let (entries, next_cursor) = list::list(&mut c, &actor, &filter, before, limit).await?;
+    let mut list = List::new(entries, limit, false, |entry: &Entry| entry.id.to_string());
+    list.has_more = next_cursor.is_some();
+    list.next_cursor = next_cursor;
+    Ok(Json(list))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MemoryForm {
+    /// 1 to 1,000 characters, without passwords, keys, and card numbers.
+    text: String,
+    kind: MemoryKind,
+    /// `conversation` with `thread_id`, else `user`; `persona` and `agent` need `agent_id`. The owner of `user` and
+    /// `persona` is the caller.
+    #[serde(default, deserialize_with = "present")]
+    scope: Option<MemoryScope>,
+    #[serde(default, deserialize_with = "present")]
+    agent_id: Option<AgentId>,
+    #[serde(default, deserialize_with = "present")]
+    thread_id: Option<ThreadId>,
+    /// Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    source_message_ids: Vec<MessageId>,
+    /// `channel` for a conversation; otherwise `workspace`, if everyone can read the sources.
+    #[serde(default, deserialize_with = "present")]
+    visibility: Option<Visibility>,
+    /// A repeated ID returns the first entry with status 200.
+    client_id: Option<String>,
+}
+
+/// Remember something
+///
+/// An equal text with the same owner and visibility is stored once: status 200. Scope `agent`: also `agents:write`.
+#[utoipa::path(post, path = "/v1/memories", tag = "memory",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    request_body(content = MemoryForm,
+        example = json!({"text": "Prefers short answers with sources", "kind": "preference", "client_id": "5f0c2b1e"})),
+    responses((status = 201, body = Entry), (status = 200, body = Entry, description = "Known already: the first entry")))]
+async fn create_memory(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Body(form): Body<MemoryForm>,
+) -> Result<Response, ApiError> {
+    let new = NewEntry {
+        content: Content::parse(&form.text, member.workspace, &state.keyring)?,
+        kind: form.kind,
+        scope: form.scope,
+        agent: form.agent_id,
+        thread: form.thread_id,
+        sources: form.source_message_ids,
+        visibility: form.visibility,
+        client_id: post::parse_client_id(form.client_id)?,
+    };
+    let caller = member.caller.clone();
+    let created = member
+        .write(&state.db, async move |c, actor| {
+            create::create(c, &caller, actor, &new).await
+        })
+        .await?;
+    let status = if created.is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok(tagged(status, &created.entry))
+}
+
+/// Get an entry of memory
+///
+/// Scope `agent`: `agents:read` instead.
+#[utoipa::path(get, path = "/v1/memories/{id}", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = MemoryId, Path)), responses((status = 200, body = Entry)))]
+async fn get_memory(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MemoryId>,
+) -> Result<Response, ApiError> {
+    let mut c = state.db.read().await?;
+    let member = member_of(&mut c, caller, id).await?;
+    let actor = member.enter(&mut c).await.map_err(|e| hide(e.into()))?;
+    require_reading(&actor, None)?;
+    Ok(tagged(
+        StatusCode::OK,
+        &entry::get(&mut c, &actor, id).await?,
+    ))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MemoryChange {
+    /// Makes the entry one by hand, and confirms a stale one.
+    #[serde(default, deserialize_with = "present")]
+    text: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    kind: Option<MemoryKind>,
+    #[serde(default, deserialize_with = "present")]
+    visibility: Option<Visibility>,
+    #[serde(default, deserialize_with = "present")]
+    share_with_organization: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    flagged: Option<bool>,
+    /// `active` (confirms a stale entry) or `archived`.
+    #[serde(default, deserialize_with = "present")]
+    status: Option<MemoryStatus>,
+}
+
+/// Change an entry of memory
+///
+/// Scope `conversation`: whoever can post there. `user` and `persona`: the person. `agent`: `agents:write`.
+/// `organization`: admins.
+#[utoipa::path(patch, path = "/v1/memories/{id}", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = MemoryId, Path), ("If-Match" = Option<IfMatch>, Header)),
+    request_body(content = MemoryChange,
+        example = json!({"text": "Prefers short answers", "share_with_organization": true})),
+    responses((status = 200, body = Entry)))]
+async fn change_memory(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MemoryId>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<MemoryChange>,
+) -> Result<Response, ApiError> {
+    let member = member_of(&mut state.db.read().await?, caller.clone(), id).await?;
+    let content = match form.text {
+        Some(text) => Some(Content::parse(&text, member.workspace, &state.keyring)?),
+        None => None,
+    };
+    let patch = EntryPatch {
+        content,
+        kind: form.kind,
+        visibility: form.visibility,
+        share_with_organization: form.share_with_organization,
+        flagged: form.flagged,
+        status: form.status,
+    };
+    let changed = member
+        .write(&state.db, async move |c, actor| {
+            change::change(c, &caller, actor, (id, expected), &patch).await
+        })
+        .await
+        .map_err(hide)?;
+    Ok(tagged(StatusCode::OK, &changed))
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct Forgotten {
+    id: MemoryId,
+    /// Always `memory`.
+    object: &'static str,
+    /// Always true.
+    deleted: bool,
+    /// What still contains the text, counted after the deletion.
+    remaining: Remaining,
+}
+
+/// Forget an entry of memory
+///
+/// Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
+/// Whoever can change the entry can do this, and the person whom it is about.
+#[utoipa::path(delete, path = "/v1/memories/{id}", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = MemoryId, Path), ("If-Match" = Option<IfMatch>, Header)), responses((status = 200, body = Forgotten)))]
+async fn forget_memory(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MemoryId>,
+    IfMatch(expected): IfMatch,
+) -> Result<Json<Forgotten>, ApiError> {
+    let member = member_of(&mut state.db.read().await?, caller.clone(), id).await?;
+    let remaining = member
+        .write(&state.db, async move |c, actor| {
+            forget::forget(c, &caller, actor, id, expected).await
+        })
+        .await
+        .map_err(hide)?;
+    scrub(&state).await;
+    Ok(Json(Forgotten {
+        id,
+        object: "memory",
+        deleted: true,
+        remaining,
+    }))
+}
+
+async fn scrub(state: &State) {
+    if let Err(e) = state.db.scrub().await {
+        tracing::warn!(error = %e, "forgotten texts may remain in the write-ahead log until the next checkpoint");
+    }
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ForgetQuery {
+    /// `me`, or as an admin any `user_…`: everything of the scopes `user` and `persona`.
+    user_id: Option<String>,
+    /// Everything of the thread and its deep dives.
+    thread_id: Option<ThreadId>,
+    /// Everything of the scope `agent`, except for files.
+    agent_id: Option<AgentId>,
+}
+
+/// Number of entries that were forgotten.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ForgottenAll {
+    deleted: i64,
+}
+
+/// Forget everything about the caller, of a thread, or of an agent
+///
+/// One parameter. For `agent_id`: `agents:write` instead.
+#[utoipa::path(delete, path = "/v1/memories", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(ForgetQuery), responses((status = 200, body = ForgottenAll)))]
+async fn forget_memories(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Query(query): Query<ForgetQuery>,
+) -> Result<Json<ForgottenAll>, ApiError> {
+    let subject = match (query.user_id.as_deref(), query.thread_id, query.agent_id) {
+        (Some("me"), None, None) => Subject::Person(Owner::Me),
+        (Some(user), None, None) => {
+            let user: UserId = user.parse().map_err(|e: crate::ids::IdError| {
+                ApiError::invalid("invalid_id", e.to_string(), "user_id")
+            })?;
+            Subject::Person(Owner::User(user))
+        }
+        (None, Some(thread), None) => Subject::Thread(thread),
+        (None, None, Some(agent)) => Subject::Agent(agent),
+        _ => {
+            let rule = "give one of user_id, thread_id, and agent_id";
+            return Err(ApiError::invalid("invalid_query", rule.to_owned(), "query"));
+        }
+    };
+    let mut deleted = 0;
+    loop {
+        let (member, caller) = (member.clone(), member.caller.clone());
+        let some = member
+            .write(&state.db, async move |c, actor| {
+                forget::forget_some(c, &caller, actor, subject).await
+            })
+            .await?;
+        if some == 0 {
+            break;
+        }
+        deleted += some;
+    }
+    if let Subject::Person(Owner::User(user)) = subject {
+        member
+            .write(&state.db, async move |c, actor| {
+                forget::record(c, actor, user, deleted).await
+            })
+            .await?;
+    }
+    scrub(&state).await;
+    Ok(Json(ForgottenAll { deleted }))
+}
+
+/// Publish an entry for the whole workspace
+///
+/// Copies a fact, person, project, or decision to the scope `organization`, if `share_with_organization` is set.
+#[utoipa::path(post, path = "/v1/memories/{id}/publish", tag = "memory",
+    security(("session" = ["admin"]), ("key" = ["chat:read", "workspace:admin"])),
+    params(("id" = MemoryId, Path)), responses((status = 201, body = Entry)))]
+async fn publish_memory(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MemoryId>,
+) -> Result<Response, ApiError> {
+    let member = member_of(&mut state.db.read().await?, caller, id).await?;
+    let keyring = std::sync::Arc::clone(&state.keyring);
+    let copy = member
+        .write(&state.db, async move |c, actor| {
+            publish::publish(c, actor, id, &keyring).await
+        })
+        .await
+        .map_err(hide)?;
+    Ok(tagged(StatusCode::CREATED, &copy))
+}
+
+/// Get the caller's switches of memory
+#[utoipa::path(get, path = "/v1/memory-settings", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 200, body = MemorySettings)))]
+async fn get_memory_settings(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Json<MemorySettings>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    Ok(Json(settings::get(&mut c, &actor).await?))
+}
+
+/// Change the caller's switches of memory
+///
+/// Turning one off stops writing and use at once; what is remembered stays until it is forgotten.
+#[utoipa::path(patch, path = "/v1/memory-settings", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    request_body(content = MemorySettingsPatch, example = json!({"enabled": false})),
+    responses((status = 200, body = MemorySettings)))]
+async fn change_memory_settings(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Body(patch): Body<MemorySettingsPatch>,
+) -> Result<Json<MemorySettings>, ApiError> {
+    let settings = member
+        .write(&state.db, async move |c, actor| {
+            settings::change(c, actor, &patch).await
+        })
+        .await?;
+    Ok(Json(settings))
+}

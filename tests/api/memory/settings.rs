@@ -1,0 +1,155 @@
+//! Switches of memory.
+
+use serde_json::{Value, json};
+
+use super::{path, refused, remember};
+use crate::support::{Team, id, team, team_with, text};
+
+/// Remembers something about Ada and asks with two of its words; returns whether the request contains it.
+async fn is_used(t: &Team, thread: &str, n: usize) -> bool {
+    let task = t
+        .ada
+        .ask(thread, "@vibe where does the harbor ferry start?")
+        .await;
+    t.ada.completed(&task).await;
+    t.model().asked("vibe", n).await[n - 1]
+        .all()
+        .contains("Pier 4711")
+}
+
+#[tokio::test]
+async fn each_switch_stops_use_and_writing_at_once() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let agent = format!("/v1/agents/{}", id(&t.ada.agent("vibe").await));
+    remember(&t.ada, "The harbor ferry starts at Pier 4711", json!({})).await;
+    assert!(is_used(&t, &thread, 1).await);
+    let switches: [(&str, Value, Value, bool); 5] = [
+        (
+            "/v1/memory-settings",
+            json!({"enabled": false}),
+            json!({"enabled": true}),
+            true,
+        ),
+        (
+            &policy,
+            json!({"memory": {"enabled": false}}),
+            json!({"memory": {"enabled": true}}),
+            true,
+        ),
+        (
+            &policy,
+            json!({"memory": {"user": false}}),
+            json!({"memory": {"user": true}}),
+            true,
+        ),
+        (
+            &agent,
+            json!({"memory": {"scopes": {"user": false}}}),
+            json!({"memory": {"scopes": {"user": null}}}),
+            false,
+        ),
+        (
+            &format!("/v1/threads/{thread}"),
+            json!({"memory": "off"}),
+            json!({"memory": "on"}),
+            false,
+        ),
+    ];
+    let mut n = 1;
+    for (path, off, on, stops_writing) in switches {
+        t.ada.patch(path, off.clone()).await.is(200);
+        n += 1;
+        assert!(!is_used(&t, &thread, n).await, "{off}");
+        if stops_writing {
+            assert_eq!(refused(&t.ada, json!({})).await, "409 memory_off", "{off}");
+        }
+        t.ada.patch(path, on.clone()).await.is(200);
+        n += 1;
+        assert!(is_used(&t, &thread, n).await, "{on}");
+    }
+    let stored = t.ada.get("/v1/memory-settings").await.ok();
+    assert_eq!(stored, json!({"enabled": true, "persona": true}));
+    t.ada
+        .patch("/v1/memory-settings", json!({"persona": false}))
+        .await
+        .is(200);
+    let persona = json!({"scope": "persona", "agent_id": agent.rsplit_once('/').unwrap().1});
+    assert_eq!(refused(&t.ada, persona).await, "409 memory_off");
+    assert!(is_used(&t, &thread, n + 1).await);
+    // Switches of one person do not affect others.
+    remember(&t.bo, "Likes ferries", json!({})).await;
+}
+
+#[tokio::test]
+async fn policy_switches_are_merged_by_key() {
+    let t = team().await;
+    let path = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let policy = t.ada.get(&path).await.ok();
+    let all = json!({"enabled": true, "user": true, "persona": true, "organization": true});
+    assert_eq!(policy["memory"], all);
+    t.ada
+        .patch(&path, json!({"memory": {"persona": false}}))
+        .await
+        .is(200);
+    let policy = t
+        .ada
+        .patch(&path, json!({"memory": {"organization": false}}))
+        .await
+        .is(200);
+    let some = json!({"enabled": true, "user": true, "persona": false, "organization": false});
+    assert_eq!(policy["memory"], some);
+    let policy = t
+        .ada
+        .patch(&path, json!({"required_text": "Be kind."}))
+        .await
+        .is(200);
+    assert_eq!(policy["memory"], some);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_not_remembered_keeps_its_entries_to_itself() {
+    let t = team().await;
+    let form = json!({"content": "Ferries", "memory": "off"});
+    let started = t
+        .ada
+        .post(&format!("/v1/channels/{}/threads", t.general), form)
+        .await
+        .is(201);
+    assert_eq!(started["thread"]["memory"], "off");
+    let off = text(&started, "/thread/id");
+    let other = t.ada.thread(&t.general, "Root").await;
+    let fields = json!({"thread_id": off, "visibility": "workspace"});
+    let made = remember(&t.ada, "The harbor ferry starts at Pier 4711", fields).await;
+    assert!(!is_used(&t, &off, 1).await);
+    assert!(!is_used(&t, &other, 2).await);
+    let on = t
+        .ada
+        .patch(&format!("/v1/threads/{off}"), json!({"memory": "on"}))
+        .await
+        .is(200);
+    assert_eq!(on["memory"], "on");
+    assert!(is_used(&t, &other, 3).await);
+    // Sources in such a thread count as the entry itself.
+    let source = text(&t.ada.start(&t.general, "Pier 4711").await, "/message/id");
+    let source_thread = text(&t.ada.message(&source).await, "/thread_id");
+    t.ada.delete(&path(&made)).await.is(200);
+    let fields = json!({"source_message_ids": [source]});
+    remember(&t.ada, "The harbor ferry starts at Pier 4711", fields).await;
+    assert!(is_used(&t, &other, 4).await);
+    t.ada
+        .patch(
+            &format!("/v1/threads/{source_thread}"),
+            json!({"memory": "off"}),
+        )
+        .await
+        .is(200);
+    assert!(!is_used(&t, &other, 5).await);
+}
+
+#[tokio::test]
+async fn the_server_can_turn_memory_off() {
+    let t = team_with(&[("MEMORY", "off")]).await;
+    assert_eq!(refused(&t.ada, json!({})).await, "409 memory_off");
+}
