@@ -75,5 +75,9 @@ alter table threads add column memory text not null default 'on';
 -- Switches of the workspace, merged by key.
 alter table workspace_policies add column memory jsonb not null default '{}';
 
+-- Sources of an entry are checked for each one that is ranked.
+drop index citations_owner;
+create index citations_owner on citations (owner_type, owner_id, source_type, source_id);
+
 -- The only person to whom a part is shown.
 alter table context_parts add column only_user_id uuid;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::entries::{self, MemoryAction};
 use crate::{
     db::{Conn, DbError, now},
-    ids::{MemoryId, MessageId, UserId},
+    ids::{AgentId, MemoryId, MessageId, UserId},
 };
 
 /// Replaces a text whose source was deleted.
@@ -133,6 +133,16 @@ async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError>
             .await?;
     }
     Ok(())
+}
+
+/// Forgets everything that belongs to an agent, before it is deleted.
+pub(super) async fn forget_agent(c: &mut Conn, agent: AgentId) -> Result<(), DbError> {
+    let entries: Vec<(MemoryId,)> = c
+        .q("select id from memories where agent_id = $1 and forgotten_at is null order by id")
+        .bind(agent)
+        .all()
+        .await?;
+    forget_all(c, entries.into_iter().map(|(id,)| id).collect()).await
 }
 
 /// Removes a deleted message from the sources of entries: an entry goes with its last one.

@@ -5,14 +5,14 @@ use crate::{
     auth::{Actor, Caller, Scope},
     chat::access,
     db::{Conn, dialect, now},
-    ids::{MemoryId, UserId},
+    ids::MemoryId,
     memory::{
         MemoryError,
         content::Content,
         entry::{
-            self, Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust,
-            Visibility,
+            Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
         },
+        find,
         sources::{Grounds, Reach},
     },
 };
@@ -102,7 +102,7 @@ pub async fn change(
 ) -> Result<Entry, MemoryError> {
     require_some(actor)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    let entry = entry::get_to_change(c, actor, id).await?;
+    let entry = find::get_to_change(c, actor, id).await?;
     require_change(c, caller, actor, &entry).await?;
     if expected.is_some_and(|expected| expected != entry.version) {
         return Err(MemoryError::Stale(Box::new(entry)));
@@ -159,12 +159,5 @@ pub async fn change(
         .run()
         .await?;
     entries::announce(c, id, MemoryAction::Updated).await?;
-    entry::get_to_change(c, actor, id).await
-}
-
-/// Owner of personal entries whom a deletion names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    Me,
-    User(UserId),
+    find::get_to_change(c, actor, id).await
 }

@@ -10,9 +10,9 @@ use crate::{
         MemoryError,
         content::Content,
         entry::{
-            self, Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust,
-            Visibility, key_of,
+            Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
         },
+        find::{self, key_of},
         settings,
         sources::{self, Grounds, Reach, SOURCES_MAX},
     },
@@ -122,7 +122,7 @@ pub async fn create(
         post::claim_client_id(c, actor, new.client_id.as_deref(), "memories", id.0).await?;
     if let Some(known) = claimed {
         return Ok(Created {
-            entry: entry::get_to_change(c, actor, MemoryId(known)).await?,
+            entry: find::get_to_change(c, actor, MemoryId(known)).await?,
             is_new: false,
         });
     }
@@ -171,7 +171,7 @@ pub async fn create(
             .await?;
     }
     Ok(Created {
-        entry: entry::get_to_change(c, actor, stored).await?,
+        entry: find::get_to_change(c, actor, stored).await?,
         is_new,
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::change::{Owner, require_deletion, require_own, require_some};
+use super::change::{require_deletion, require_own, require_some};
 use crate::{
     agents::{
         AgentError,
@@ -13,7 +13,7 @@ use crate::{
     chat::{ChatError, access},
     db::{Conn, DbError, dialect},
     ids::{AgentId, MemoryId, ThreadId, UserId, WorkspaceId},
-    memory::{MemoryError, entry},
+    memory::{MemoryError, find},
     sql_with_ids,
 };
 
@@ -41,7 +41,7 @@ pub async fn forget(
 ) -> Result<Remaining, MemoryError> {
     require_some(actor)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    let entry = entry::get_to_change(c, actor, id).await?;
+    let entry = find::get_to_change(c, actor, id).await?;
     require_deletion(c, caller, actor, &entry).await?;
     if expected.is_some_and(|expected| expected != entry.version) {
         return Err(MemoryError::Stale(Box::new(entry)));
@@ -70,6 +70,13 @@ pub async fn forget(
         .one()
         .await?;
     Ok(counted)
+}
+
+/// Owner of personal entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    Me,
+    User(UserId),
 }
 
 /// What to forget.

@@ -9,9 +9,8 @@ use crate::{
     memory::{
         MemoryError,
         content::words_of,
-        entry::{
-            Entry, MemoryKind, MemoryScope, MemoryStatus, Row, Sight, entry_sql, with_sources,
-        },
+        entry::{Entry, MemoryKind, MemoryScope, MemoryStatus},
+        find::{Row, Sight, entry_sql, with_sources},
     },
     sql_with_ids,
 };

@@ -13,6 +13,7 @@ pub mod content;
 pub mod create;
 pub mod entry;
 mod error;
+pub mod find;
 pub mod forget;
 pub mod list;
 pub mod publish;

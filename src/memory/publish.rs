@@ -9,9 +9,9 @@ use crate::{
         content::Content,
         create::{self, Draft},
         entry::{
-            self, Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust,
-            Visibility, key_of,
+            Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
         },
+        find::{self, key_of},
         settings,
         sources::Grounds,
     },
@@ -31,7 +31,7 @@ pub async fn publish(
     actor.require(Scope::WorkspaceAdmin)?;
     actor.require(Scope::ChatRead)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    let entry = entry::get(c, actor, id).await?;
+    let entry = find::get(c, actor, id).await?;
     settings::check_on(c, actor, MemoryScope::Organization).await?;
     if !entry.share_with_organization {
         return Err(MemoryError::NotShared);
@@ -78,5 +78,5 @@ pub async fn publish(
     }
     let data = serde_json::json!({"memory_id": id});
     auth::record_audit(c, actor, "memory.published", copy.to_string(), data).await?;
-    entry::get(c, actor, copy).await
+    find::get(c, actor, copy).await
 }

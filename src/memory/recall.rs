@@ -341,11 +341,12 @@ mod tests {
         };
         let fresh = entry(MemoryScope::User, None, 0.8);
         let used = best(vec![old, flagged, fresh], now());
-        let scores: Vec<i64> = used
-            .iter()
-            .map(|e| (e.score * 100.0).round() as i64)
-            .collect();
-        assert_eq!(scores, [80, 50, 45]);
+        let kinds: Vec<bool> = used.iter().map(|entry| entry.flagged).collect();
+        let scores: Vec<f64> = used.iter().map(|entry| entry.score).collect();
+        assert_eq!(kinds, [false, false, true]);
+        for (score, wanted) in scores.into_iter().zip([0.8, 0.5, 0.45]) {
+            assert!((score - wanted).abs() < 0.001, "{score} {wanted}");
+        }
     }
 
     #[test]

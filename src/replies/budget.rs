@@ -189,7 +189,7 @@ fn shorten(context: &mut Context, tokens_max: u64) {
 /// Fits MEMORY.md and the memories into their caps: the beginning of the file, and the best memories.
 fn cap_blocks(context: &mut Context, window: &Window) {
     let cap = |tokens: u64| window.estimate_for(tokens.min(window.tokens / BLOCK_SHARE));
-    cut_notes(context, cap(NOTES_TOKENS_MAX));
+    while cut_notes(context, cap(NOTES_TOKENS_MAX)) {}
     let mut room = cap(MEMORIES_TOKENS_MAX);
     let fits = |memory: &&Memory| {
         let tokens = estimate_tokens(&memory_line(memory));

@@ -955,6 +955,8 @@ mod tests {
             left_out: 0,
             summary: None,
             history,
+            notes: None,
+            memories: Vec::new(),
             ask: Ask {
                 message_id: MessageId::new(),
                 content: content.to_owned(),
@@ -1485,6 +1487,9 @@ mod tests {
                     | Source::LeftOut
                     | Source::Conversation { .. }
                     | Source::Date
+                    | Source::Notes
+                    | Source::Memories
+                    | Source::Memory { .. }
                     | Source::File { .. } => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {

@@ -20,11 +20,12 @@ use crate::{
     ids::{AgentId, MemoryId, MessageId, ThreadId, UserId},
     memory::{
         MemoryError,
-        change::{self, EntryPatch, Owner},
+        change::{self, EntryPatch},
         content::Content,
         create::{self, NewEntry},
-        entry::{self, Entry, MemoryKind, MemoryScope, MemoryStatus, Visibility},
-        forget::{self, Remaining, Subject},
+        entry::{Entry, MemoryKind, MemoryScope, MemoryStatus, Visibility},
+        find,
+        forget::{self, Owner, Remaining, Subject},
         list::{self, Filter},
         publish,
         settings::{self, MemorySettings, MemorySettingsPatch},
@@ -74,7 +75,7 @@ async fn member_of(
     caller: Caller,
     id: MemoryId,
 ) -> Result<WorkspaceCaller, MemoryError> {
-    let workspace = entry::workspace_of(c, id).await?;
+    let workspace = find::workspace_of(c, id).await?;
     Ok(WorkspaceCaller { caller, workspace })
 }
 
@@ -226,7 +227,7 @@ async fn get_memory(
     require_reading(&actor, None)?;
     Ok(tagged(
         StatusCode::OK,
-        &entry::get(&mut c, &actor, id).await?,
+        &find::get(&mut c, &actor, id).await?,
     ))
 }
 
@@ -255,7 +256,7 @@ struct MemoryChange {
 /// `organization`: admins.
 #[utoipa::path(patch, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
-    params(("id" = MemoryId, Path), ("If-Match" = Option<IfMatch>, Header)),
+    params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
     request_body(content = MemoryChange,
         example = json!({"text": "Prefers short answers", "share_with_organization": true})),
     responses((status = 200, body = Entry)))]
@@ -305,7 +306,7 @@ struct Forgotten {
 /// Whoever can change the entry can do this, and the person whom it is about.
 #[utoipa::path(delete, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
-    params(("id" = MemoryId, Path), ("If-Match" = Option<IfMatch>, Header)), responses((status = 200, body = Forgotten)))]
+    params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Forgotten)))]
 async fn forget_memory(
     axum::extract::State(state): St,
     caller: Caller,

@@ -9,7 +9,7 @@ use super::{
     find::get_visible_row,
     store::{ProfileWrite, store},
 };
-use crate::agents::AgentError;
+use crate::agents::{AgentError, derived};
 use crate::{
     auth::{Actor, Scope, handles, quota},
     db::{Conn, dialect::lock_workspace},
@@ -113,6 +113,7 @@ pub async fn delete_agent(
         .bind(row.profile.0.shown_name(&row.name).to_owned())
         .run()
         .await?;
+    derived::forget_agent(c, row.id).await?;
     // Versions and metadata are deleted with the row.
     c.q("delete from agents where workspace_id = $1 and id = $2")
         .bind(actor.workspace)

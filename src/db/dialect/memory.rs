@@ -134,15 +134,15 @@ macro_rules! rank_sql {
              u.name as person, e.flagged, e.created_at, s.score, s.matched from \
              (select w.memory_id, sum(", $weight, " * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * w.words / 12.0))) as score, \
               count(*) as matched from ", $from, " where w.workspace_id = $1 and w.word = ", $word,
-            " group by w.memory_id having count(*) > 1 or max(", $rare, ") = 1) s join memories e on e.id = s.memory_id \
-             left join users u on u.id = coalesce(e.about_user_id, e.created_by) where ",
+            " group by w.memory_id having count(*) > 1 or max(", $rare, ") = 1) s cross join memories e \
+             left join users u on u.id = coalesce(e.about_user_id, e.created_by) where e.id = s.memory_id and ",
             is_usable!(),
             " order by s.score desc, e.id desc limit $14"
         )
     };
 }
 
-/// Entries with these words that the conversation may use, those with the highest score (BM25) first.
+/// Entries with these words that the conversation may use (`cross join` makes `SQLite` start from the words), those with the highest score (BM25) first.
 pub async fn rank_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,

@@ -30,7 +30,7 @@ async fn assert_gone(t: &Team, words: &[String]) {
     }
 }
 
-async fn asked(t: &Team, who: &Person, thread: &str, agent: &str) -> String {
+async fn asked(who: &Person, thread: &str, agent: &str) -> String {
     let task = who
         .ask(thread, &format!("@{agent} which harbor ferry?"))
         .await;
@@ -67,7 +67,7 @@ async fn nothing_remains_of_what_was_forgotten() {
                 }
             }
             if k % 8 == 7 {
-                tasks.push(asked(&t, &t.ada, &thread, "vibe").await);
+                tasks.push(asked(&t.ada, &thread, "vibe").await);
             }
         }
     }
@@ -252,7 +252,7 @@ async fn export_and_erasure_cover_entries_by_and_about_a_person() {
     t.bo.patch("/v1/memory-settings", json!({"persona": false}))
         .await
         .is(200);
-    asked(&t, &t.bo, &thread, "vibe").await;
+    asked(&t.bo, &thread, "vibe").await;
     t.bo.delete(&path(&third)).await.is(200);
     let export =
         t.bo.get(&format!("/v1/members/{}/export", t.bo.id))

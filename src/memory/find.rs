@@ -1,0 +1,233 @@
+//! Entries as they are stored, and lookups within what the caller can see.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use crate::{
+    auth::{Actor, Scope},
+    db::{
+        Conn, DbError, Json, dialect::hexadecimal_ids, is_in_visible_channel, is_visible_channel,
+    },
+    ids::{AgentId, ChannelId, ForkId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    memory::{
+        MemoryError,
+        entry::{
+            Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
+        },
+    },
+    sql_with_ids,
+    time::Timestamp,
+};
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Row {
+    pub(super) id: MemoryId,
+    scope: MemoryScope,
+    kind: MemoryKind,
+    text: String,
+    agent_id: Option<AgentId>,
+    user_id: Option<UserId>,
+    about_user_id: Option<UserId>,
+    thread_id: Option<ThreadId>,
+    fork_id: Option<ForkId>,
+    visibility: Visibility,
+    channel_id: Option<ChannelId>,
+    trust: MemoryTrust,
+    origin: MemoryOrigin,
+    status: MemoryStatus,
+    superseded_by: Option<MemoryId>,
+    share_with_organization: bool,
+    flagged: bool,
+    uses: i64,
+    last_used_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    version: i64,
+    created_by: Option<UserId>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// What an entry belongs to, as in the column `key`.
+pub(super) fn key_of(
+    scope: MemoryScope,
+    workspace: WorkspaceId,
+    (user, agent): (Option<UserId>, Option<AgentId>),
+    conversation: Option<Uuid>,
+) -> String {
+    let id = |id: Option<Uuid>| id.unwrap_or_default().simple();
+    let (user, agent) = (user.map(|user| user.0), agent.map(|agent| agent.0));
+    match scope {
+        MemoryScope::Conversation => format!("{scope}:{}", id(conversation)),
+        MemoryScope::User => format!("{scope}:{}", id(user)),
+        MemoryScope::Persona => format!("{scope}:{}:{}", id(user), id(agent)),
+        MemoryScope::Agent => format!("{scope}:{}", id(agent)),
+        MemoryScope::Organization => format!("{scope}:{}", workspace.0.simple()),
+    }
+}
+
+/// Selects entries as `e` that `$2` can see: `$1` workspace, `$3` and `$4` whether the caller can read chats and
+/// agents, `$5` hidden agents. Personal entries are seen by the person only. The others are seen by those who can
+/// read their sources and the channel that they belong to.
+macro_rules! entry_sql {
+    ($c:expr, $tail:expr) => {
+        sql_with_ids!(
+            $c,
+            "select e.id, e.scope, e.kind, e.text, e.agent_id, e.user_id, e.about_user_id, e.thread_id, \
+             nullif(e.conversation_id, e.thread_id) as fork_id, e.visibility, e.channel_id, e.trust, e.origin, e.status, \
+             e.superseded_by, e.share_with_organization, e.flagged, e.uses, e.last_used_at, e.expires_at, e.version, e.created_by, \
+             e.created_at, e.updated_at from memories e where e.workspace_id = $1 and e.forgotten_at is null \
+             and (($3 and (e.user_id = $2 or e.about_user_id = $2)) or (case e.scope when 'organization' then $3 \
+             when 'agent' then $4 and e.agent_id not in",
+            5,
+            concat!(
+                "when 'conversation' then $3 and exists (select 1 from threads t join channels h on h.id = t.channel_id \
+                 where t.id = e.thread_id and ",
+                is_visible_channel!("h", "$2"),
+                ") else FALSE end and (e.channel_id is null or ",
+                is_in_visible_channel!("e.channel_id", "$2"),
+                ") and not exists (select 1 from citations k left join messages m on m.id = k.source_id \
+                 where k.owner_type = 'memory' and k.owner_id = e.id and k.source_type = 'message' \
+                 and (m.id is null or not ",
+                is_in_visible_channel!("m.channel_id", "$2"),
+                ")))) ",
+                $tail
+            )
+        )
+    };
+}
+pub(super) use entry_sql;
+
+/// Rights of a caller to see entries.
+pub(super) struct Sight {
+    pub(super) workspace: WorkspaceId,
+    pub(super) user: UserId,
+    pub(super) chats: bool,
+    pub(super) agents: bool,
+    pub(super) hidden_agents: Json<Vec<String>>,
+}
+
+impl Sight {
+    /// What the actor can read.
+    pub(super) async fn of(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
+        let hidden = crate::agents::profiles::list_hidden(c, actor).await?;
+        Ok(Self {
+            workspace: actor.workspace,
+            user: actor.user,
+            chats: actor.scopes.has(Scope::ChatRead),
+            agents: actor.scopes.has(Scope::AgentsRead),
+            hidden_agents: hexadecimal_ids(hidden.into_iter().map(|agent| agent.0)),
+        })
+    }
+
+    /// What the actor can read or change: an API key that writes need not read.
+    async fn to_change(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
+        let sight = Self::of(c, actor).await?;
+        Ok(Self {
+            chats: sight.chats || actor.scopes.has(Scope::ChatWrite),
+            agents: sight.agents || actor.scopes.has(Scope::AgentsWrite),
+            ..sight
+        })
+    }
+}
+
+/// Adds the sources to rows, with one statement.
+pub(super) async fn with_sources(c: &mut Conn, rows: Vec<Row>) -> Result<Vec<Entry>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select owner_id, source_id from citations where owner_type = 'memory' and source_type = 'message' and owner_id in",
+        1,
+        "order by source_id"
+    );
+    let pairs: Vec<(MemoryId, MessageId)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(rows.iter().map(|row| row.id.0)))
+        .all()
+        .await?;
+    let mut sources: HashMap<MemoryId, Vec<MessageId>> = HashMap::new();
+    for (entry, source) in pairs {
+        sources.entry(entry).or_default().push(source);
+    }
+    let entries = rows.into_iter().map(|row| Entry {
+        object: "memory",
+        source_message_ids: sources.remove(&row.id).unwrap_or_default(),
+        compaction_id: None,
+        id: row.id,
+        scope: row.scope,
+        kind: row.kind,
+        text: row.text,
+        agent_id: row.agent_id,
+        user_id: row.user_id,
+        about_user_id: row.about_user_id,
+        thread_id: row.thread_id,
+        fork_id: row.fork_id,
+        visibility: row.visibility,
+        channel_id: row.channel_id,
+        trust: row.trust,
+        origin: row.origin,
+        status: row.status,
+        superseded_by: row.superseded_by,
+        share_with_organization: row.share_with_organization,
+        flagged: row.flagged,
+        uses: row.uses,
+        last_used_at: row.last_used_at,
+        expires_at: row.expires_at,
+        version: row.version,
+        created_by: row.created_by,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    });
+    Ok(entries.collect())
+}
+
+/// An entry that the actor can see.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: MemoryId) -> Result<Entry, MemoryError> {
+    let sight = Sight::of(c, actor).await?;
+    find(c, sight, id).await
+}
+
+/// An entry that the actor can see, or could with a key that also reads.
+///
+/// # Errors
+/// `NotFound`.
+pub(super) async fn get_to_change(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: MemoryId,
+) -> Result<Entry, MemoryError> {
+    let sight = Sight::to_change(c, actor).await?;
+    find(c, sight, id).await
+}
+
+async fn find(c: &mut Conn, sight: Sight, id: MemoryId) -> Result<Entry, MemoryError> {
+    let sql = entry_sql!(c, "and e.id = $6");
+    let rows: Vec<Row> = c
+        .q(sql)
+        .bind(sight.workspace)
+        .bind(sight.user)
+        .bind(sight.chats)
+        .bind(sight.agents)
+        .bind(sight.hidden_agents)
+        .bind(id)
+        .all()
+        .await?;
+    let mut found = with_sources(c, rows).await?;
+    found.pop().ok_or(MemoryError::NotFound)
+}
+
+/// Workspace of an entry, to find its writer.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn workspace_of(c: &mut Conn, id: MemoryId) -> Result<WorkspaceId, MemoryError> {
+    let row: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from memories where id = $1 and forgotten_at is null")
+        .bind(id)
+        .opt()
+        .await?;
+    row.map(|(workspace,)| workspace)
+        .ok_or(MemoryError::NotFound)
+}
