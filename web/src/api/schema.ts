@@ -1371,6 +1371,124 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/memories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what agents remember, as far as the caller can see it, newest first
+         * @description With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_memories"];
+        put?: never;
+        /**
+         * Remember something
+         * @description An equal text with the same owner and visibility is stored once: status 200. Scope `agent`: also `agents:write`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["create_memory"];
+        /**
+         * Forget everything about the caller, of a thread, or of an agent
+         * @description One parameter. For `agent_id`: `agents:write` instead.
+         *
+         *     **Access:** every role; keys need `chat:write`.
+         */
+        delete: operations["forget_memories"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memories/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an entry of memory
+         * @description Scope `agent`: `agents:read` instead.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_memory"];
+        put?: never;
+        post?: never;
+        /**
+         * Forget an entry of memory
+         * @description Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
+         *     Whoever can change the entry can do this, and the person whom it is about.
+         *
+         *     **Access:** every role; keys need `chat:write`.
+         */
+        delete: operations["forget_memory"];
+        options?: never;
+        head?: never;
+        /**
+         * Change an entry of memory
+         * @description Scope `conversation`: whoever can post there. `user` and `persona`: the person. `agent`: `agents:write`.
+         *     `organization`: admins.
+         *
+         *     **Access:** every role; keys need `chat:write`.
+         */
+        patch: operations["change_memory"];
+        trace?: never;
+    };
+    "/v1/memories/{id}/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish an entry for the whole workspace
+         * @description Copies a fact, person, project, or decision to the scope `organization`, if `share_with_organization` is set.
+         *
+         *     **Access:** admins; keys need `chat:read` and `workspace:admin`.
+         */
+        post: operations["publish_memory"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the caller's switches of memory
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_memory_settings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the caller's switches of memory
+         * @description Turning one off stops writing and use at once; what is remembered stays until it is forgotten.
+         *
+         *     **Access:** every role; keys need `chat:write`.
+         */
+        patch: operations["change_memory_settings"];
+        trace?: never;
+    };
     "/v1/messages/{id}": {
         parameters: {
             query?: never;
@@ -1785,7 +1903,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the title, agent, or status of a thread
+         * Change the title, agent, status, or memory of a thread
          * @description To bind an agent: also `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
@@ -2750,6 +2868,49 @@ export interface components {
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
+        /** @description A sentence that agents remember. */
+        Entry: {
+            id: components["schemas"]["MemoryId"];
+            /**
+             * @description Always `memory`.
+             * @enum {string}
+             */
+            object: "memory";
+            scope: components["schemas"]["MemoryScope"];
+            kind: components["schemas"]["MemoryKind"];
+            text: string;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            user_id?: components["schemas"]["UserId"] | null;
+            about_user_id?: components["schemas"]["UserId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @description Record of the compacted messages that it was taken from. */
+            compaction_id?: string | null;
+            /** @description Messages that it was taken from; it is forgotten with the last one. */
+            source_message_ids: components["schemas"]["MessageId"][];
+            visibility: components["schemas"]["Visibility"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            trust: components["schemas"]["MemoryTrust"];
+            origin: components["schemas"]["MemoryOrigin"];
+            status: components["schemas"]["MemoryStatus"];
+            superseded_by?: components["schemas"]["MemoryId"] | null;
+            /** @description Admins who can read the entry may publish it. */
+            share_with_organization: boolean;
+            /** @description Someone considers it wrong; it is used less. */
+            flagged: boolean;
+            /**
+             * Format: int64
+             * @description Number of completed replies that used it.
+             */
+            uses: number;
+            last_used_at?: components["schemas"]["Timestamp"] | null;
+            expires_at?: components["schemas"]["Timestamp"] | null;
+            /** Format: int64 */
+            version: number;
+            created_by?: components["schemas"]["UserId"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
         EraseForm: {
             /** @description The user's handle, as confirmation. */
             handle: string;
@@ -2798,7 +2959,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed";
         /** @description A page of the event log. */
         Events: {
             /**
@@ -2921,6 +3082,23 @@ export interface components {
          * @enum {string}
          */
         FollowLevel: "all" | "mentions" | "none";
+        Forgotten: {
+            id: components["schemas"]["MemoryId"];
+            /**
+             * @description Always `memory`.
+             * @enum {string}
+             */
+            object: "memory";
+            /** @description Always true. */
+            deleted: boolean;
+            /** @description What still contains the text, counted after the deletion. */
+            remaining: components["schemas"]["Remaining"];
+        };
+        /** @description Number of entries that were forgotten. */
+        ForgottenAll: {
+            /** Format: int64 */
+            deleted: number;
+        };
         /** @description A fork of a thread. */
         Fork: {
             id: components["schemas"]["ForkId"];
@@ -3214,6 +3392,21 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["AuthEvent"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_Entry: {
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Entry"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
@@ -3529,6 +3722,14 @@ export interface components {
             role?: components["schemas"]["Role"] | null;
             handle?: string | null;
         };
+        /** @description Entries of memory that a reply used, without personal ones of other people. */
+        MemoriesSeen: {
+            /** @description Number of entries that matched the question, by scope. */
+            considered: {
+                [key: string]: number;
+            };
+            used: components["schemas"]["MemorySeen"][];
+        };
         /** @description Data that the agent stores. */
         Memory: {
             /**
@@ -3547,6 +3748,115 @@ export interface components {
             /** @default [] */
             vector_store_ids?: string[];
         };
+        /**
+         * @description Change of an entry of memory.
+         * @enum {string}
+         */
+        MemoryAction: "created" | "updated" | "deleted";
+        MemoryChange: {
+            /** @description Makes the entry one by hand, and confirms a stale one. */
+            text?: string | null;
+            kind?: components["schemas"]["MemoryKind"] | null;
+            visibility?: components["schemas"]["Visibility"] | null;
+            share_with_organization?: boolean | null;
+            flagged?: boolean | null;
+            status?: components["schemas"]["MemoryStatus"] | null;
+        };
+        /** @description An event as it is stored and sent. */
+        MemoryEvent: {
+            /** @enum {string} */
+            type: "memory.changed";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @description Without the text, so that the log has nothing to forget. */
+            data: {
+                memory_id: components["schemas"]["MemoryId"];
+                scope: components["schemas"]["MemoryScope"];
+                action: components["schemas"]["MemoryAction"];
+            };
+        };
+        MemoryForm: {
+            /** @description 1 to 1,000 characters, without passwords, keys, and card numbers. */
+            text: string;
+            kind: components["schemas"]["MemoryKind"];
+            scope?: components["schemas"]["MemoryScope"] | null;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            /** @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one. */
+            source_message_ids?: components["schemas"]["MessageId"][];
+            visibility?: components["schemas"]["Visibility"] | null;
+            /** @description A repeated ID returns the first entry with status 200. */
+            client_id?: string | null;
+        };
+        /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+        MemoryId: string;
+        /**
+         * @description Kind of an entry of memory.
+         * @enum {string}
+         */
+        MemoryKind: "fact" | "person" | "project" | "decision" | "preference" | "open_loop" | "todo" | "reference" | "note";
+        /**
+         * @description Origin of an entry of memory.
+         *
+         *     `hand`: Written or changed by a person.
+         *
+         *     `auto`: Taken from messages by a model or the extractor.
+         *
+         *     `file`: A paragraph of an agent's file.
+         *
+         *     `published`: Copied for the whole workspace.
+         * @enum {string}
+         */
+        MemoryOrigin: "hand" | "auto" | "file" | "published";
+        /** @description Switches of memory. Agents and people can turn off more. */
+        MemoryPolicy: {
+            /** @default true */
+            enabled?: boolean;
+            /**
+             * @description Entries about people.
+             * @default true
+             */
+            user?: boolean;
+            /**
+             * @description Entries about people for a single agent.
+             * @default true
+             */
+            persona?: boolean;
+            /**
+             * @description Entries published for the workspace.
+             * @default true
+             */
+            organization?: boolean;
+        };
+        /** @description Fields of `PolicyPatch::memory`: omitted ones stay. */
+        MemoryPolicyPatch: {
+            enabled?: boolean | null;
+            user?: boolean | null;
+            persona?: boolean | null;
+            organization?: boolean | null;
+        };
+        /**
+         * @description Scope of an entry of memory: what it belongs to.
+         *
+         *     `conversation`: A thread or a deep dive.
+         *
+         *     `user`: A person.
+         *
+         *     `persona`: A person and an agent.
+         *
+         *     `agent`: An agent.
+         *
+         *     `organization`: The workspace.
+         * @enum {string}
+         */
+        MemoryScope: "conversation" | "user" | "persona" | "agent" | "organization";
         /** @description Kinds of memory that are enabled. */
         MemoryScopes: {
             /** @default null */
@@ -3560,6 +3870,47 @@ export interface components {
             /** @default null */
             agent?: boolean | null;
         };
+        MemorySeen: {
+            id: components["schemas"]["MemoryId"];
+            scope: components["schemas"]["MemoryScope"];
+            /** @description Cause of its use, such as `3 matching words`. */
+            reason: string;
+            /**
+             * Format: int64
+             * @description Age of the entry at that time.
+             */
+            age_days: number;
+            /** @description As sent; null if it was forgotten since. */
+            text?: string | null;
+        };
+        /** @description What agents may remember about the caller in this workspace. */
+        MemorySettings: {
+            /** @description Whether agents remember things about the caller and use them; off also stops `persona`. */
+            enabled: boolean;
+            /** @description Whether single agents remember how the caller wants to be treated. */
+            persona: boolean;
+        };
+        /** @description Fields of `PATCH /v1/memory-settings`; omitted ones stay. */
+        MemorySettingsPatch: {
+            enabled?: boolean | null;
+            persona?: boolean | null;
+        };
+        /**
+         * @description Whether agents use an entry of memory.
+         *
+         *     `stale`: A source was edited since; not used until someone confirms it by setting `active`.
+         *
+         *     `superseded`: A newer entry replaces it.
+         *
+         *     `archived`: Not used.
+         * @enum {string}
+         */
+        MemoryStatus: "active" | "stale" | "superseded" | "archived";
+        /**
+         * @description Who stated an entry of memory: the least trusted one of its sources.
+         * @enum {string}
+         */
+        MemoryTrust: "person" | "agent";
         Mention: {
             type: components["schemas"]["MentionKind"];
             /** @description Null for a group: `everyone`, `here`, or `channel`. */
@@ -4066,6 +4417,7 @@ export interface components {
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             /** @description Whether members can create and change agents; admins always can. */
             members_write_agents: boolean;
+            memory: components["schemas"]["MemoryPolicy"];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
@@ -4074,6 +4426,7 @@ export interface components {
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean | null;
+            memory?: components["schemas"]["MemoryPolicyPatch"] | null;
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -4304,6 +4657,24 @@ export interface components {
             migrations: string;
             /** @description `local`: events are delivered within one process. */
             bus: string;
+        };
+        /** @description Places that contained the text, counted after the deletion. */
+        Remaining: {
+            /**
+             * Format: int64
+             * @description Entries: this one, and copies made from it.
+             */
+            rows: number;
+            /**
+             * Format: int64
+             * @description Words in the index.
+             */
+            index: number;
+            /**
+             * Format: int64
+             * @description Texts in records of prompts.
+             */
+            contexts: number;
         };
         /** @enum {string} */
         RequireApproval: "always" | "never";
@@ -4615,7 +4986,7 @@ export interface components {
             name: string;
         };
         Segment: {
-            /** @description `system`, `workspace`, `summary`, `messages`, or `trigger`. */
+            /** @description `system`, `workspace`, `memory`, `summary`, `messages`, or `trigger`. */
             name: string;
             /** Format: int64 */
             tokens: number;
@@ -4661,7 +5032,7 @@ export interface components {
         /** @enum {string} */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
@@ -4933,6 +5304,7 @@ export interface components {
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
+            memories: components["schemas"]["MemoriesSeen"];
             /**
              * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
              *     error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
@@ -5110,6 +5482,13 @@ export interface components {
             agent_version?: number | null;
             /** @description Whether `agent_id` replies without a mention. */
             auto_reply: boolean;
+            /**
+             * @description Whether agents remember a thread and its deep dives.
+             *
+             *     `off`: No memories are used in the thread, and none of its own anywhere.
+             * @enum {string}
+             */
+            memory: "on" | "off";
             root_message_id: components["schemas"]["MessageId"];
             /**
              * Format: int64
@@ -5131,6 +5510,7 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             auto_reply?: boolean | null;
             status?: components["schemas"]["ThreadStatus"] | null;
+            memory?: ("on" | "off") | null;
         };
         /** @description An event as it is stored and sent. */
         ThreadEvent: {
@@ -5157,6 +5537,8 @@ export interface components {
             title?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
             from_thread_id?: components["schemas"]["ThreadId"] | null;
+            /** @description `on` if omitted. */
+            memory?: ("on" | "off") | null;
             /** @description A repeated ID returns the first thread with status 200. */
             client_id?: string | null;
         };
@@ -5361,6 +5743,17 @@ export interface components {
             changed_by?: components["schemas"]["UserId"] | null;
             changed_at: components["schemas"]["Timestamp"];
         };
+        /**
+         * @description Conversations in which agents can use an entry of memory, if everyone there can read its sources.
+         *
+         *     `workspace`: All of the workspace.
+         *
+         *     `channel`: Those in `channel_id`.
+         *
+         *     `direct`: Direct messages of the person with agents, without other people.
+         * @enum {string}
+         */
+        Visibility: "workspace" | "channel" | "direct";
         /**
          * @description Reason why a task waits for its next attempt.
          * @enum {string}
@@ -8470,6 +8863,7 @@ export interface operations {
                      *           "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *           "last_seq": 0,
+                     *           "memory": "on",
                      *           "mention_count": 0,
                      *           "participants": [
                      *             {
@@ -8621,6 +9015,7 @@ export interface operations {
                      *         "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *         "last_seq": 0,
+                     *         "memory": "on",
                      *         "participants": [
                      *           {
                      *             "id": "…",
@@ -8735,6 +9130,7 @@ export interface operations {
                      *         "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *         "last_seq": 0,
+                     *         "memory": "on",
                      *         "participants": [
                      *           {
                      *             "id": "…",
@@ -10815,6 +11211,543 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_memories: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Scope of an entry of memory: what it belongs to.
+                 *
+                 *     `conversation`: A thread or a deep dive.
+                 *
+                 *     `user`: A person.
+                 *
+                 *     `persona`: A person and an agent.
+                 *
+                 *     `agent`: An agent.
+                 *
+                 *     `organization`: The workspace.
+                 */
+                scope?: "conversation" | "user" | "persona" | "agent" | "organization";
+                /** @description Kind of an entry of memory. */
+                kind?: "fact" | "person" | "project" | "decision" | "preference" | "open_loop" | "todo" | "reference" | "note";
+                /** @description ID of an agent: `agent_` and 26 base-32 characters */
+                agent_id?: components["schemas"]["AgentId"];
+                /** @description `me`: what agents remember for the caller. */
+                user_id?: "me";
+                /** @description `me`: entries about the caller. */
+                about?: "me";
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description `active` and `stale` ones if omitted. */
+                status?: "active" | "stale" | "superseded" | "archived";
+                /** @description Words that an entry contains, in any form. */
+                q?: string;
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "flagged": false,
+                     *           "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "fact",
+                     *           "object": "memory",
+                     *           "origin": "hand",
+                     *           "scope": "conversation",
+                     *           "share_with_organization": false,
+                     *           "source_message_ids": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "status": "active",
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "trust": "person",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "uses": 0,
+                     *           "version": 1,
+                     *           "visibility": "workspace"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Entry"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_memory: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b1e",
+                 *       "kind": "preference",
+                 *       "text": "Prefers short answers with sources"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MemoryForm"];
+            };
+        };
+        responses: {
+            /** @description Known already: the first entry */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "flagged": false,
+                     *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "fact",
+                     *       "object": "memory",
+                     *       "origin": "hand",
+                     *       "scope": "conversation",
+                     *       "share_with_organization": false,
+                     *       "source_message_ids": [
+                     *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "status": "active",
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "trust": "person",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "uses": 0,
+                     *       "version": 1,
+                     *       "visibility": "workspace"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "flagged": false,
+                     *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "fact",
+                     *       "object": "memory",
+                     *       "origin": "hand",
+                     *       "scope": "conversation",
+                     *       "share_with_organization": false,
+                     *       "source_message_ids": [
+                     *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "status": "active",
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "trust": "person",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "uses": 0,
+                     *       "version": 1,
+                     *       "visibility": "workspace"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    forget_memories: {
+        parameters: {
+            query?: {
+                /** @description `me`, or as an admin any `user_…`: everything of the scopes `user` and `persona`. */
+                user_id?: string;
+                /** @description Everything of the thread and its deep dives. */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description Everything of the scope `agent`, except for files. */
+                agent_id?: components["schemas"]["AgentId"];
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ForgottenAll"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_memory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                id: components["schemas"]["MemoryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "flagged": false,
+                     *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "fact",
+                     *       "object": "memory",
+                     *       "origin": "hand",
+                     *       "scope": "conversation",
+                     *       "share_with_organization": false,
+                     *       "source_message_ids": [
+                     *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "status": "active",
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "trust": "person",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "uses": 0,
+                     *       "version": 1,
+                     *       "visibility": "workspace"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    forget_memory: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                id: components["schemas"]["MemoryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "memory",
+                     *       "remaining": {
+                     *         "contexts": 0,
+                     *         "index": 0,
+                     *         "rows": 0
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Forgotten"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    change_memory: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                id: components["schemas"]["MemoryId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "share_with_organization": true,
+                 *       "text": "Prefers short answers"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MemoryChange"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "flagged": false,
+                     *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "fact",
+                     *       "object": "memory",
+                     *       "origin": "hand",
+                     *       "scope": "conversation",
+                     *       "share_with_organization": false,
+                     *       "source_message_ids": [
+                     *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "status": "active",
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "trust": "person",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "uses": 0,
+                     *       "version": 1,
+                     *       "visibility": "workspace"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    publish_memory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                id: components["schemas"]["MemoryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "flagged": false,
+                     *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "fact",
+                     *       "object": "memory",
+                     *       "origin": "hand",
+                     *       "scope": "conversation",
+                     *       "share_with_organization": false,
+                     *       "source_message_ids": [
+                     *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "status": "active",
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "trust": "person",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "uses": 0,
+                     *       "version": 1,
+                     *       "visibility": "workspace"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_memory_settings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "persona": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MemorySettings"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    change_memory_settings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["MemorySettingsPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "persona": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MemorySettings"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     get_message: {
         parameters: {
             query?: never;
@@ -12454,6 +13387,17 @@ export interface operations {
                      *           "reason": "…"
                      *         }
                      *       ],
+                     *       "memories": {
+                     *         "considered": {},
+                     *         "used": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "scope": "conversation"
+                     *           }
+                     *         ]
+                     *       },
                      *       "messages": [
                      *         {
                      *           "author": {
@@ -12596,6 +13540,7 @@ export interface operations {
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *       "last_seq": 0,
+                     *       "memory": "on",
                      *       "mention_count": 0,
                      *       "participants": [
                      *         {
@@ -12680,6 +13625,7 @@ export interface operations {
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *       "last_seq": 0,
+                     *       "memory": "on",
                      *       "mention_count": 0,
                      *       "participants": [
                      *         {
@@ -13948,7 +14894,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "members_write_agents": false
+                     *       "members_write_agents": false,
+                     *       "memory": {
+                     *         "enabled": false,
+                     *         "organization": false,
+                     *         "persona": false,
+                     *         "user": false
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["Policy"];
@@ -13993,7 +14945,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "members_write_agents": false
+                     *       "members_write_agents": false,
+                     *       "memory": {
+                     *         "enabled": false,
+                     *         "organization": false,
+                     *         "persona": false,
+                     *         "user": false
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["Policy"];
