@@ -625,7 +625,8 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
     let found = t.bo.get(&path).await.ok();
     assert_eq!(
         found,
-        json!({"required_text": null, "allowed_tools": null, "sandbox_policy_id": null, "members_write_agents": true})
+        json!({"required_text": null, "allowed_tools": null, "sandbox_policy_id": null, "members_write_agents": true,
+            "memory": {"enabled": true, "user": true, "persona": true, "organization": true}})
     );
     t.bo.patch(&path, json!({"required_text": "x"}))
         .await
