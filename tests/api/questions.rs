@@ -220,21 +220,24 @@ async fn measured(file: &str) -> (BTreeMap<Kind, (usize, usize)>, String) {
     (scores, report)
 }
 
-#[tokio::test]
-async fn the_built_in_responder_answers_most_questions_and_no_absent_or_private_one() {
-    let file = include_str!("../../crates/responder/tests/questions/dev.yaml");
+/// Asserts that no absent or private question is answered, and at least `right_min` of the others correctly.
+async fn check(file: &str, right_min: usize) {
     let (scores, report) = measured(file).await;
     for kind in [Kind::Absent, Kind::Private] {
         assert_eq!(scores[&kind].0, scores[&kind].1, "{kind:?}\n{report}");
     }
     let right = scores[&Kind::Here].0 + scores[&Kind::Elsewhere].0;
-    assert!(right >= 11, "{scores:?}\n{report}");
+    assert!(right >= right_min, "{scores:?}\n{report}");
 }
 
 #[tokio::test]
-#[ignore = "the final measurement: nothing is tuned for these questions"]
-async fn the_held_questions() {
+async fn the_built_in_responder_answers_most_questions_and_no_absent_or_private_one() {
+    let file = include_str!("../../crates/responder/tests/questions/dev.yaml");
+    check(file, 11).await;
+}
+
+#[tokio::test]
+async fn it_answers_questions_that_nobody_tuned_it_on_no_worse_than_when_they_were_first_asked() {
     let file = include_str!("../../crates/responder/tests/questions/held.yaml");
-    let (scores, report) = measured(file).await;
-    panic!("{report}{scores:?}");
+    check(file, 6).await;
 }
