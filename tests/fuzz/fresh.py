@@ -1,7 +1,7 @@
 """Operations that consume an object or can be performed only once, and the objects created for each request.
 
 For each operation: values for its path, `body` for fields that equal those of the document's example, `whole` as a replacement
-for the entire example, and `headers`. `t` creates objects (things.py).
+for the entire example, `query` as long as no request has succeeded, and `headers`. `t` creates objects (things.py).
 """
 
 
@@ -119,6 +119,11 @@ FRESH = {
     "POST /v1/agents/{id}/rollback": _of("agent"),
     "DELETE /v1/agents/{id}/files/{path}": lambda t: {"id": t.agent(), "path": "NOTES.md"},
     "POST /v1/rpc/{method}": _method,
+    "POST /v1/memories": lambda t: {"body": {"text": t.word("The door is")}},
+    "DELETE /v1/memories": lambda t: {"query": {"agent_id": t.agent()}},
+    "PATCH /v1/memories/{id}": _of("memory"),
+    "DELETE /v1/memories/{id}": _of("memory"),
+    "POST /v1/memories/{id}/publish": _of("shared_memory"),
     "POST /v1/sandbox-policies": _named("box"),
     "PUT /v1/sandbox-policies/{id}": lambda t: {"id": t.sandbox(), "body": {"name": t.word("box")}},
     "DELETE /v1/sandbox-policies/{id}": _of("sandbox"),

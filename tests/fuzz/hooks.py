@@ -49,7 +49,8 @@ def before_call(context, case, kwargs):
     example = PLAN["bodies"].get(operation)
     body = case.body if isinstance(case.body, dict) and isinstance(example, dict) else {}
     with lock:
-        if operation in FRESH and (wanted or body):
+        fresh = {}
+        if operation in FRESH and (wanted or body or not path):
             fresh = FRESH[operation](maker)
             for field, value in path.items():
                 if field in fresh and value in replaced:
@@ -71,7 +72,9 @@ def before_call(context, case, kwargs):
         if "X-Workspace-Id" in given or "Cookie" in headers:
             if "X-Workspace-Id" not in given or not done or chance.random() < 0.9:
                 given["X-Workspace-Id"] = PLAN["workspace"]
-        if case.query and not done:
+        if "query" in fresh and not done:
+            case.query = fresh["query"]
+        elif case.query and not done:
             case.query = {field: value for field, value in case.query.items() if field in ("limit", "q")}
         elif case.query and len(case.query) > 1 and chance.random() < 0.6:
             case.query = dict(chance.sample(sorted(case.query.items(), key=str), chance.randint(1, 2)))

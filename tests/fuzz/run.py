@@ -48,6 +48,7 @@ KIND_OF_PATH = {
     "action-items": "item", "workspaces": "workspace", "agents": "agent", "invites": "invite", "api-keys": "key",
     "sandbox-policies": "sandbox", "responses": "response", "files": "file", "models": "model", "auth": "session",
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
+    "memories": "memory",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",
@@ -60,6 +61,7 @@ KIND_OF_NAME = {
 KIND_OF_PLACE = {
     ("/v1/search", "q"): "words", ("/v1/decisions", "q"): "words", ("/v1/search", "before"): "moment",
     ("/v1/search", "after"): "moment", ("/v1/invites/{id}", "id"): "token", ("/v1/invites/{id}/accept", "id"): "token",
+    ("/v1/workspaces/{id}/files/{path}", "path"): "shared_path",
 }
 
 

@@ -14,11 +14,11 @@ EACH = 3  # objects of each kind at the start of a run
 PREFIXES = {
     "workspace": "ws", "user": "user", "session": "sess", "key": "key", "invite": "inv", "channel": "chan", "thread": "thread",
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
-    "response": "resp", "audit": "audit",
+    "response": "resp", "audit": "audit", "memory": "mem",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
-UNUSED |= {"path": "UNUSED.md", "token": "UNUSED", "method": "UNUSED"}
+UNUSED |= {"path": "UNUSED.md", "shared_path": "UNUSED.md", "token": "UNUSED", "method": "UNUSED"}
 RESULT = {"headline": "Monday", "action_items": [{"text": "Book the room"}]}
 
 
@@ -165,6 +165,15 @@ class Things:
         self.call("PUT", f"/v1/workspaces/{self.workspace}/files/AGENTS.md", {"content": self.word("rule")})
         return "AGENTS.md"
 
+    def memory(self, agent=None):
+        form = {"text": self.word("The sign is"), "kind": "fact", "scope": "agent", "agent_id": agent or self.agent()}
+        return self.post("/v1/memories", form)["id"]
+
+    def shared_memory(self):
+        memory = self.memory()
+        self.call("PATCH", f"/v1/memories/{memory}", {"share_with_organization": True})
+        return memory
+
     def sandbox(self):
         box = {
             "name": self.word("box"), "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,
@@ -217,6 +226,7 @@ def fill(things):
         keep("message", done["message"]["id"])
         keep("agent", things.agent())
         keep("sandbox", things.sandbox())
+        keep("memory", things.memory(ids["agent"][-1]))
         invite = things.invite()
         keep("invite", invite["id"])
         keep("token", invite["token"])
@@ -230,6 +240,7 @@ def fill(things):
     keep("audit", *[entry["id"] for entry in entries[:3]])
     keep("action", *{entry["action"] for entry in entries})
     things.shared_file()
+    keep("shared_path", "AGENTS.md", "TOOLS.md")
     keep("path", "SOUL.md", "NOTES.md", "AGENTS.md", "memory/2026-11-20.md")
     keep("emoji", "👍", "👩‍👩‍👧")
     keep("version", 1, 2)
