@@ -77,8 +77,10 @@ FRESH = {
     "POST /v1/auth/signup": _signed_up,
     "DELETE /v1/auth/sessions/{id}": _of("ended_session"),
     "POST /v1/workspaces": lambda t: {"body": {"slug": t.word("works")}},
-    # Not the example's address: local ones are forbidden to most of these workspaces.
-    "PUT /v1/workspaces/{id}/model": lambda t: {"body": {"base_url": "https://model.invalid/v1", "force": True}},
+    # Not the example's address: local ones are forbidden to most workspaces. Not the run's workspace: others need its model.
+    "PUT /v1/workspaces/{id}/model": lambda t: {
+        "id": t.new_workspace(), "body": {"base_url": "https://model.invalid/v1", "force": True},
+    },
     "DELETE /v1/workspaces/{id}/files/{path}": lambda t: {"id": t.workspace, "path": t.shared_file()},
     "PATCH /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
     "DELETE /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},

@@ -165,6 +165,9 @@ class Things:
         self.call("PUT", f"/v1/workspaces/{self.workspace}/files/AGENTS.md", {"content": self.word("rule")})
         return "AGENTS.md"
 
+    def new_workspace(self):
+        return self.post("/v1/workspaces", {"name": self.word("Works")})["id"]
+
     def memory(self, agent=None):
         form = {"text": self.word("The sign is"), "kind": "fact", "scope": "agent", "agent_id": agent or self.agent()}
         return self.post("/v1/memories", form)["id"]
