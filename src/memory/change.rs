@@ -9,9 +9,7 @@ use crate::{
     memory::{
         MemoryError,
         content::Content,
-        entry::{
-            Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
-        },
+        entry::{Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, Visibility},
         find,
         sources::{Grounds, Reach},
     },
@@ -135,13 +133,12 @@ pub async fn change(
     let confirmed = is_confirmed.then_some(MemoryStatus::Active);
     let status = patch.status.or(confirmed).unwrap_or(entry.status);
     if let Some(content) = &patch.content {
-        c.q("update memories set text = $2, hash = $3, words = $4, origin = $5, trust = $6 where id = $1")
+        c.q("update memories set text = $2, hash = $3, words = $4, origin = $5 where id = $1")
             .bind(id)
             .bind(content.text.clone())
             .bind(content.hashes.first().cloned())
             .bind(content.word_count())
             .bind(MemoryOrigin::Hand)
-            .bind(MemoryTrust::Person)
             .run()
             .await?;
         content.index(c, actor.workspace, id).await?;

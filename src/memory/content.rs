@@ -80,14 +80,19 @@ impl Content {
     }
 }
 
-/// Text without differences that do not matter: NFKC, lowercase, single spaces, no punctuation.
+/// Text without differences that do not matter: NFKC, lowercase, single spaces, no punctuation. A text of symbols only
+/// stays as it is.
 fn normalized(text: &str) -> String {
     let plain: String = text
         .nfkc()
         .flat_map(char::to_lowercase)
         .map(|c| if c.is_alphanumeric() { c } else { ' ' })
         .collect();
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    if plain.is_empty() {
+        return text.trim().to_owned();
+    }
+    plain
 }
 
 /// Stems of the content words with their number. Words that are too long to be typed again are left out.
@@ -287,6 +292,7 @@ mod tests {
             normalized("ship, on friday")
         );
         assert_ne!(normalized("ship on friday"), normalized("ship on monday"));
+        assert_ne!(normalized("👍"), normalized("👎"));
     }
 
     #[test]

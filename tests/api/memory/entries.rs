@@ -257,9 +257,14 @@ async fn only_messages_of_people_and_complete_replies_are_sources() {
     let done = t.ada.completed(&text(&started, "/tasks/0/id")).await;
     let reply = text(&done, "/output/message_id");
     let fields = json!({"thread_id": thread, "source_message_ids": [reply]});
+    let made = remember(&t.ada, "Vibe said fine", fields).await;
+    assert_eq!(made["trust"], "agent");
+    // A new text has the same sources.
+    let changed = json!({"text": "Vibe said: fine"});
+    let changed = t.ada.patch(&path(&made), changed).await.ok();
     assert_eq!(
-        remember(&t.ada, "Vibe said fine", fields).await["trust"],
-        "agent"
+        (&changed["trust"], &changed["origin"]),
+        (&json!("agent"), &json!("hand"))
     );
     // What an agent said never becomes a memory about a person.
     let fields = json!({"source_message_ids": [reply]});
