@@ -23,7 +23,7 @@ counts = collections.defaultdict(collections.Counter)
 lock = threading.RLock()
 chance = random.Random(PLAN["seed"])
 maker = Things(PLAN["base"], "fresh").log_in(PLAN["email"]).begin(PLAN["workspace"])
-kept = {*PLAN["kept"], maker.current_session()}
+kept = {*PLAN["kept"], PLAN["workspace"], maker.current_session()}
 
 LEAVING = {
     "POST /v1/auth/login": Things.session,
@@ -42,8 +42,8 @@ def name(case):
 def before_call(context, case, kwargs):
     operation = name(case)
     path = dict(case.path_parameters or {})
-    # Protects the session, key, and membership that the run uses, although their IDs occur in responses.
-    spoils = case.operation.method.upper() in ("PATCH", "DELETE") or operation.endswith("/erase")
+    # Protects the session, key, membership, and model that the run uses, although their IDs occur in responses.
+    spoils = case.operation.method.upper() in ("PATCH", "DELETE") or operation.endswith(("/erase", "/model"))
     replaced = {*UNUSED.values(), *(kept if spoils else [])}
     wanted = any(value in replaced for value in path.values())
     example = PLAN["bodies"].get(operation)
