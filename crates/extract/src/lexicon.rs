@@ -1,13 +1,12 @@
 //! Words and phrases per language, read from `seeds/extract/`. The syntax of a phrase is described in `all.txt`.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::LazyLock,
 };
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use crate::answers::Wish;
 use crate::text::{Kind, Token, fold, is_unspaced, tokens};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,8 +95,6 @@ pub(crate) struct Lexicon {
     pub(crate) numbers: HashMap<String, u32>,
     /// Words of dates, by section.
     dates: Phrases,
-    /// Words of questions to the built-in responder, by section.
-    wishes: Phrases,
     templates: HashMap<String, String>,
 }
 
@@ -132,7 +129,8 @@ pub(crate) fn lexicon(language: Language) -> &'static Lexicon {
     &LEXICONS[language as usize]
 }
 
-pub(crate) fn is_any_function(word: &str) -> bool {
+/// Whether a folded word is a function word of any of the languages.
+pub fn is_function_word(word: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.function.contains(word))
 }
 
@@ -150,20 +148,22 @@ pub(crate) fn all_stem(word: &str) -> &str {
     }
 }
 
-/// Subject of a question, by the words of the `wish-` sections.
-pub(crate) fn wishes(question: &str) -> Vec<Wish> {
-    let words: Vec<String> = tokens(question).into_iter().map(|token| token.word).collect();
-    let kinds = [
-        (Wish::Summary, "summary"),
-        (Wish::OpenQuestions, "open"),
-        (Wish::Promises, "promises"),
-        (Wish::Decisions, "decisions"),
-    ];
-    let asked = kinds.into_iter().filter(|(_, name)| {
-        let phrases = LEXICONS.iter().filter_map(|lexicon| lexicon.wishes.get(*name)).flatten();
-        phrases.into_iter().any(|phrase| words.windows(phrase.len()).any(|found| found == phrase))
-    });
-    asked.map(|(wish, _)| wish).collect()
+/// Content words of a text whose language is not known: without the function words of all four languages, with all
+/// their endings removed. Use [`content_words`] if the language is known.
+pub fn keywords(text: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for token in tokens(text).iter().filter(|token| token.is_text()) {
+        let word = token.word.trim_start_matches('@');
+        if word.chars().any(is_unspaced) {
+            let chars: Vec<char> = word.chars().collect();
+            words.extend(chars.windows(2).map(|pair| pair.iter().collect::<String>()));
+        } else if !is_function_word(word)
+            && (word.len() > 1 || word.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            words.insert(all_stem(word).to_owned());
+        }
+    }
+    words
 }
 
 pub(crate) fn is_month(folded: &str) -> bool {
@@ -248,7 +248,7 @@ impl Lexicon {
             let phrase = |row: &String| tokens(row).into_iter().map(|token| token.word).collect();
             named.map(|(name, rows)| (name.to_owned(), rows.iter().map(phrase).collect())).collect()
         };
-        let (dates, wishes) = (phrases("date-"), phrases("wish-"));
+        let dates = phrases("date-");
         let templates = rows("templates")
             .iter()
             .filter_map(|row| row.split_once('='))
@@ -264,7 +264,6 @@ impl Lexicon {
             months: numbered("months", 1),
             numbers: numbered("numbers", 1),
             dates,
-            wishes,
             templates,
         }
     }
@@ -436,6 +435,14 @@ impl LanguageCounts {
         best.filter(|(_, count)| *count >= 3 && *count > own * 2)
             .map_or(whole, |(language, _)| language)
     }
+}
+
+/// Language of a text that its function words show; `None` without any, and for other languages.
+pub fn language_of(text: &str) -> Option<Language> {
+    let mut counts = LanguageCounts::default();
+    counts.add(&tokens(text));
+    let language = counts.language(Language::Other);
+    (language != Language::Other).then_some(language)
 }
 
 /// Language of a text alone.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Material ── text, values ──> units (sentences with acts) ── thread (links) ──> outline
-//!                 └─ lexicon: seeds/extract/*.txt                 └──> corrections, answers of the built-in responder
+//!                 └─ lexicon: seeds/extract/*.txt                 └──> corrections, quotes for notes
 //! ```
 //!
 //! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any
@@ -12,11 +12,11 @@
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
 //! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences`], and [`detect`].
 
-mod answers;
 mod lexicon;
 mod material;
 mod outline;
 mod people;
+mod quotes;
 mod reading;
 mod text;
 mod thread;
@@ -24,11 +24,12 @@ mod units;
 mod values;
 
 pub use self::{
-    answers::{Promise, Quote, Wish, keywords, plain_sentences, reads_like_a_decision, wish},
-    lexicon::{LANGUAGES, Language, content_words, detect},
+    lexicon::{
+        LANGUAGES, Language, content_words, detect, is_function_word, keywords, language_of,
+    },
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
     reading::Reading,
-    text::{Kind, Sentence, Token, sentences, tokens},
+    text::{Kind, Sentence, Token, plain_sentences, sentences, tokens},
     units::Act,
     values::{Value, ValueKind, values},
 };

@@ -117,7 +117,7 @@ impl Maker<'_> {
         found
     }
 
-    /// Whether a text tells a value that was corrected after its line, without the correction.
+    /// Whether a text has a value that was corrected after its line, without the correction.
     fn is_superseded(&self, text: &str, line: usize) -> bool {
         self.thread.superseded.iter().rev().take(SCANNED_MAX).any(|value| {
             value.line > line && has_value(text, &value.old) && !has_value(text, &value.new)

@@ -23,6 +23,12 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// A fixed phrase of the data files in the language of the conversation.
+    pub fn phrase(&self, name: &str) -> &'static str {
+        let known = lexicon(self.language).template(name);
+        if known.is_empty() { lexicon(Language::English).template(name) } else { known }
+    }
+
     /// Reads every line once. Time and memory are linear in the number of lines.
     pub fn new(material: &Material) -> Self {
         let mut all = LanguageCounts::default();

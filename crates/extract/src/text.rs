@@ -344,3 +344,8 @@ fn ends_sentence(before: &str, after: &str) -> bool {
     let is_short = SHORT.contains(&format!(" {} ", last.to_lowercase()));
     !is_short || next.is_empty()
 }
+
+/// The sentences of a text alone.
+pub fn plain_sentences(text: &str) -> Vec<String> {
+    sentences(text).into_iter().map(|sentence| sentence.text).collect()
+}

@@ -260,7 +260,7 @@ impl Lines {
     }
 }
 
-/// What a question asks in a conversation with these people.
+/// Intent of a question in a conversation with these people.
 pub(crate) fn asked_in(material: &Material, question: &Question) -> intent::Asked {
     let names: Vec<Vec<String>> = material.people.iter().map(crate::words::names_of).collect();
     intent::read(&question.text, &names, question.today)

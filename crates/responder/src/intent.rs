@@ -66,7 +66,7 @@ pub fn is_thanks(text: &str) -> bool {
     true
 }
 
-/// Whether a message asks something of the responder, rather than tell the others.
+/// Whether a message is addressed to the responder and not to the others.
 pub fn asks(text: &str) -> bool {
     is_question(text)
         || is_thanks(text)

@@ -1,4 +1,4 @@
-//! Answers questions about a conversation without a model: it finds out what is asked, and quotes people.
+//! Answers questions about a conversation without a model: it recognizes the intent of a question and quotes people.
 //!
 //! ```text
 //! question ── intent ──► outline of the conversation (openvibe-extract)

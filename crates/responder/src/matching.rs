@@ -55,7 +55,7 @@ impl Topic {
         self.words.is_empty()
     }
 
-    /// Whether the title says it all.
+    /// Whether the title contains every word of the topic.
     pub(crate) fn is_titled(&self) -> bool {
         self.titled.len() == self.words.len()
     }

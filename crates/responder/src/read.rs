@@ -29,7 +29,7 @@ const ROLES: [&str; 4] = ["assistant:", "developer:", "system:", "user:"];
 /// Statements quoted if there is nothing else to summarize.
 const LAST_MAX: usize = 3;
 
-/// Where the question was asked.
+/// Conversation that is read, relative to that of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Here,
@@ -63,7 +63,7 @@ impl<'a> Read<'a> {
         Self { material, reading, intent: asked.intent, topic, language, reach }
     }
 
-    /// What the conversation says; without entries if that is nothing.
+    /// Answers in the conversation; without entries if there are none.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let outline = || self.reading.outline();
         let found = match self.intent {
@@ -446,7 +446,7 @@ impl<'a> Read<'a> {
         &all[all.len().saturating_sub(SUPERSEDED_MAX)..]
     }
 
-    /// Whether a line tells a value that was corrected later.
+    /// Whether a line has a value that was corrected later.
     fn is_outdated(&self, at: usize, text: &str) -> bool {
         self.superseded().iter().any(|value| at < value.line && is_outdated_by(text, value))
     }
