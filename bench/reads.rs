@@ -23,6 +23,12 @@ use crate::{
     report::{Table, float, median, ms, ratio, say},
 };
 
+const COMPACTION: openvibe::replies::compaction::profile::CompactionSettings =
+    openvibe::replies::compaction::profile::CompactionSettings {
+        is_on: true,
+        interval: std::time::Duration::from_mins(1),
+    };
+
 const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const ROUNDS: usize = 10;
 const READS: usize = 200;
@@ -131,7 +137,7 @@ async fn contexts(
         for (thread, found) in threads.iter().zip(found.iter_mut()) {
             let mut c = db.snapshot().await?;
             let id: Option<TaskId> = c
-                .q("select id from tasks where thread_id = $1 order by id desc limit 1")
+                .q("select id from tasks where thread_id = $1 and kind = 'reply' order by id desc limit 1")
                 .bind(thread.parse::<ThreadId>()?)
                 .value()
                 .await?;
@@ -141,7 +147,7 @@ async fn contexts(
             let agent = profiles::get_resolved(&mut c, target.agent, target.agent_version).await?;
             let started = Instant::now();
             for _ in 0..READS {
-                context::load(&mut c, &task, &agent)
+                context::load(&mut c, &task, &agent, COMPACTION)
                     .await?
                     .context("the task has no context")?;
             }

@@ -576,6 +576,138 @@ async fn the_best_results_come_first_on_request() {
     assert_eq!(ids.len(), 14);
 }
 
+/// Contents of the hits of a search for any of the words, the best first.
+async fn any(who: &Person, question: &str, parameters: &str) -> Vec<String> {
+    let parameters = format!("match=any&q={}{parameters}", escaped(question));
+    let hits = list(&page(who, &parameters).await, "/data");
+    hits.iter().map(|hit| text(hit, "/content")).collect()
+}
+
+#[tokio::test]
+async fn any_of_the_words_is_found_in_any_form_the_rarest_first() {
+    let t = said(&[
+        "The launches are on Monday",
+        "We launched",
+        "Launching again",
+        "The budget for the harbor",
+        "Das Budget der Lieferungen",
+        "Nothing of that",
+    ])
+    .await;
+    assert_eq!(
+        any(&t.bo, "what is the harbor budget for launches?", "").await,
+        [
+            "The budget for the harbor",
+            "Das Budget der Lieferungen",
+            "Launching again",
+            "We launched",
+            "The launches are on Monday"
+        ]
+    );
+    let german = ["Das Budget der Lieferungen"];
+    assert_eq!(any(&t.bo, "Wann kommt die Lieferung?", "").await, german);
+    assert_eq!(any(&t.bo, "Lieferung", "").await, german);
+    assert_eq!(any(&t.bo, "budget -harbor", "").await, german);
+    assert!(any(&t.bo, "what is it?", "").await.is_empty());
+    assert_eq!(found(&t.bo, "harbor launches").await, Vec::<String>::new());
+    let parameters = format!("match=any&q={}", escaped("launch harbors"));
+    let hits = list(&page(&t.bo, &parameters).await, "/data");
+    assert_eq!(
+        hits[0]["highlight"],
+        "The budget for the <mark>harbor</mark>"
+    );
+    assert_eq!(hits[1]["highlight"], "<mark>Launching</mark> again");
+}
+
+#[tokio::test]
+async fn neighbors_and_authors_count_in_a_search_for_any_word() {
+    let t = team().await;
+    let [first, second] = [
+        t.ada.thread(&t.general, "Lunch").await,
+        t.ada.thread(&t.general, "Travel").await,
+    ];
+    for thread in [&first, &second] {
+        t.ada.say(thread, "We could take the ferry").await;
+    }
+    t.bo.say(&second, "Tickets for the harbor are sold out")
+        .await;
+    t.bo.say(&first, "I am hungry").await;
+    let parameters = format!("match=any&q={}", escaped("ferry harbor tickets"));
+    let hits = list(&page(&t.ada, &parameters).await, "/data");
+    let threads: Vec<String> = hits.iter().map(|hit| text(hit, "/thread_id")).collect();
+    assert_eq!(threads, [second.clone(), second.clone(), first.clone()]);
+    assert_eq!(any(&t.ada, "hungry bo", "").await[0], "I am hungry");
+    assert_eq!(any(&t.ada, "bo", "").await.len(), 2);
+    let grouped = any(&t.ada, "ferry harbor tickets", "&group=thread").await;
+    assert_eq!(
+        grouped,
+        [
+            "Tickets for the harbor are sold out",
+            "We could take the ferry"
+        ]
+    );
+    let within = format!("&thread_id={first}");
+    assert_eq!(
+        any(&t.ada, "ferry harbor tickets", &within).await,
+        ["We could take the ferry"]
+    );
+    let relevance = "q=ferry&order=relevance&group=thread";
+    assert_eq!(list(&page(&t.ada, relevance).await, "/data").len(), 2);
+}
+
+#[tokio::test]
+async fn pages_of_any_word_return_every_hit_once_while_messages_are_posted() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "The first plan").await;
+    for n in 1..25 {
+        let more = if n % 3 == 0 { "for the budget" } else { "" };
+        t.ada.say(&thread, &format!("Plan {n} {more}")).await;
+    }
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = page(
+            &t.ada,
+            &format!("q=budget%20plan&match=any&limit=7{cursor}"),
+        )
+        .await;
+        seen.extend(list(&page, "/data").iter().map(|hit| text(hit, "/content")));
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+        t.bo.say(&thread, "budget plan").await;
+    }
+    assert!(
+        seen[..8].iter().all(|hit| hit.contains("budget")),
+        "{seen:?}"
+    );
+    let different: HashSet<&String> = seen.iter().collect();
+    assert_eq!((seen.len(), different.len()), (25, 25), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_search_for_any_word_finds_only_what_the_caller_can_read() {
+    let t = team().await;
+    let closed = t.ada.private_channel("closed", &[]).await;
+    let thread = t.ada.thread(&closed, "The harbor budget").await;
+    let root = id(&t.ada.messages(&thread).await[0]);
+    let gone = t.ada.thread(&t.general, "A harbor").await;
+    let message = id(&t.ada.messages(&gone).await[0]);
+    assert_eq!(any(&t.bo, "harbors", "").await, ["A harbor"]);
+    assert_eq!(any(&t.ada, "harbors", "").await.len(), 2);
+    t.ada.delete(&format!("/v1/messages/{message}")).await.ok();
+    assert!(any(&t.bo, "harbors", "").await.is_empty());
+    t.ada
+        .patch(
+            &format!("/v1/messages/{root}"),
+            json!({"content": "The bridge"}),
+        )
+        .await
+        .ok();
+    assert!(any(&t.ada, "harbors", "").await.is_empty());
+    assert_eq!(any(&t.ada, "bridges", "").await, ["The bridge"]);
+}
+
 #[tokio::test]
 async fn invalid_queries_are_rejected() {
     let t = said(&["the plan"]).await;
@@ -591,6 +723,10 @@ async fn invalid_queries_are_rejected() {
         ("q=plan&order=best", "invalid_order"),
         ("q=plan&thread_id=general", "invalid_id"),
         ("q=plan&kind=notice", "invalid_query"),
+        ("q=plan&match=some", "invalid_query"),
+        ("q=plan&match=any&order=newest", "invalid_query"),
+        ("q=plan&group=thread", "invalid_query"),
+        ("q=plan&group=channel&match=any", "invalid_query"),
         ("q=plan&has=nothing", "invalid_query"),
         ("q=plan&before=soon", "invalid_query"),
         ("q=plan&after=2026-02-30", "invalid_query"),

@@ -1,12 +1,12 @@
 //! Runs a search: parameters, access, and a page of hits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use super::{
-    highlight, index,
+    any, highlight, index,
     query::{self, Filter, Has, Question},
     rank::{self, Candidate},
 };
@@ -20,7 +20,7 @@ use crate::{
     db::{
         Conn, DbError, Json,
         dialect::search::{self as store, Match, Order, Phrase, Scope},
-        is_visible_channel,
+        is_visible_channel, now,
     },
     ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
     sql_with_numbers,
@@ -85,6 +85,21 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Which of the words of a search a message contains.
+    pub enum MatchMode {
+        All = "all",
+        Any = "any",
+    }
+}
+
+text_enum! {
+    /// What a search returns one hit for.
+    pub enum Group {
+        Thread = "thread",
+    }
+}
+
 /// Upper limit of a search.
 #[derive(Debug, Clone, Copy)]
 pub enum Until {
@@ -113,6 +128,10 @@ pub enum Start {
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     pub question: Question,
+    /// A message needs only one of the words.
+    pub is_any: bool,
+    /// One hit for each thread.
+    pub is_grouped: bool,
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
     pub author: Option<Author>,
@@ -182,6 +201,29 @@ pub fn parse_author(text: Option<&str>) -> Result<Option<Author>, IdError> {
         None => Ok(None),
         Some(text) if text.starts_with("agent_") => Ok(Some(Author::Agent(AgentId::parse(text)?))),
         Some(text) => Ok(Some(Author::User(UserId::parse(text)?))),
+    }
+}
+
+/// The order of a search, which `match=any` and `group=thread` limit.
+///
+/// # Errors
+/// `InvalidQuery`.
+pub fn order_of(
+    order: Option<SearchOrder>,
+    is_any: bool,
+    group: Option<Group>,
+) -> Result<Option<SearchOrder>, ChatError> {
+    match order {
+        None | Some(SearchOrder::Relevance) if is_any => Ok(Some(SearchOrder::Relevance)),
+        Some(_) if is_any => {
+            let rule = "with match=any, hits are ordered by relevance: leave out order";
+            Err(invalid(rule.to_owned(), "order"))
+        }
+        None | Some(SearchOrder::Newest | SearchOrder::Oldest) if group.is_some() => {
+            let rule = "group=thread needs match=any or order=relevance: add one of them";
+            Err(invalid(rule.to_owned(), "group"))
+        }
+        order => Ok(order),
     }
 }
 
@@ -399,7 +441,7 @@ async fn plan(
         below: i64::MAX,
     };
     apply_parameters(c, caller, actor, search, &mut plan).await?;
-    let can_match = apply_filters(c, actor, &search.question, &mut plan).await?;
+    let can_match = apply_filters(c, actor, search, &mut plan).await?;
     Ok(can_match.then_some(plan))
 }
 
@@ -426,7 +468,7 @@ async fn apply_parameters(
             return Err(ChatError::ThreadNotFound);
         }
         what.all
-            .push(vec![term(index::thread_term(&thread.to_string()))]);
+            .push(vec![term(index::conversation_term(&thread.to_string()))]);
     }
     if let Some(author) = search.author {
         check_author(c, actor, author).await?;
@@ -467,9 +509,10 @@ async fn apply_parameters(
 async fn apply_filters(
     c: &mut Conn,
     actor: &Actor<'_>,
-    question: &Question,
+    search: &Search,
     plan: &mut Plan,
 ) -> Result<bool, ChatError> {
+    let question = &search.question;
     let what = &mut plan.what;
     let (mut authors, mut channels) = (None, None);
     for filter in &question.filters {
@@ -499,8 +542,10 @@ async fn apply_filters(
         }
         what.all.push(named);
     }
-    let phrases = question.with.iter().map(|phrase| vec![phrase.clone()]);
-    what.all.extend(phrases);
+    if !search.is_any {
+        let phrases = question.with.iter().map(|phrase| vec![phrase.clone()]);
+        what.all.extend(phrases);
+    }
     what.none.extend(question.without.iter().cloned());
     Ok(true)
 }
@@ -574,11 +619,15 @@ pub async fn find(
         let bound = number_before(c, actor, since - CLOCKS_APART).await?;
         scope.above = scope.above.max(bound);
     }
-    let phrases = &search.question.with;
+    let any = search
+        .is_any
+        .then(|| any::shown_phrases(&search.question.text));
+    let phrases = any.as_ref().unwrap_or(&search.question.with);
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let seqs = match from {
         Start::Newest { .. } | Start::Oldest { .. } => {
-            let mut seqs = store::find_documents(c, &scope, &plan.what, limit + 1).await?;
+            let found = store::find_documents(c, &scope, &plan.what, limit + 1).await?;
+            let mut seqs: Vec<i64> = found.into_iter().map(|found| found.seq).collect();
             page.has_more = seqs.len() > shown;
             seqs.truncate(shown);
             if let (true, Some(last)) = (page.has_more, seqs.last()) {
@@ -591,10 +640,8 @@ pub async fn find(
             seqs
         }
         Start::Ranked { skip, .. } => {
-            let found = store::find_documents(c, &scope, &plan.what, RANKED_MAX).await?;
-            // Later pages rank the same hits, even if messages are posted in the meantime.
-            let head = found.first().map_or(0, |seq| seq + 1);
-            let ranked = ranked(c, actor, found, phrases).await?;
+            // Later pages rank the same hits below `head`, even if messages are posted in the meantime.
+            let (ranked, head) = ranked(c, actor, search, (&scope, &plan.what)).await?;
             let first = usize::try_from(skip).unwrap_or(usize::MAX);
             page.has_more = ranked.len() > first.saturating_add(shown);
             if page.has_more {
@@ -617,7 +664,39 @@ struct Text {
     title: Option<String>,
 }
 
+/// Hits, the best first, and the sequence number below which they are.
 async fn ranked(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    search: &Search,
+    (scope, what): (&Scope, &Match),
+) -> Result<(Vec<i64>, i64), DbError> {
+    if search.is_any {
+        let ranking = any::rank(c, scope, what, &search.question.text, now()).await?;
+        let best = if search.is_grouped {
+            any::by_thread(ranking.best)
+        } else {
+            ranking.best
+        };
+        let seqs = best.into_iter().map(|ranked| ranked.found.seq);
+        return Ok((seqs.collect(), ranking.below));
+    }
+    let found = store::find_documents(c, scope, what, RANKED_MAX).await?;
+    let head = found.first().map_or(0, |found| found.seq + 1);
+    let threads: HashMap<i64, ThreadId> = found
+        .iter()
+        .map(|found| (found.seq, found.thread_id))
+        .collect();
+    let seqs = found.into_iter().map(|found| found.seq).collect();
+    let mut best = by_relevance(c, actor, seqs, &search.question.with).await?;
+    if search.is_grouped {
+        let mut known = HashSet::new();
+        best.retain(|seq| known.insert(threads.get(seq)));
+    }
+    Ok((best, head))
+}
+
+async fn by_relevance(
     c: &mut Conn,
     actor: &Actor<'_>,
     seqs: Vec<i64>,

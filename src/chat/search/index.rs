@@ -1,7 +1,7 @@
 //! The search document of a message, written in the transaction that changes the message.
 //!
 //! ```text
-//! thread title (of a root message) · = · text · = · file names · = · =terms
+//! thread title (of a root message) · = · text · = · file names · = · =terms · =stems
 //! ```
 //!
 //! Notices, deleted messages, and unfinished replies have no document. Documents are stored by
@@ -9,7 +9,7 @@
 
 use pulldown_cmark::{Event, Parser, Tag};
 
-use super::{query::Has, words::folded};
+use super::{query::Has, stems::stems, words::folded};
 use crate::{
     chat::{
         messages::{self, Message, MessageKind, MessageState, Row, message_sql},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Version of the document format; a change rebuilds all documents at the next start.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 /// Messages indexed per transaction during a rebuild.
 const FILLED_AT_ONCE: i64 = 500;
 
@@ -28,6 +28,7 @@ const FILLED_AT_ONCE: i64 = 500;
 #[derive(Debug, Clone, Default)]
 pub struct SearchDocument {
     words: String,
+    stems: Vec<String>,
     has_link: bool,
     has_code: bool,
 }
@@ -50,6 +51,7 @@ impl SearchDocument {
         }
         Self {
             words: folded(plain),
+            stems: stems(plain).iter().map(|stem| stem_term(stem)).collect(),
             has_link,
             has_code,
         }
@@ -71,9 +73,14 @@ pub fn channel_term(id: &str) -> String {
     format!("=c{}", ending(id))
 }
 
-/// Term for the thread of a message that is not in a fork.
-pub fn thread_term(id: &str) -> String {
+/// Term for the conversation of a message: its fork, else its thread.
+pub fn conversation_term(id: &str) -> String {
     format!("=t{}", ending(id))
+}
+
+/// Term for the stem of a word.
+pub fn stem_term(stem: &str) -> String {
+    format!("=s{stem}")
 }
 
 /// Term for root messages of threads.
@@ -123,9 +130,9 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
         push(&author_term(author));
     }
     push(&channel_term(&message.channel_id.to_string()));
-    if message.fork_id.is_none() {
-        push(&thread_term(&message.thread_id.to_string()));
-    }
+    let fork = message.fork_id.map(|fork| fork.to_string());
+    let conversation = fork.unwrap_or_else(|| message.thread_id.to_string());
+    push(&conversation_term(&conversation));
     if matches!(root, ThreadRoot::Thread(_)) {
         push(ROOT_TERM);
     }
@@ -142,6 +149,9 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
     ];
     for (what, _) in has.into_iter().filter(|(_, holds)| *holds) {
         push(has_term(what));
+    }
+    for stem in &text.stems {
+        push(stem);
     }
     out
 }

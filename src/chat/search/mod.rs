@@ -8,10 +8,12 @@
 //! Text is split into words here (`words`), the same way for both engines. The index only narrows
 //! down the candidates; access to a hit is checked against the tables at query time.
 
+pub mod any;
 pub mod find;
 mod highlight;
 pub mod index;
 pub mod query;
 mod rank;
 pub mod shared;
+mod stems;
 mod words;

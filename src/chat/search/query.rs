@@ -49,6 +49,8 @@ pub enum Filter {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
+    /// What is searched for, without filters and exclusions.
+    pub text: String,
     /// Phrases that must match.
     pub with: Vec<Phrase>,
     /// Phrases that must not match.
@@ -159,6 +161,8 @@ pub fn parse(text: &str) -> Question {
             if is_negated {
                 question.without.push(phrase);
             } else {
+                question.text.push_str(word);
+                question.text.push(' ');
                 let letters = phrase.words.last().map_or(0, |w| w.chars().count());
                 is_open = !is_phrase && !ends_alone && letters >= PREFIX_CHARS_MIN;
                 question.with.push(phrase);

@@ -5,10 +5,12 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use crate::{
+    auth::{Scope as KeyScope, Scopes},
     chat::messages::{AuthorKind, Mention, MentionKind},
     db::{
         Conn, DbError, Json,
         dialect::search::{self as store, Match, Order, Phrase, Scope},
+        is_visible_channel,
     },
     ids::{ApiKeyId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     sql_with_numbers,
@@ -133,8 +135,8 @@ pub async fn find_shared(
         };
         let found = store::find_documents(c, &scope, &what, FOUND_MAX).await?;
         let weight = WEIGHT / found.len().max(1).isqrt();
-        for seq in found {
-            *weights.entry(seq).or_default() += weight;
+        for found in found {
+            *weights.entry(found.seq).or_default() += weight;
         }
     }
     let mut seqs: Vec<(usize, i64)> = weights.into_iter().map(|(seq, n)| (n, seq)).collect();
@@ -227,43 +229,48 @@ async fn around(c: &mut Conn, hit: &Hit) -> Result<Vec<SharedMessage>, DbError> 
 /// The channel whose readers must be able to read each hit; `Some(None)` if only the requester reads the conversation.
 /// `None` if the requester may not read it.
 async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<Uuid>>, DbError> {
-    let row: Option<(String, bool, i64)> = c
-        .q("select ch.kind, exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $3), \
-            (select count(*) from channel_members cm where cm.channel_id = ch.id) \
-            from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $3 \
-            where ch.id = $1 and ch.workspace_id = $2")
+    let is_alone = is_alone(c, readers).await?;
+    Ok(is_alone.map(|is_alone| (!is_alone).then_some(readers.channel.0)))
+}
+
+/// Whether only the requester can ever read the conversation; `None` if the requester may not read it.
+pub async fn is_alone(c: &mut Conn, readers: &Readers) -> Result<Option<bool>, DbError> {
+    let row: Option<(bool,)> = c
+        .q(concat!(
+            "select ch.kind = 'direct' and not exists (select 1 from direct_members d where d.channel_id = ch.id and d.user_id <> $3) \
+             and not exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id <> $3) \
+             from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $3 \
+             where ch.id = $1 and ch.workspace_id = $2 and ",
+            is_visible_channel!("ch", "$3")
+        ))
         .bind(readers.channel)
         .bind(readers.workspace)
         .bind(readers.requester)
         .opt()
         .await?;
-    let Some((kind, is_in_it, people)) = row else {
+    let Some((is_alone,)) = row else {
         return Ok(None);
     };
-    if kind != "public" && !is_in_it {
-        return Ok(None);
-    }
     if let Some(key) = readers.api_key
         && !can_read_chats(c, key, (readers.workspace, readers.requester)).await?
     {
         return Ok(None);
     }
-    let is_alone = kind == "direct" && is_in_it && people == 1;
-    Ok(Some((!is_alone).then_some(readers.channel.0)))
+    Ok(Some(is_alone))
 }
 
-/// Whether a person's API key has the scope `chat:read`.
-pub async fn can_read_chats(
+/// Checks whether a person's API key has the scope `chat:read`.
+async fn can_read_chats(
     c: &mut Conn,
     key: ApiKeyId,
     (workspace, user): (WorkspaceId, UserId),
 ) -> Result<bool, DbError> {
-    let scopes: Option<(Json<Vec<String>>,)> = c
+    let scopes: Option<(Json<Scopes>,)> = c
         .q("select scopes from api_keys where id = $1 and user_id = $2 and workspace_id = $3")
         .bind(key)
         .bind(user)
         .bind(workspace)
         .opt()
         .await?;
-    Ok(scopes.is_some_and(|(scopes,)| scopes.0.iter().any(|scope| scope == "chat:read")))
+    Ok(scopes.is_some_and(|(scopes,)| scopes.0.has(KeyScope::ChatRead)))
 }

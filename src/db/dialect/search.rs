@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::{
     db::{Conn, DbError, Engine, is_in_visible_channel},
+    ids::ThreadId,
     time::Timestamp,
 };
 
@@ -235,13 +236,21 @@ pub enum Order {
     Oldest,
 }
 
-/// Numbers of matching messages that the person can currently see.
+/// A matching message.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+pub struct Found {
+    pub seq: i64,
+    pub thread_id: ThreadId,
+    pub created_at: Timestamp,
+}
+
+/// Matching messages that the person can currently see.
 pub async fn find_documents(
     c: &mut Conn,
     scope: &Scope,
     what: &Match,
     limit: i64,
-) -> Result<Vec<i64>, DbError> {
+) -> Result<Vec<Found>, DbError> {
     /// Access is checked with the rows, not with the index.
     macro_rules! visible {
         () => {
@@ -253,7 +262,7 @@ pub async fn find_documents(
             )
         };
     }
-    let rows: Vec<(i64,)> = match c.engine() {
+    match c.engine() {
         Engine::Sqlite => {
             let space: Option<(i64,)> = c
                 .q("select no from search_spaces where workspace_id = $1")
@@ -268,7 +277,7 @@ pub async fn find_documents(
             macro_rules! find {
                 ($order:literal) => {
                     concat!(
-                        "select m.seq from search_index f cross join messages m \
+                        "select m.seq, m.thread_id, m.created_at from search_index f cross join messages m \
                          where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
                         visible!(),
                         "order by f.rowid ",
@@ -291,14 +300,14 @@ pub async fn find_documents(
             .bind(limit)
             .bind(scope.shared_in)
             .all()
-            .await?
+            .await
         }
         // Planned for each query: the better plan (scan from the newest, or collect hits) depends on word frequency.
         Engine::Postgres => {
             macro_rules! find {
                 ($order:literal) => {
                     concat!(
-                        "select m.seq from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
+                        "select m.seq, m.thread_id, m.created_at from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
                          where f.workspace_id = $1 and f.words @@ cast($2 as tsquery) and f.seq > $3 and f.seq < $4 ",
                         visible!(),
                         "order by f.seq ",
@@ -322,10 +331,9 @@ pub async fn find_documents(
             .bind(limit)
             .bind(scope.shared_in)
             .all()
-            .await?
+            .await
         }
-    };
-    Ok(rows.into_iter().map(|row| row.0).collect())
+    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,14 @@ struct SearchQuery {
     /// characters.
     #[param(example = "release plan from:ada has:link")]
     q: Option<String>,
+    /// `all` words must match (default), or `any` of them, in any of their forms: the best 200 hits, ranked by
+    /// relevance; names of authors count as words.
+    #[serde(rename = "match")]
+    #[param(inline)]
+    match_mode: Option<find::MatchMode>,
+    /// `thread`: only the best hit of each thread; with `match=any` or `order=relevance`.
+    #[param(inline)]
+    group: Option<find::Group>,
     /// Only in this channel.
     channel_id: Option<ChannelId>,
     /// Only in this thread, without its forks.
@@ -49,7 +57,8 @@ struct SearchQuery {
     before: Option<String>,
     /// Only messages at or after the start of this day (UTC) or this time (RFC 3339).
     after: Option<String>,
-    /// `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits.
+    /// `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits. With `match=any`, only
+    /// `relevance`.
     #[param(inline)]
     order: Option<find::SearchOrder>,
     /// 1 to 100; 20 by default.
@@ -77,8 +86,12 @@ async fn search(
     let limit = Limit::or(query.limit, HITS_PAGE);
     let author = find::parse_author(query.author_id.as_deref())
         .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "author_id"))?;
+    let is_any = query.match_mode == Some(find::MatchMode::Any);
+    let order = find::order_of(query.order, is_any, query.group)?;
     let search = Search {
         question: find::parse_question(query.q.as_deref())?,
+        is_any,
+        is_grouped: query.group.is_some(),
         channel: query.channel_id,
         thread: query.thread_id,
         author,
@@ -87,7 +100,7 @@ async fn search(
         before: find::parse_before(query.before.as_deref())?,
         after: find::parse_moment(query.after.as_deref(), "after")?,
     };
-    let start = Start::parse(query.order, query.cursor.as_deref())?;
+    let start = Start::parse(order, query.cursor.as_deref())?;
     if search.is_empty() {
         let text = "the search is empty: enter a word or a filter such as from:me";
         return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());

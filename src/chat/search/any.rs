@@ -1,0 +1,260 @@
+//! Messages with any of some words, the best first.
+//!
+//! A word counts the more, the fewer messages contain it (BM25 for a text of average length in which the word occurs
+//! once). Half of the score of the better neighbor is added, and a quarter for the next but one, because an answer often
+//! lacks the words of its question. A thread counts by its best message and by the words that it contains.
+//! `scripts/bench-locomo.py` measures both.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::{
+    index,
+    stems::{Stemmed, query_words},
+    words::words,
+};
+use crate::{
+    db::{
+        Conn, DbError, Json,
+        dialect::search::{self as store, Found, Match, Phrase, Scope},
+    },
+    ids::UserId,
+    sql_with_numbers,
+    time::Timestamp,
+};
+
+/// Number of the newest messages considered for each word.
+const FOUND_MAX: i64 = 500;
+/// Number of the best messages that are ranked with their neighbors.
+const RANKED_MAX: usize = 200;
+/// Share of a neighbor's score that is added, by distance.
+const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.25];
+/// Age at which a message counts half, in days.
+const HALF_LIFE_DAYS: f64 = 90.0;
+/// Number of people and agents whose names are compared with the words.
+const NAMES_MAX: i64 = 2_000;
+
+/// A message with one or more of the words.
+#[derive(Debug, Clone)]
+pub(super) struct Ranked {
+    pub(super) found: Found,
+    score: f64,
+    thread_score: f64,
+}
+
+/// The best messages, and an upper bound of the sequence numbers, with which a later call ranks the same messages.
+#[derive(Debug)]
+pub(super) struct Ranking {
+    pub(super) best: Vec<Ranked>,
+    pub(super) below: i64,
+}
+
+/// A word with its weight, and the messages that contain it or whose author has this name.
+struct Hits {
+    weight: f64,
+    found: Vec<Found>,
+}
+
+/// Ranks the messages that match `what` and contain any of the words of a text.
+pub(super) async fn rank(
+    c: &mut Conn,
+    scope: &Scope,
+    what: &Match,
+    text: &str,
+    now: Timestamp,
+) -> Result<Ranking, DbError> {
+    let newest: Option<i64> = c
+        .q("select max(seq) from messages where workspace_id = $1")
+        .bind(scope.workspace)
+        .value()
+        .await?;
+    let below = scope.below.min(newest.unwrap_or(0) + 1);
+    let scope = Scope { below, ..*scope };
+    let hits = hits(c, &scope, what, &query_words(text)).await?;
+    let mut own: HashMap<i64, f64> = HashMap::new();
+    let mut all: HashMap<i64, Found> = HashMap::new();
+    for word in &hits {
+        for found in &word.found {
+            *own.entry(found.seq).or_default() += word.weight;
+            all.insert(found.seq, *found);
+        }
+    }
+    let mut first: Vec<(i64, f64)> = own.iter().map(|(seq, score)| (*seq, *score)).collect();
+    first.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    first.truncate(RANKED_MAX);
+    let seqs = first.iter().map(|(seq, _)| *seq).collect();
+    let neighbors = neighbors(c, &scope, seqs).await?;
+    let coverage = coverage(&hits);
+    let score_of = |seq: Option<i64>| seq.and_then(|seq| own.get(&seq)).copied();
+    let mut best: Vec<Ranked> = first
+        .iter()
+        .filter_map(|(seq, own)| {
+            let found = *all.get(seq)?;
+            let sides = neighbors.get(seq).copied().unwrap_or_default();
+            let pairs = NEIGHBOR_WEIGHTS.into_iter().zip(sides);
+            let added = pairs.map(|(weight, pair)| {
+                let scores = pair.into_iter().filter_map(score_of);
+                weight * scores.fold(0.0, f64::max)
+            });
+            let score = (own + added.sum::<f64>()) * freshness(found.created_at, now);
+            let covered = coverage.get(&found.thread_id.0).copied().unwrap_or(0.0);
+            Some(Ranked {
+                found,
+                score,
+                thread_score: score + covered * freshness(found.created_at, now),
+            })
+        })
+        .collect();
+    best.sort_by(|a, b| {
+        b.score
+            .total_cmp(&a.score)
+            .then(b.found.seq.cmp(&a.found.seq))
+    });
+    Ok(Ranking { best, below })
+}
+
+/// The best message of each thread, that of the best thread first.
+pub(super) fn by_thread(mut best: Vec<Ranked>) -> Vec<Ranked> {
+    let mut threads = HashSet::new();
+    best.retain(|message| threads.insert(message.found.thread_id.0));
+    best.sort_by(|a, b| {
+        let by_score = b.thread_score.total_cmp(&a.thread_score);
+        by_score.then(b.found.seq.cmp(&a.found.seq))
+    });
+    best
+}
+
+/// Phrases that a hit shows as matches.
+pub(super) fn shown_phrases(text: &str) -> Vec<Phrase> {
+    let mut phrases = Vec::new();
+    for word in query_words(text) {
+        let begins = |stem: &String| word.word.starts_with(stem.as_str());
+        let shortest = word
+            .stems
+            .iter()
+            .filter(|stem| begins(stem))
+            .min_by_key(|stem| stem.len());
+        let shown = words(shortest.unwrap_or(&word.word));
+        phrases.push(Phrase {
+            is_prefix: shortest.is_some() && shown.iter().all(|word| !word.is_alone),
+            words: shown.into_iter().map(|word| word.text).collect(),
+        });
+    }
+    phrases
+}
+
+/// Factor for the age of a text.
+pub fn freshness(created_at: Timestamp, now: Timestamp) -> f64 {
+    let days = now.since(created_at).as_secs_f64() / (24.0 * 3600.0);
+    0.5_f64.powf(days / HALF_LIFE_DAYS)
+}
+
+async fn hits(
+    c: &mut Conn,
+    scope: &Scope,
+    what: &Match,
+    query: &[Stemmed],
+) -> Result<Vec<Hits>, DbError> {
+    let mut hits = Vec::new();
+    if query.is_empty() {
+        return Ok(hits);
+    }
+    let names: Vec<(Uuid, String)> = c
+        .q("select u.id, u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
+            union all select a.id, a.name from agents a where a.workspace_id = $1 limit $2")
+        .bind(scope.workspace)
+        .bind(NAMES_MAX)
+        .all()
+        .await?;
+    let names: Vec<(Phrase, BTreeSet<String>)> = names
+        .into_iter()
+        .map(|(id, name)| {
+            let author = index::author_term(&UserId(id).to_string());
+            let words = words(&name).into_iter().map(|word| word.text);
+            (Phrase::word(author), words.collect())
+        })
+        .collect();
+    for word in query {
+        let named = names.iter().filter(|(_, words)| words.contains(&word.word));
+        let authors = named.map(|(author, _)| author.clone());
+        let stems = word
+            .stems
+            .iter()
+            .map(|stem| Phrase::word(index::stem_term(stem)));
+        let mut what = what.clone();
+        what.all.push(stems.chain(authors).collect());
+        let found = store::find_documents(c, scope, &what, FOUND_MAX).await?;
+        hits.push(Hits {
+            weight: rarity(found.len(), scope.below),
+            found,
+        });
+    }
+    Ok(hits)
+}
+
+/// Weight of a word in `count` of about `all` messages.
+#[expect(clippy::cast_precision_loss, reason = "a weight")]
+fn rarity(count: usize, all: i64) -> f64 {
+    let count = count as f64;
+    let all = (all as f64).max(count);
+    (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
+}
+
+/// Sum of the weights of the words in each thread; a word counts the more, the more messages contain it.
+fn coverage(hits: &[Hits]) -> HashMap<Uuid, f64> {
+    let mut coverage: HashMap<Uuid, f64> = HashMap::new();
+    for word in hits {
+        let mut counts: HashMap<Uuid, f64> = HashMap::new();
+        for found in &word.found {
+            *counts.entry(found.thread_id.0).or_default() += 1.0;
+        }
+        for (thread, count) in counts {
+            *coverage.entry(thread).or_default() += word.weight * count / (count + 1.0);
+        }
+    }
+    coverage
+}
+
+/// The neighbors of messages in their conversations: the message before and the one after, then the next but one.
+async fn neighbors(
+    c: &mut Conn,
+    scope: &Scope,
+    seqs: Vec<i64>,
+) -> Result<HashMap<i64, [[Option<i64>; 2]; 2]>, DbError> {
+    macro_rules! neighbor {
+        ($order:literal) => {
+            concat!(
+                "(select p.seq from messages p where p.conversation_id = m.conversation_id and p.deleted_at is null and p.kind <> 'notice' and p.seq ",
+                $order
+            )
+        };
+    }
+    type Row = (i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+    let sql = sql_with_numbers!(
+        c,
+        concat!(
+            "select m.seq, ",
+            neighbor!("< m.seq order by p.seq desc limit 1), "),
+            neighbor!("> m.seq and p.seq < $3 order by p.seq limit 1), "),
+            neighbor!("< m.seq order by p.seq desc limit 1 offset 1), "),
+            neighbor!("> m.seq and p.seq < $3 order by p.seq limit 1 offset 1) "),
+            "from messages m where m.workspace_id = $1 and m.seq in"
+        ),
+        2,
+        ""
+    );
+    let rows: Vec<Row> = c
+        .q(sql)
+        .bind(scope.workspace)
+        .bind(Json(seqs))
+        .bind(scope.below)
+        .all()
+        .await?;
+    let sides = rows
+        .into_iter()
+        .map(|(seq, before, after, before_2, after_2)| {
+            (seq, [[before, after], [before_2, after_2]])
+        });
+    Ok(sides.collect())
+}
