@@ -264,7 +264,8 @@ pub(crate) async fn update(
     announce(c, actor.workspace, user, EventType::MemberUpdated).await
 }
 
-/// Removes a person from the workspace, with their keys and channel memberships. Their messages stay.
+/// Removes a person from the workspace, with their keys, channel memberships, and what agents remember for them. Their
+/// messages stay.
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`; as `Actor::require` to remove someone else; `SessionRequired` for a key that would
@@ -290,7 +291,7 @@ pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
     .map_err(Into::into)
 }
 
-/// Removes a member, with their keys and channel memberships; `shown` is the member in the event for the others.
+/// Removes a member, with their keys, channel memberships, and what agents remember for them; `shown` is the member in the event for the others.
 pub async fn remove_member(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -307,6 +308,13 @@ pub async fn remove_member(
     c.q("delete from members where workspace_id = $1 and user_id = $2")
         .bind(workspace)
         .bind(user)
+        .run()
+        .await?;
+    // The cleanup forgets them.
+    c.q("update memories set expires_at = $3 where workspace_id = $1 and user_id = $2 and forgotten_at is null")
+        .bind(workspace)
+        .bind(user)
+        .bind(now())
         .run()
         .await?;
     let seq = log::reserve(c, workspace, 1).await?;

@@ -13,12 +13,13 @@ use crate::{
         find,
         sources::{Grounds, Reach},
     },
+    secrets::Keyring,
 };
 
 /// Fields to change; omitted ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct EntryPatch {
-    pub content: Option<Content>,
+    pub text: Option<String>,
     pub kind: Option<MemoryKind>,
     pub visibility: Option<Visibility>,
     pub share_with_organization: Option<bool>,
@@ -90,13 +91,14 @@ pub(super) async fn require_deletion(
 }
 
 /// # Errors
-/// `NotFound`, `Stale`, `FromFile`, `Invalid`, `NotVisibleThere`, or an error of the access checks.
+/// `NotFound`, `Stale`, `FromFile`, `Invalid`, `LooksLikeSecret`, `NotVisibleThere`, or an error of the access checks.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,
     actor: &Actor<'_>,
     (id, expected): (MemoryId, Option<i64>),
     patch: &EntryPatch,
+    keyring: &Keyring,
 ) -> Result<Entry, MemoryError> {
     require_some(actor)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
@@ -105,7 +107,11 @@ pub async fn change(
     if expected.is_some_and(|expected| expected != entry.version) {
         return Err(MemoryError::Stale(Box::new(entry)));
     }
-    let is_content = patch.content.is_some() || patch.kind.is_some() || patch.visibility.is_some();
+    let text = patch.text.as_deref();
+    let content = text
+        .map(|text| Content::parse(text, actor.workspace, keyring))
+        .transpose()?;
+    let is_content = content.is_some() || patch.kind.is_some() || patch.visibility.is_some();
     if entry.origin == MemoryOrigin::File && is_content {
         return Err(MemoryError::FromFile);
     }
@@ -129,10 +135,10 @@ pub async fn change(
         reach = grounds.reach(entry.scope, Some(wanted))?;
     }
     // A new text confirms a stale entry.
-    let is_confirmed = entry.status == MemoryStatus::Stale && patch.content.is_some();
+    let is_confirmed = entry.status == MemoryStatus::Stale && content.is_some();
     let confirmed = is_confirmed.then_some(MemoryStatus::Active);
     let status = patch.status.or(confirmed).unwrap_or(entry.status);
-    if let Some(content) = &patch.content {
+    if let Some(content) = &content {
         c.q("update memories set text = $2, hash = $3, words = $4, origin = $5 where id = $1")
             .bind(id)
             .bind(content.text.clone())

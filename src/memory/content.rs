@@ -51,6 +51,10 @@ impl Content {
         })
     }
 
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(super) fn word_count(&self) -> i64 {
         self.words.iter().map(|(_, count)| count).sum()
     }
@@ -80,14 +84,22 @@ impl Content {
     }
 }
 
-/// Text without differences that do not matter: NFKC, lowercase, single spaces, no punctuation. A text of symbols only
-/// stays as it is.
+/// Text without differences that do not matter: NFKC, lowercase, single spaces, no punctuation. Marks that belong to a
+/// word or number stay (`C++`, `C#`, `-1.5`), and so does a text of symbols only.
 fn normalized(text: &str) -> String {
-    let plain: String = text
-        .nfkc()
-        .flat_map(char::to_lowercase)
-        .map(|c| if c.is_alphanumeric() { c } else { ' ' })
-        .collect();
+    let chars: Vec<char> = text.nfkc().flat_map(char::to_lowercase).collect();
+    let at = |n: Option<usize>| n.and_then(|n| chars.get(n)).copied().unwrap_or(' ');
+    let is_part = |n: usize| {
+        let (before, after) = (at(n.checked_sub(1)), at(n.checked_add(1)));
+        match chars[n] {
+            '+' | '#' => before.is_alphanumeric() || matches!(before, '+' | '#'),
+            '.' | ',' => before.is_numeric() && after.is_numeric(),
+            '-' | '−' => !before.is_alphanumeric() && after.is_numeric(),
+            c => c.is_alphanumeric(),
+        }
+    };
+    let plain = (0..chars.len()).map(|n| if is_part(n) { chars[n] } else { ' ' });
+    let plain: String = plain.collect();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     if plain.is_empty() {
         return text.trim().to_owned();
@@ -95,15 +107,18 @@ fn normalized(text: &str) -> String {
     plain
 }
 
-/// Stems of the content words with their number. Words that are too long to be typed again are left out.
+/// Stems of the content words in order. Words that are too long to be typed again are left out.
+fn stems(text: &str) -> impl Iterator<Item = String> + '_ {
+    let parts = text.split_inclusive(char::is_whitespace);
+    let words = parts.flat_map(openvibe_extract::keywords);
+    words.filter(|word| word.len() <= WORD_BYTES_MAX)
+}
+
+/// Stems of the content words with their number.
 pub(super) fn words_of(text: &str) -> Vec<(String, i64)> {
     let mut words: BTreeMap<String, i64> = BTreeMap::new();
-    for part in text.split_inclusive(char::is_whitespace) {
-        for word in openvibe_extract::keywords(part) {
-            if word.len() <= WORD_BYTES_MAX {
-                *words.entry(word).or_default() += 1;
-            }
-        }
+    for word in stems(text) {
+        *words.entry(word).or_default() += 1;
     }
     words.into_iter().collect()
 }
@@ -111,14 +126,12 @@ pub(super) fn words_of(text: &str) -> Vec<(String, i64)> {
 /// The first different stems of the content words.
 pub(super) fn words_in_order(text: &str, count_max: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for part in text.split_inclusive(char::is_whitespace) {
-        for word in openvibe_extract::keywords(part) {
-            if words.len() == count_max {
-                return words;
-            }
-            if word.len() <= WORD_BYTES_MAX && !words.contains(&word) {
-                words.push(word);
-            }
+    for word in stems(text) {
+        if words.len() == count_max {
+            break;
+        }
+        if !words.contains(&word) {
+            words.push(word);
         }
     }
     words
@@ -167,7 +180,7 @@ const RANDOM_DIGITS_MIN: usize = 4;
 
 /// Whether a text contains a key, a token, a password, or a card number.
 pub fn looks_like_secret(text: &str) -> bool {
-    if text.contains("-----BEGIN") || has_card_number(text) {
+    if text.contains("-----BEGIN") || has_card_number(text) || has_credentials(text) {
         return true;
     }
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -193,6 +206,20 @@ pub fn looks_like_secret(text: &str) -> bool {
             _ => return false,
         };
         is_value(&value, is_marked)
+    })
+}
+
+/// An address with a password: `postgres://app:hunter2@db/prod`.
+fn has_credentials(text: &str) -> bool {
+    let mut parts = text.split("://").skip(1);
+    parts.any(|rest| {
+        let end = |c: char| c.is_whitespace() || c == '/';
+        let authority = rest.split(end).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| {
+            user.split_once(':')
+                .is_some_and(|(_, value)| !value.is_empty())
+        })
     })
 }
 
@@ -269,6 +296,7 @@ mod tests {
             "4111-1111-1111-1111",
             "-----BEGIN PRIVATE KEY-----",
             "Use aB3dE5fG7hJ9kL1mN3pQ5rS7 for the API",
+            "postgres://app:hunter22@db/prod",
         ] {
             assert!(looks_like_secret(secret), "{secret}");
         }
@@ -280,6 +308,7 @@ mod tests {
             "See thread_01k5t00000e008000000000000 and https://example.org/a/b",
             "Commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b broke it",
             "Call +49 30 901820 on Monday",
+            "See https://example.org:8080/a@b and ssh://git@example.org/a",
         ] {
             assert!(!looks_like_secret(plain), "{plain}");
         }
@@ -293,6 +322,15 @@ mod tests {
         );
         assert_ne!(normalized("ship on friday"), normalized("ship on monday"));
         assert_ne!(normalized("👍"), normalized("👎"));
+        for (one, other) in [
+            ("Written in C", "Written in C++"),
+            ("Written in C", "Written in C#"),
+            ("It is -1.5 degrees", "It is 1.5 degrees"),
+            ("It costs 1.5 euros", "It costs 15 euros"),
+        ] {
+            assert_ne!(normalized(one), normalized(other), "{one}");
+        }
+        assert_eq!(normalized("A well-known fact."), "a well known fact");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Entries that people write.
 
+use uuid::Uuid;
+
 use crate::{
     agents::{AgentError, entries, entries::MemoryAction, profiles},
     auth::{Actor, Caller, Scope, quota},
     chat::{access, post},
     db::{Conn, DbError, dialect, now},
-    ids::{AgentId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, CompactionId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
         MemoryError,
         content::Content,
@@ -21,6 +23,8 @@ use crate::{
 /// Maximum number of active entries with the same key, and in a workspace.
 pub const KEY_ENTRIES_MAX: i64 = 2_000;
 pub const WORKSPACE_ENTRIES_MAX: i64 = 50_000;
+/// Maximum number of active entries by hand of one person in a workspace, so that nobody can fill it alone.
+pub const PERSON_ENTRIES_MAX: i64 = 10_000;
 
 /// A new entry; `scope` defaults to `conversation` with a thread, else to `user`.
 #[derive(Debug, Clone)]
@@ -53,10 +57,13 @@ pub(super) struct Draft {
     pub(super) user: Option<UserId>,
     pub(super) about: Option<UserId>,
     pub(super) thread: Option<ThreadId>,
+    /// The thread, or a fork of it.
+    pub(super) conversation: Option<Uuid>,
+    pub(super) compaction: Option<CompactionId>,
     pub(super) reach: Reach,
     pub(super) trust: MemoryTrust,
     pub(super) origin: MemoryOrigin,
-    pub(super) created_by: UserId,
+    pub(super) created_by: Option<UserId>,
 }
 
 fn wrong_key(param: &'static str, rule: &str) -> MemoryError {
@@ -134,7 +141,7 @@ pub async fn create(
     messages.sort_unstable();
     messages.dedup();
     let grounds = Grounds::read(c, actor, new.thread, &messages).await?;
-    let is_personal = matches!(scope, MemoryScope::User | MemoryScope::Persona);
+    let is_personal = scope.is_personal();
     if is_personal && grounds.trust == MemoryTrust::Agent {
         let rule = "an agent's reply cannot be the source of a memory about you";
         return Err(MemoryError::Invalid(rule.to_owned(), "source_message_ids"));
@@ -155,10 +162,12 @@ pub async fn create(
         user,
         about: None,
         thread: new.thread,
+        conversation: new.thread.map(|thread| thread.0),
+        compaction: None,
         reach: grounds.reach(scope, new.visibility)?,
         trust: grounds.trust,
         origin: MemoryOrigin::Hand,
-        created_by: actor.user,
+        created_by: Some(actor.user),
     };
     let (stored, is_new) = insert(c, actor.workspace, &draft, &messages).await?;
     if stored != id && new.client_id.is_some() {
@@ -184,28 +193,57 @@ pub(super) async fn insert(
     draft: &Draft,
     messages: &[MessageId],
 ) -> Result<(MemoryId, bool), MemoryError> {
+    if let Some(equal) = find_equal(c, workspace, draft).await? {
+        merge(c, equal, messages).await?;
+        return Ok((equal, false));
+    }
+    if draft.origin == MemoryOrigin::Hand {
+        check_share(c, workspace, draft.created_by).await?;
+    }
+    make_room(c, workspace, &draft.key, 1).await?;
+    let bytes = i64::try_from(draft.content.text.len()).unwrap_or(i64::MAX);
+    quota::check_bytes(c, workspace, bytes.saturating_add(quota::ROW_BYTES)).await?;
+    put(c, workspace, draft, messages).await?;
+    Ok((draft.id, true))
+}
+
+/// An active entry with the same key, reach, and text. An automatic one can be made again without its predecessor, so it is
+/// never equal to one by hand.
+pub(super) async fn find_equal(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    draft: &Draft,
+) -> Result<Option<MemoryId>, DbError> {
     for hash in &draft.content.hashes {
         let equal: Option<(MemoryId,)> = c
             .q("select id from memories where workspace_id = $1 and hash = $2 and key = $3 and status = 'active' \
-                and forgotten_at is null and visibility = $4 order by id limit 1")
+                and forgotten_at is null and visibility = $4 and (origin = 'auto') = $5 order by id limit 1")
             .bind(workspace)
             .bind(hash.clone())
             .bind(draft.key.clone())
             .bind(draft.reach.visibility)
+            .bind(draft.origin == MemoryOrigin::Auto)
             .opt()
             .await?;
         if let Some((equal,)) = equal {
-            return merge(c, equal, messages).await.map(|()| (equal, false));
+            return Ok(Some(equal));
         }
     }
-    make_room(c, workspace, &draft.key).await?;
-    let bytes = i64::try_from(draft.content.text.len()).unwrap_or(i64::MAX);
-    quota::check_bytes(c, workspace, bytes.saturating_add(quota::ROW_BYTES)).await?;
+    Ok(None)
+}
+
+/// Stores a draft with its words and sources.
+pub(super) async fn put(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    draft: &Draft,
+    messages: &[MessageId],
+) -> Result<(), DbError> {
     let at = now();
     c.q("insert into memories (id, workspace_id, scope, key, kind, text, hash, words, agent_id, user_id, about_user_id, thread_id, \
          conversation_id, compaction_id, channel_id, visibility, trust, origin, status, superseded_by, share_with_organization, flagged, \
          uses, last_used_at, expires_at, version, created_by, created_at, updated_at, forgotten_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, null, $13, $14, $15, $16, $17, null, FALSE, FALSE, 0, null, null, \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $20, $21, $13, $14, $15, $16, $17, null, FALSE, FALSE, 0, null, null, \
          1, $18, $19, $19, null)")
         .bind(draft.id)
         .bind(workspace)
@@ -226,16 +264,21 @@ pub(super) async fn insert(
         .bind(MemoryStatus::Active)
         .bind(draft.created_by)
         .bind(at)
+        .bind(draft.conversation)
+        .bind(draft.compaction)
         .run()
         .await?;
     draft.content.index(c, workspace, draft.id).await?;
     sources::cite(c, draft.id, messages).await?;
-    entries::announce(c, draft.id, MemoryAction::Created).await?;
-    Ok((draft.id, true))
+    entries::announce(c, draft.id, MemoryAction::Created).await
 }
 
 /// Adds sources to an entry that has some. One without sources stays without: it must not go with a message.
-async fn merge(c: &mut Conn, id: MemoryId, messages: &[MessageId]) -> Result<(), MemoryError> {
+pub(super) async fn merge(
+    c: &mut Conn,
+    id: MemoryId,
+    messages: &[MessageId],
+) -> Result<(), DbError> {
     let has_sources: bool = c
         .q("select exists (select 1 from citations where owner_type = 'memory' and owner_id = $1 and source_type = 'message')")
         .bind(id)
@@ -258,11 +301,35 @@ async fn touch(c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Archives the least used entries that nobody wrote by hand where a limit is reached.
+/// # Errors
+/// `Full` if the person has written too many entries of the workspace.
+async fn check_share(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    person: Option<UserId>,
+) -> Result<(), MemoryError> {
+    let count: i64 = c
+        .q("select count(*) from memories where workspace_id = $1 and created_by = $2 and origin = 'hand' and status = 'active' and forgotten_at is null")
+        .bind(workspace)
+        .bind(person)
+        .value()
+        .await?;
+    if count >= PERSON_ENTRIES_MAX {
+        return Err(MemoryError::Full(PERSON_ENTRIES_MAX));
+    }
+    Ok(())
+}
+
+/// Archives the least used entries that nobody wrote by hand where `more` entries would exceed a limit.
 ///
 /// # Errors
 /// `Full` if there are only entries by hand.
-async fn make_room(c: &mut Conn, workspace: WorkspaceId, key: &str) -> Result<(), MemoryError> {
+pub(super) async fn make_room(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    key: &str,
+    more: i64,
+) -> Result<(), MemoryError> {
     for (key, limit) in [
         (Some(key.to_owned()), KEY_ENTRIES_MAX),
         (None, WORKSPACE_ENTRIES_MAX),
@@ -273,7 +340,7 @@ async fn make_room(c: &mut Conn, workspace: WorkspaceId, key: &str) -> Result<()
             .bind(key.clone())
             .value()
             .await?;
-        if count < limit {
+        if count + more <= limit {
             continue;
         }
         let archived: Vec<(MemoryId,)> = c
@@ -283,10 +350,10 @@ async fn make_room(c: &mut Conn, workspace: WorkspaceId, key: &str) -> Result<()
             .bind(workspace)
             .bind(key)
             .bind(now())
-            .bind(count + 1 - limit)
+            .bind(count + more - limit)
             .all()
             .await?;
-        if archived.is_empty() {
+        if i64::try_from(archived.len()).unwrap_or(i64::MAX) < count + more - limit {
             return Err(MemoryError::Full(limit));
         }
         for (id,) in archived {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 pub use crate::agents::entries::MemoryScope;
 use crate::{
-    ids::{AgentId, ChannelId, ForkId, MemoryId, MessageId, ThreadId, UserId},
+    ids::{AgentId, ChannelId, CompactionId, ForkId, MemoryId, MessageId, ThreadId, UserId},
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -37,7 +37,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Who stated an entry of memory: the least trusted one of its sources.
+    /// Trust in an entry of memory: that of the least trusted one of its sources.
     pub enum MemoryTrust {
         Person = "person",
         Agent = "agent",
@@ -87,7 +87,7 @@ pub struct Entry {
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     /// Record of the compacted messages that it was taken from.
-    pub compaction_id: Option<String>,
+    pub compaction_id: Option<CompactionId>,
     /// Messages that it was taken from; it is forgotten with the last one.
     pub source_message_ids: Vec<MessageId>,
     pub visibility: Visibility,

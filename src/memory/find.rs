@@ -1,7 +1,5 @@
 //! Entries as they are stored, and lookups within what the caller can see.
 
-use std::collections::HashMap;
-
 use uuid::Uuid;
 
 use crate::{
@@ -9,12 +7,13 @@ use crate::{
     db::{
         Conn, DbError, Json, dialect::hexadecimal_ids, is_in_visible_channel, is_visible_channel,
     },
-    ids::{AgentId, ChannelId, ForkId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, CompactionId, ForkId, MemoryId, ThreadId, UserId, WorkspaceId},
     memory::{
         MemoryError,
         entry::{
             Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
         },
+        sources::sources_of,
     },
     sql_with_ids,
     time::Timestamp,
@@ -31,6 +30,7 @@ pub(super) struct Row {
     about_user_id: Option<UserId>,
     thread_id: Option<ThreadId>,
     fork_id: Option<ForkId>,
+    compaction_id: Option<CompactionId>,
     visibility: Visibility,
     channel_id: Option<ChannelId>,
     trust: MemoryTrust,
@@ -48,7 +48,7 @@ pub(super) struct Row {
     updated_at: Timestamp,
 }
 
-/// What an entry belongs to, as in the column `key`.
+/// Owner of an entry, as in the column `key`.
 pub(super) fn key_of(
     scope: MemoryScope,
     workspace: WorkspaceId,
@@ -74,7 +74,7 @@ macro_rules! entry_sql {
         sql_with_ids!(
             $c,
             "select e.id, e.scope, e.kind, e.text, e.agent_id, e.user_id, e.about_user_id, e.thread_id, \
-             nullif(e.conversation_id, e.thread_id) as fork_id, e.visibility, e.channel_id, e.trust, e.origin, e.status, \
+             nullif(e.conversation_id, e.thread_id) as fork_id, e.compaction_id, e.visibility, e.channel_id, e.trust, e.origin, e.status, \
              e.superseded_by, e.share_with_organization, e.flagged, e.uses, e.last_used_at, e.expires_at, e.version, e.created_by, \
              e.created_at, e.updated_at from memories e where e.workspace_id = $1 and e.forgotten_at is null \
              and (($3 and (e.user_id = $2 or e.about_user_id = $2)) or (case e.scope when 'organization' then $3 \
@@ -108,7 +108,7 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// What the actor can read.
+    /// Entries that the actor can read.
     pub(super) async fn of(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
         let hidden = crate::agents::profiles::list_hidden(c, actor).await?;
         Ok(Self {
@@ -120,7 +120,7 @@ impl Sight {
         })
     }
 
-    /// What the actor can read or change: an API key that writes need not read.
+    /// Entries that the actor can read or change: an API key that writes need not read.
     async fn to_change(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
         let sight = Self::of(c, actor).await?;
         Ok(Self {
@@ -133,25 +133,11 @@ impl Sight {
 
 /// Adds the sources to rows, with one statement.
 pub(super) async fn with_sources(c: &mut Conn, rows: Vec<Row>) -> Result<Vec<Entry>, DbError> {
-    let sql = sql_with_ids!(
-        c,
-        "select owner_id, source_id from citations where owner_type = 'memory' and source_type = 'message' and owner_id in",
-        1,
-        "order by source_id"
-    );
-    let pairs: Vec<(MemoryId, MessageId)> = c
-        .q(sql)
-        .bind(hexadecimal_ids(rows.iter().map(|row| row.id.0)))
-        .all()
-        .await?;
-    let mut sources: HashMap<MemoryId, Vec<MessageId>> = HashMap::new();
-    for (entry, source) in pairs {
-        sources.entry(entry).or_default().push(source);
-    }
+    let mut sources = sources_of(c, rows.iter().map(|row| row.id).collect()).await?;
     let entries = rows.into_iter().map(|row| Entry {
         object: "memory",
         source_message_ids: sources.remove(&row.id).unwrap_or_default(),
-        compaction_id: None,
+        compaction_id: row.compaction_id,
         id: row.id,
         scope: row.scope,
         kind: row.kind,

@@ -11,7 +11,7 @@ use crate::{
     },
     auth::{self, Actor, Caller, Scope},
     chat::{ChatError, access},
-    db::{Conn, DbError, dialect},
+    db::{Conn, Db, DbError, dialect, now},
     ids::{AgentId, MemoryId, ThreadId, UserId, WorkspaceId},
     memory::{MemoryError, find},
     sql_with_ids,
@@ -79,7 +79,7 @@ pub enum Owner {
     User(UserId),
 }
 
-/// What to forget.
+/// Entries to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Everything of scope `user` and `persona`.
@@ -103,44 +103,39 @@ pub async fn forget_some(
     actor: &Actor<'_>,
     subject: Subject,
 ) -> Result<i64, MemoryError> {
+    const PERSONAL: &str = "select id from memories where workspace_id = $1 and user_id = $2 and forgotten_at is null order by id limit $3";
+    const OF_THREAD: &str = "select id from memories where workspace_id = $1 and thread_id = $2 and scope = 'conversation' \
+        and forgotten_at is null order by id limit $3";
+    const OF_AGENT: &str = "select id from memories where workspace_id = $1 and agent_id = $2 and scope = 'agent' \
+        and origin <> 'file' and forgotten_at is null order by id limit $3";
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    let (condition, id) = match subject {
+    let (sql, id) = match subject {
         Subject::Person(Owner::Me) => {
             require_own(actor)?;
-            (0, actor.user.0)
+            (PERSONAL, actor.user.0)
         }
         Subject::Person(Owner::User(user)) => {
             actor.require(Scope::WorkspaceAdmin)?;
             auth::get_member(c, actor.workspace, user).await?;
-            (0, user.0)
+            (PERSONAL, user.0)
         }
         Subject::Thread(thread) => {
             let access = access::thread(c, caller, thread).await?.writing()?;
             if access.channel_access.actor.workspace != actor.workspace {
                 return Err(ChatError::ThreadNotFound.into());
             }
-            (1, thread.0)
+            (OF_THREAD, thread.0)
         }
         Subject::Agent(agent) => {
             actor.require(Scope::AgentsWrite)?;
             if !profiles::is_visible(c, actor, agent).await? {
                 return Err(AgentError::NotFound.into());
             }
-            (2, agent.0)
+            (OF_AGENT, agent.0)
         }
     };
-    let q = match condition {
-        0 => c.q(
-            "select id from memories where workspace_id = $1 and user_id = $2 and forgotten_at is null order by id limit $3",
-        ),
-        1 => c.q(
-            "select id from memories where workspace_id = $1 and thread_id = $2 and scope = 'conversation' and forgotten_at is null order by id limit $3",
-        ),
-        _ => c.q(
-            "select id from memories where workspace_id = $1 and agent_id = $2 and scope = 'agent' and origin <> 'file' and forgotten_at is null order by id limit $3",
-        ),
-    };
-    let some: Vec<(MemoryId,)> = q
+    let some: Vec<(MemoryId,)> = c
+        .q(sql)
         .bind(actor.workspace)
         .bind(id)
         .bind(FORGOTTEN_AT_ONCE)
@@ -150,6 +145,41 @@ pub async fn forget_some(
         derived::changed(c, SourceId::Memory(*id), Change::Deleted).await?;
     }
     Ok(i64::try_from(some.len()).unwrap_or(i64::MAX))
+}
+
+/// Forgets entries whose time is over, a few per transaction.
+///
+/// # Errors
+/// If the database fails.
+pub async fn forget_expired(db: &Db) -> Result<(), DbError> {
+    let at = now();
+    let workspaces: Vec<(WorkspaceId,)> = db
+        .read()
+        .await?
+        .q("select distinct workspace_id from memories where expires_at <= $1 and forgotten_at is null")
+        .bind(at)
+        .all()
+        .await?;
+    if workspaces.is_empty() {
+        return Ok(());
+    }
+    for (workspace,) in workspaces {
+        let forget = async move |c: &mut Conn| {
+            let some: Vec<(MemoryId,)> = c
+                .q("select id from memories where expires_at <= $1 and forgotten_at is null and workspace_id = $2 order by expires_at limit $3")
+                .bind(at)
+                .bind(workspace)
+                .bind(FORGOTTEN_AT_ONCE)
+                .all()
+                .await?;
+            for (id,) in &some {
+                derived::changed(c, SourceId::Memory(*id), Change::Deleted).await?;
+            }
+            Ok::<_, DbError>(some.len())
+        };
+        while db.write(workspace.0, forget).await? > 0 {}
+    }
+    db.scrub().await
 }
 
 /// Records that an admin forgot what agents remember about someone.

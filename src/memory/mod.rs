@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! POST, PATCH ─► create, change ─► memories · memory_words · citations ─► recall ─► block `memories` of a prompt
-//!                                        ▲
+//! passes ──────► automatic ──────►       ▲                             └► summaries of conversations
 //! message edited, deleted ─► agents::derived (stale, forgotten)
 //! ```
 //!
 //! A text is in `memories`, and in records of prompts, which cite the entry. Forgetting removes it from both.
 
+pub mod automatic;
 pub mod change;
 pub mod content;
 pub mod create;
@@ -19,6 +20,6 @@ pub mod list;
 pub mod publish;
 pub mod recall;
 pub mod settings;
-mod sources;
+pub mod sources;
 
 pub use error::MemoryError;

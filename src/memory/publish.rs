@@ -28,10 +28,10 @@ pub async fn publish(
     id: MemoryId,
     keyring: &Keyring,
 ) -> Result<Entry, MemoryError> {
-    actor.require(Scope::WorkspaceAdmin)?;
     actor.require(Scope::ChatRead)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let entry = find::get(c, actor, id).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
     settings::check_on(c, actor, MemoryScope::Organization).await?;
     if !entry.share_with_organization {
         return Err(MemoryError::NotShared);
@@ -62,10 +62,12 @@ pub async fn publish(
         user: None,
         about: entry.about_user_id,
         thread: None,
+        conversation: None,
+        compaction: None,
         reach,
         trust: entry.trust,
         origin: MemoryOrigin::Published,
-        created_by: actor.user,
+        created_by: Some(actor.user),
     };
     let (copy, is_new) = create::insert(c, actor.workspace, &draft, sources).await?;
     if is_new {

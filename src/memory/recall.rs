@@ -6,7 +6,13 @@ use uuid::Uuid;
 
 use crate::{
     agents::profiles::MemoryScopes,
-    chat::{messages::MessageMetadata, search::shared},
+    chat::{
+        messages::MessageMetadata,
+        search::{
+            any::freshness,
+            shared::{self, Readers},
+        },
+    },
     db::{
         Conn, DbError, Json,
         dialect::{
@@ -43,8 +49,6 @@ const RARE_SHARE: f64 = 0.01;
 const CONSIDERED_MAX: i64 = 200;
 /// Maximum number of entries of a reply.
 pub const USED_MAX: usize = 8;
-/// Age at which an entry counts half, in days.
-const HALF_LIFE_DAYS: f64 = 90.0;
 const FLAGGED_WEIGHT: f64 = 0.5;
 
 /// A reply to a message.
@@ -61,9 +65,12 @@ pub struct Recall<'a> {
     pub conversation: Uuid,
     pub trigger: MessageId,
     pub question: &'a str,
+    /// Entries that the conversation's summary may contain.
+    pub summary: &'a HashSet<MemoryId>,
 }
 
-/// Entries for a reply, the best first, and the number of those that match, by scope.
+/// Entries for a reply, the best first, and the number of those that match, by scope. Those that the summary may contain come
+/// in addition to the maximum, because only its rendering decides whether it does.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recalled {
     pub considered: BTreeMap<MemoryScope, i64>,
@@ -93,9 +100,6 @@ pub struct RecalledEntry {
 struct Place {
     is_remembered: bool,
     title: Option<String>,
-    /// The requester can read the channel.
-    is_reader: bool,
-    is_alone: bool,
     seq: i64,
     metadata: Json<MessageMetadata>,
 }
@@ -106,12 +110,17 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
     let Some(place) = place(c, of).await? else {
         return Ok(none);
     };
-    if !place.is_remembered || !place.is_reader {
+    let readers = Readers {
+        workspace: of.workspace,
+        requester: of.requester,
+        api_key: place.metadata.0.api_key_id,
+        channel: of.channel,
+        question: of.trigger,
+    };
+    let Some(is_alone) = shared::is_alone(c, &readers).await? else {
         return Ok(none);
-    }
-    if let Some(key) = place.metadata.0.api_key_id
-        && !shared::can_read_chats(c, key, (of.workspace, of.requester)).await?
-    {
+    };
+    if !place.is_remembered {
         return Ok(none);
     }
     let mut scopes = settings::scopes_on(c, of.workspace, of.requester).await?;
@@ -132,7 +141,7 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
         conversation: of.conversation,
         requester: of.requester.0,
         agent: of.agent.0,
-        is_alone: place.is_alone,
+        is_alone,
         now: now(),
         scopes,
     };
@@ -143,21 +152,13 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
     }
     Ok(Recalled {
         considered,
-        used: best(found, use_.now),
+        used: best(found, use_.now, of.summary),
     })
 }
 
 async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Option<Place>, DbError> {
-    c.q("select t.memory = 'on' as is_remembered, t.title, (h.kind = 'public' or exists (select 1 from channel_members cm \
-         where cm.channel_id = h.id and cm.user_id = $3)) and exists (select 1 from members w where w.workspace_id = h.workspace_id \
-         and w.user_id = $3) as is_reader, h.kind = 'direct' and exists (select 1 from channel_members cm where cm.channel_id = h.id \
-         and cm.user_id = $3) and not exists (select 1 from direct_members d where d.channel_id = h.id and d.user_id <> $3) \
-         and not exists (select 1 from channel_members cm where cm.channel_id = h.id and cm.user_id <> $3) as is_alone, \
-         m.seq, m.metadata from threads t join channels h on h.id = t.channel_id join messages m on m.id = $4 \
-         where t.id = $1 and h.id = $2")
+    c.q("select t.memory = 'on' as is_remembered, t.title, m.seq, m.metadata from threads t join messages m on m.id = $2 where t.id = $1")
         .bind(of.thread)
-        .bind(of.channel)
-        .bind(of.requester)
         .bind(of.trigger)
         .opt()
         .await
@@ -201,12 +202,14 @@ async fn words(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<Query
         let known = weights.iter().find(|(known, _)| known == word);
         known.map_or(0.0, |(_, weight)| *weight)
     };
+    let is_own = |word: &str| weight_of(word) > TITLE_WEIGHT;
     let useful = counts
         .into_iter()
         .filter(|(_, count)| (1..WORD_ENTRIES_MAX).contains(count));
     let words = useful.map(|(word, count)| QueryWord {
         weight: weight_of(&word) * rarity(count, all),
         rare: i64::from(is_rare(count, all)),
+        own: i64::from(is_own(&word)),
         word,
     });
     Ok(words.collect())
@@ -224,7 +227,11 @@ fn is_rare(count: i64, all: i64) -> bool {
 }
 
 /// The entries of a reply, with one entry for each text: that of the narrowest scope.
-fn best(mut found: Vec<RecalledEntry>, at: Timestamp) -> Vec<RecalledEntry> {
+fn best(
+    mut found: Vec<RecalledEntry>,
+    at: Timestamp,
+    summary: &HashSet<MemoryId>,
+) -> Vec<RecalledEntry> {
     for entry in &mut found {
         entry.score *= freshness(entry.created_at, at);
         if entry.flagged {
@@ -241,8 +248,12 @@ fn best(mut found: Vec<RecalledEntry>, at: Timestamp) -> Vec<RecalledEntry> {
         let by_score = other.score.total_cmp(&one.score);
         by_score.then_with(|| other.id.cmp(&one.id))
     });
-    found.truncate(USED_MAX);
-    found
+    let mut count = 0;
+    let is_used = |entry: &RecalledEntry| {
+        count += usize::from(!summary.contains(&entry.id));
+        count <= USED_MAX
+    };
+    found.into_iter().take_while(is_used).collect()
 }
 
 fn narrowness(scope: MemoryScope) -> u8 {
@@ -253,15 +264,6 @@ fn narrowness(scope: MemoryScope) -> u8 {
         MemoryScope::Agent => 3,
         MemoryScope::Organization => 4,
     }
-}
-
-fn freshness(created_at: Timestamp, at: Timestamp) -> f64 {
-    0.5_f64.powf(age_days(created_at, at) / HALF_LIFE_DAYS)
-}
-
-/// Age of an entry in days, at least 0.
-pub fn age_days(created_at: Timestamp, at: Timestamp) -> f64 {
-    at.since(created_at).as_secs_f64() / (24.0 * 3600.0)
 }
 
 /// Counts the use of entries by a completed reply.
@@ -314,7 +316,7 @@ mod tests {
             entry(MemoryScope::Agent, None, 1.0),
             entry(MemoryScope::Agent, None, 1.5),
         ];
-        let used = best(found, now());
+        let used = best(found, now(), &HashSet::new());
         let scopes: Vec<_> = used
             .iter()
             .map(|entry| (entry.scope, entry.score >= 1.9))
@@ -330,6 +332,15 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_the_summary_do_not_take_the_place_of_others() {
+        let found: Vec<RecalledEntry> = (0..20)
+            .map(|n| entry(MemoryScope::Agent, None, 20.0 - f64::from(n)))
+            .collect();
+        let summary: HashSet<MemoryId> = found.iter().take(3).map(|entry| entry.id).collect();
+        assert_eq!(best(found, now(), &summary).len(), 3 + USED_MAX);
+    }
+
+    #[test]
     fn old_and_flagged_entries_count_less() {
         let old = RecalledEntry {
             created_at: now() - Duration::from_hours(90 * 24),
@@ -340,7 +351,7 @@ mod tests {
             ..entry(MemoryScope::User, None, 0.9)
         };
         let fresh = entry(MemoryScope::User, None, 0.8);
-        let used = best(vec![old, flagged, fresh], now());
+        let used = best(vec![old, flagged, fresh], now(), &HashSet::new());
         let kinds: Vec<bool> = used.iter().map(|entry| entry.flagged).collect();
         let scores: Vec<f64> = used.iter().map(|entry| entry.score).collect();
         assert_eq!(kinds, [false, false, true]);

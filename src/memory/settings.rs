@@ -15,22 +15,15 @@ use crate::{
 /// Key of the server's switch in `meta`.
 const SERVER: &str = "memory";
 
-/// What agents may remember about the caller in this workspace.
+/// Switches of the caller for memory in this workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 pub struct MemorySettings {
     /// Whether agents remember things about the caller and use them; off also stops `persona`.
     pub enabled: bool,
     /// Whether single agents remember how the caller wants to be treated.
     pub persona: bool,
-}
-
-impl Default for MemorySettings {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            persona: true,
-        }
-    }
+    /// False if `OPENVIBE_MEMORY` turns everything off.
+    pub server_enabled: bool,
 }
 
 /// Fields of `PATCH /v1/memory-settings`; omitted ones stay.
@@ -54,13 +47,13 @@ pub async fn set_server(c: &mut Conn, is_on: bool) -> Result<(), DbError> {
 }
 
 async fn of(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<MemorySettings, DbError> {
-    let row: Option<MemorySettings> = c
-        .q("select enabled, persona from memory_settings where workspace_id = $1 and user_id = $2")
+    c.q("select coalesce(s.enabled, TRUE) as enabled, coalesce(s.persona, TRUE) as persona, coalesce(m.value, 'on') <> 'off' as server_enabled \
+         from (select 1) x left join memory_settings s on s.workspace_id = $1 and s.user_id = $2 left join meta m on m.key = $3")
         .bind(workspace)
         .bind(user)
-        .opt()
-        .await?;
-    Ok(row.unwrap_or_default())
+        .bind(SERVER)
+        .one()
+        .await
 }
 
 /// The caller's switches.
@@ -102,11 +95,6 @@ pub(super) async fn scopes_on(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<UseScopes, DbError> {
-    let server: Option<(String,)> = c
-        .q("select value from meta where key = $1")
-        .bind(SERVER)
-        .opt()
-        .await?;
     let MemoryPolicy {
         enabled,
         user: users,
@@ -114,7 +102,7 @@ pub(super) async fn scopes_on(
         organization,
     } = policy::find(c, workspace).await?.memory;
     let own = of(c, workspace, user).await?;
-    let is_on = enabled && server.is_none_or(|(value,)| value != "off");
+    let is_on = enabled && own.server_enabled;
     Ok(UseScopes {
         conversation: is_on,
         user: is_on && users && own.enabled,

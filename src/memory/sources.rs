@@ -1,6 +1,6 @@
 //! Source messages of an entry, and the visibility that they allow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     auth::Actor,
@@ -17,7 +17,7 @@ use crate::{
 /// Maximum number of source messages of an entry.
 pub(super) const SOURCES_MAX: usize = 20;
 
-/// What the sources of an entry, and the thread that it belongs to, allow.
+/// Channels and trust of an entry's sources and of the thread that it belongs to.
 #[derive(Debug, Clone)]
 pub(super) struct Grounds {
     /// Channels of the sources and of the thread.
@@ -29,7 +29,7 @@ pub(super) struct Grounds {
     pub(super) trust: MemoryTrust,
 }
 
-/// Where an entry can be used.
+/// Conversations in which an entry can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) visibility: Visibility,
@@ -132,7 +132,7 @@ impl Grounds {
             (None, 1) => self.channels.first().copied(),
             _ => self.closed.first().copied(),
         };
-        let is_personal = matches!(scope, MemoryScope::User | MemoryScope::Persona);
+        let is_personal = scope.is_personal();
         let wanted = wanted.unwrap_or(match scope {
             MemoryScope::Conversation => Visibility::Channel,
             _ if self.is_public() => Visibility::Workspace,
@@ -154,6 +154,29 @@ impl Grounds {
             _ => Err(MemoryError::NotVisibleThere),
         }
     }
+}
+
+/// Source messages of entries.
+pub async fn sources_of(
+    c: &mut Conn,
+    entries: Vec<MemoryId>,
+) -> Result<HashMap<MemoryId, Vec<MessageId>>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select owner_id, source_id from citations where owner_type = 'memory' and source_type = 'message' and owner_id in",
+        1,
+        "order by source_id"
+    );
+    let pairs: Vec<(MemoryId, MessageId)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(entries.into_iter().map(|id| id.0)))
+        .all()
+        .await?;
+    let mut sources: HashMap<MemoryId, Vec<MessageId>> = HashMap::new();
+    for (entry, source) in pairs {
+        sources.entry(entry).or_default().push(source);
+    }
+    Ok(sources)
 }
 
 /// Adds sources to an entry, up to the limit.

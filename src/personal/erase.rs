@@ -736,6 +736,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
     for sql in [
         "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
         "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
+        "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update bindings set handed_over_by = $3 where workspace_id = $1 and handed_over_by = $2",
         "update sandbox_policies set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update workspace_policies set updated_by = $3 where workspace_id = $1 and updated_by = $2",

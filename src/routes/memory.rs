@@ -268,21 +268,18 @@ async fn change_memory(
     Body(form): Body<MemoryChange>,
 ) -> Result<Response, ApiError> {
     let member = member_of(&mut state.db.read().await?, caller.clone(), id).await?;
-    let content = match form.text {
-        Some(text) => Some(Content::parse(&text, member.workspace, &state.keyring)?),
-        None => None,
-    };
     let patch = EntryPatch {
-        content,
+        text: form.text,
         kind: form.kind,
         visibility: form.visibility,
         share_with_organization: form.share_with_organization,
         flagged: form.flagged,
         status: form.status,
     };
+    let keyring = std::sync::Arc::clone(&state.keyring);
     let changed = member
         .write(&state.db, async move |c, actor| {
-            change::change(c, &caller, actor, (id, expected), &patch).await
+            change::change(c, &caller, actor, (id, expected), &patch, &keyring).await
         })
         .await
         .map_err(hide)?;
@@ -296,7 +293,7 @@ struct Forgotten {
     object: &'static str,
     /// Always true.
     deleted: bool,
-    /// What still contains the text, counted after the deletion.
+    /// Rows that still contain the text, counted after the deletion.
     remaining: Remaining,
 }
 

@@ -68,6 +68,9 @@ pub struct QueryWord {
     pub weight: f64,
     /// 1 if the word alone makes an entry a candidate.
     pub rare: i64,
+    /// 1 if the requester wrote the word. Personal entries match such words only: by a thread's title, somebody else
+    /// could find out their words.
+    pub own: i64,
 }
 
 /// Conversation and reply for which entries are ranked.
@@ -127,17 +130,31 @@ macro_rules! is_read_here {
     };
 }
 
+/// Score of a word `w` with a weight (BM25).
+macro_rules! word_score {
+    ($weight:literal) => {
+        concat!(
+            $weight,
+            " * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * w.words / 12.0))"
+        )
+    };
+}
+
 macro_rules! rank_sql {
-    ($from:literal, $word:literal, $weight:literal, $rare:literal) => {
+    ($from:literal, $word:literal, $weight:literal, $rare:literal, $own:literal) => {
         concat!(
             "select e.id, e.scope, e.kind, e.text, e.hash, e.user_id, coalesce(e.about_user_id, e.created_by) as person_id, \
-             u.name as person, e.flagged, e.created_at, s.score, s.matched from \
-             (select w.memory_id, sum(", $weight, " * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * w.words / 12.0))) as score, \
-              count(*) as matched from ", $from, " where w.workspace_id = $1 and w.word = ", $word,
+             u.name as person, e.flagged, e.created_at, \
+             case when e.user_id is null then s.score else s.own_score end as score, \
+             case when e.user_id is null then s.matched else s.own_matched end as matched from \
+             (select w.memory_id, sum(", word_score!($weight), ") as score, count(*) as matched, \
+              sum(", $own, " * ", word_score!($weight), ") as own_score, cast(sum(", $own, ") as bigint) as own_matched, \
+              max(", $own, " * ", $rare, ") as own_rare from ", $from, " where w.workspace_id = $1 and w.word = ", $word,
             " group by w.memory_id having count(*) > 1 or max(", $rare, ") = 1) s cross join memories e \
-             left join users u on u.id = coalesce(e.about_user_id, e.created_by) where e.id = s.memory_id and ",
+             left join users u on u.id = coalesce(e.about_user_id, e.created_by) where e.id = s.memory_id \
+             and (e.user_id is null or s.own_matched > 1 or s.own_rare = 1) and ",
             is_usable!(),
-            " order by s.score desc, e.id desc limit $14"
+            " order by score desc, e.id desc limit $14"
         )
     };
 }
@@ -154,13 +171,15 @@ pub async fn rank_entries<T: FromAnyRow>(
             "json_each($2) q cross join memory_words w",
             "q.value ->> 'word'",
             "(q.value ->> 'weight')",
-            "q.value ->> 'rare'"
+            "(q.value ->> 'rare')",
+            "(q.value ->> 'own')"
         )),
         Engine::Postgres => c.q(rank_sql!(
             "jsonb_array_elements($2) q cross join memory_words w",
             "(q ->> 'word')",
             "cast(q ->> 'weight' as double precision)",
-            "cast(q ->> 'rare' as bigint)"
+            "cast(q ->> 'rare' as bigint)",
+            "cast(q ->> 'own' as bigint)"
         )),
     };
     q.bind(place.workspace)

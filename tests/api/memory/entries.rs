@@ -315,6 +315,19 @@ async fn a_change_needs_the_current_version_if_it_names_one() {
         .refused(403);
 }
 
+#[tokio::test]
+async fn a_foreign_entry_does_not_exist_for_any_request() {
+    let t = team().await;
+    let made = remember(&t.ada, "Ada prefers tea", json!({})).await;
+    for text in ["", "The password is hunter22", &"x".repeat(1_001)] {
+        let change = json!({"text": text});
+        t.bo.patch(&path(&made), change).await.refused(404);
+    }
+    let publish = format!("{}/publish", path(&made));
+    t.bo.post(&publish, json!({})).await.refused(404);
+    t.bo.delete(&path(&made)).await.refused(404);
+}
+
 async fn published(t: &Team, entry: &Value) -> crate::support::Reply {
     t.ada.act(&format!("{}/publish", path(entry))).await
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{path, remember};
-use crate::support::{Person, Team, id, list, team, team_with, text};
+use crate::support::{Person, Team, id, list, team, team_with, text, within};
 
 /// Words that occur nowhere else, and that no stemmer shortens.
 fn words(from: usize, count: usize) -> Vec<String> {
@@ -12,7 +12,7 @@ fn words(from: usize, count: usize) -> Vec<String> {
         .collect()
 }
 
-async fn assert_gone(t: &Team, words: &[String]) {
+pub(super) async fn assert_gone(t: &Team, words: &[String]) {
     for word in words {
         assert_eq!(
             t.app.place.places_of(word).await,
@@ -115,7 +115,10 @@ async fn nothing_remains_of_what_was_forgotten() {
     let task = t.ada.ask(&thread, "@vibe which harbor ferry?").await;
     t.ada.completed(&task).await;
     let seen = t.ada.task_context(&task).await;
-    assert_eq!(seen["memories"], json!({"considered": {}, "used": []}));
+    assert_eq!(
+        seen["memories"],
+        json!({"considered": {}, "hidden": [], "used": []})
+    );
 }
 
 #[tokio::test]
@@ -232,6 +235,25 @@ async fn everything_about_a_person_of_a_thread_or_of_an_agent_is_forgotten_at_on
     let of_agent = format!("/v1/memories?agent_id={agent}");
     assert_eq!(t.ada.delete(&of_agent).await.is(200), json!({"deleted": 3}));
     assert_eq!(count(&t.ada).await, 0);
+}
+
+#[tokio::test]
+async fn personal_entries_go_with_the_membership() {
+    let t = team_with(&[("EVENT_RETENTION", "1s")]).await;
+    let agent = id(&t.ada.agent("vibe").await);
+    let persona = json!({"scope": "persona", "agent_id": agent});
+    remember(&t.bo, "Prefers zanzibar tea", json!({})).await;
+    remember(&t.bo, "Likes brief answers on zanzibar", persona).await;
+    remember(&t.ada, "Stays here", json!({})).await;
+    let path = format!("/v1/members/{}", t.bo.id);
+    t.ada.delete(&path).await.is(204);
+    within("their entries to be forgotten", async {
+        while !t.app.place.places_of("zanzibar").await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(t.ada.every("/v1/memories").await.len(), 1);
 }
 
 #[tokio::test]

@@ -53,3 +53,14 @@ async fn entries_by_hand_are_never_archived() {
     t.ada.delete(&path(&made)).await.is(200);
     assert!(!id(&remember(&t.ada, "One more", json!({})).await).is_empty());
 }
+
+#[tokio::test]
+async fn nobody_fills_the_memory_of_a_workspace_alone() {
+    let t = team().await;
+    remember(&t.ada, "Written by hand", json!({})).await;
+    copy(&t, 9_999, "hand").await;
+    let apart = "update memories set key = text, user_id = null";
+    t.app.place.run(&[apart]).await;
+    assert_eq!(refused(&t.ada, json!({})).await, "409 memory_full");
+    remember(&t.bo, "One more", json!({})).await;
+}

@@ -1,6 +1,7 @@
 //! Memory: entries, their use in replies, and forgetting.
 
 mod access;
+mod automatic;
 mod entries;
 mod forgetting;
 mod limits;

@@ -67,10 +67,40 @@ async fn personal_entries_are_hidden_from_other_readers() {
         all.contains("(2 personal memories of Ada are hidden)"),
         "{all}"
     );
+    assert_eq!(seen["memories"]["considered"], json!({"conversation": 1}));
     let used = list(&seen, "/memories/used");
     assert_eq!(used.len(), 1, "{used:?}");
+    let hidden = json!([{"user_id": t.ada.id, "name": "Ada", "count": 2}]);
+    assert_eq!(seen["memories"]["hidden"], hidden);
+    assert_eq!(hers["memories"]["hidden"], json!([]));
+    // Everyone sees how many entries the reply used.
+    let output = t.bo.get(&format!("/v1/tasks/{task}")).await.ok()["output"].clone();
+    assert_eq!(output["memories"], 3);
     assert!(text(&used[0], "/text").ends_with("The harbor ferry is green"));
     assert_eq!(seen["budget"], hers["budget"]);
+}
+
+#[tokio::test]
+async fn words_of_a_title_find_no_personal_entries() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    remember(&t.ada, "The lighthouse budget is 4711 euros", json!({})).await;
+    let shared = json!({"thread_id": thread});
+    remember(&t.ada, "The lighthouse budget was cut", shared).await;
+    let title = json!({"title": "The lighthouse budget"});
+    let path = format!("/v1/threads/{thread}");
+    t.bo.patch(&path, title).await.is(200);
+    let (task, request) = asked(&t, &thread, "@vibe good morning").await;
+    let sent = request.all();
+    assert!(sent.contains("was cut") && !sent.contains("4711"), "{sent}");
+    for reader in [&t.ada, &t.bo] {
+        let seen = reader.task_context(&task).await;
+        assert_eq!(seen["memories"]["considered"], json!({"conversation": 1}));
+    }
+    let (_, request) = asked(&t, &thread, "@vibe and the lighthouse?").await;
+    assert!(!request.all().contains("4711"));
+    let (_, request) = asked(&t, &thread, "@vibe what is its budget?").await;
+    assert!(request.all().contains("4711"));
 }
 
 #[tokio::test]

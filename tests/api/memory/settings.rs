@@ -70,7 +70,8 @@ async fn each_switch_stops_use_and_writing_at_once() {
         assert!(is_used(&t, &thread, n).await, "{on}");
     }
     let stored = t.ada.get("/v1/memory-settings").await.ok();
-    assert_eq!(stored, json!({"enabled": true, "persona": true}));
+    let wanted = json!({"enabled": true, "persona": true, "server_enabled": true});
+    assert_eq!(stored, wanted);
     t.ada
         .patch("/v1/memory-settings", json!({"persona": false}))
         .await
@@ -151,5 +152,7 @@ async fn a_thread_that_is_not_remembered_keeps_its_entries_to_itself() {
 #[tokio::test]
 async fn the_server_can_turn_memory_off() {
     let t = team_with(&[("MEMORY", "off")]).await;
+    let switches = t.ada.get("/v1/memory-settings").await.ok();
+    assert_eq!(switches["server_enabled"], false);
     assert_eq!(refused(&t.ada, json!({})).await, "409 memory_off");
 }
