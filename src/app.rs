@@ -37,7 +37,14 @@ use crate::{
     personal::{self, Eraser},
     providers::{self, PerWorkspace, Providers},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
-    replies::{facts::StoredFacts, manifest, retry::RetryPolicy, turn::ReplyHandler},
+    replies::{
+        compaction::{pass::Compactor, profile::CompactionSettings},
+        facts::StoredFacts,
+        manifest,
+        retry::RetryPolicy,
+        turn::ReplyHandler,
+        utility::Utility,
+    },
     responses::{self, CallSlots, ResponsesService},
     router,
     secrets::Keyring,
@@ -184,13 +191,28 @@ fn handlers(
     providers: &Arc<Providers>,
     blobs: &Blobs,
     calls: &CallLog,
+    keyring: &Arc<Keyring>,
 ) -> HashMap<TaskKind, Arc<dyn Handler>> {
     let policy = RetryPolicy {
         delays: config.retry_delays.clone(),
         ..RetryPolicy::default()
     };
+    let compactor = Compactor {
+        utility: Utility {
+            db: calls.db.clone(),
+            provider: providers.fallback(),
+            calls: calls.clone(),
+            delays: config.retry_delays.clone(),
+        },
+        keyring: Arc::clone(keyring),
+        settings: CompactionSettings {
+            is_on: config.compaction,
+            interval: config.compaction_interval,
+        },
+    };
     let replies = ReplyHandler {
         db: calls.db.clone(),
+        compactor: compactor.clone(),
         hub: Arc::clone(hub),
         provider: providers.fallback(),
         blobs: blobs.clone(),
@@ -201,8 +223,13 @@ fn handlers(
         tracker: calls.tracker.clone(),
     };
     let replies: Arc<dyn Handler> = PerWorkspace::new(providers, replies, |replies, provider| {
+        replies.compactor.utility.provider = Arc::clone(&provider);
         replies.provider = provider;
     });
+    let compactor: Arc<dyn Handler> =
+        PerWorkspace::new(providers, compactor, |compactor, provider| {
+            compactor.utility.provider = provider;
+        });
     let resolver = Resolver {
         db: calls.db.clone(),
         hub: Arc::clone(hub),
@@ -216,7 +243,11 @@ fn handlers(
         PerWorkspace::new(providers, resolver, |resolver, provider| {
             resolver.provider = provider;
         });
-    HashMap::from([(TaskKind::Reply, replies), (TaskKind::Resolve, resolver)])
+    HashMap::from([
+        (TaskKind::Reply, replies),
+        (TaskKind::Resolve, resolver),
+        (TaskKind::Compact, compactor),
+    ])
 }
 
 impl App {
@@ -283,7 +314,7 @@ impl App {
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: handlers(&config, &hub, &providers, &blobs, &calls),
+            handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring),
             slots: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
@@ -561,6 +592,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
         }
     }
     responses::cleanup(&state.db).await?;
+    memory::forget::forget_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     state
         .db

@@ -55,6 +55,10 @@ pub struct Config {
     pub event_retention: Duration,
     /// Retention of texts sent to models, after their last use.
     pub context_retention: Duration,
+    /// Whether older messages are compacted, whatever agents and policies say.
+    pub compaction: bool,
+    /// Minimum time between two automatic passes of a conversation.
+    pub compaction_interval: Duration,
     /// Maximum size of an upload.
     pub upload_bytes_max: u64,
     /// Retention of unattached uploads.
@@ -114,6 +118,8 @@ const NAMES: &[&str] = &[
     "ATTEMPT_MAX",
     "EVENT_RETENTION",
     "CONTEXT_RETENTION",
+    "COMPACTION",
+    "COMPACTION_INTERVAL",
     "UPLOAD_BYTES_MAX",
     "UPLOAD_ORPHAN_AFTER",
     "SIGNUP",
@@ -338,6 +344,14 @@ impl Config {
                 "CONTEXT_RETENTION",
                 Duration::from_hours(90 * 24),
                 parse_retention,
+            )?,
+            compaction: s.parsed("COMPACTION", true, |t| {
+                one_of(t, &[("on", true), ("off", false)])
+            })?,
+            compaction_interval: s.parsed(
+                "COMPACTION_INTERVAL",
+                Duration::from_mins(1),
+                parse_duration,
             )?,
             upload_bytes_max: s.parsed("UPLOAD_BYTES_MAX", 25 << 20, |t| {
                 parse_size(t, UPLOAD_BYTES_LIMIT, "1GiB")

@@ -5,10 +5,14 @@
 
 use uuid::Uuid;
 
-use super::entries::{self, MemoryAction};
+use super::{
+    entries::{self, MemoryAction},
+    segments::{self, CompactionState},
+};
 use crate::{
-    db::{Conn, DbError, now},
-    ids::{AgentId, MemoryId, MessageId, UserId},
+    db::{Conn, DbError, dialect::hexadecimal_ids, now},
+    ids::{AgentId, CompactionId, MemoryId, MessageId, UserId},
+    sql_with_ids,
 };
 
 /// Replaces a text whose source was deleted.
@@ -23,6 +27,8 @@ pub enum SourceId {
     /// A text that contains the person's name.
     User(UserId),
     Memory(MemoryId),
+    /// A text that contains the summary of a segment.
+    Compaction(CompactionId),
 }
 
 impl SourceId {
@@ -32,6 +38,7 @@ impl SourceId {
             Self::Message(_) => "message",
             Self::User(_) => "user",
             Self::Memory(_) => "memory",
+            Self::Compaction(_) => "compaction",
         }
     }
 
@@ -40,13 +47,14 @@ impl SourceId {
             Self::Message(id) => id.0,
             Self::User(id) => id.0,
             Self::Memory(id) => id.0,
+            Self::Compaction(id) => id.0,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Its author changed it: records stay as they were sent, and entries of memory become stale.
+    /// Its author changed it: records stay as they were sent, and its segment and entries of memory become stale.
     Edited,
     /// The server replaced the text, and the old one must not be kept.
     Rewritten,
@@ -56,8 +64,18 @@ pub enum Change {
 /// Applies a change of the source to everything that was derived from it. Costs a fixed number of indexed statements
 /// for prompts, because texts are shared between tasks, and a few for each entry of memory.
 pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(), DbError> {
-    if let (SourceId::Message(id), Change::Edited | Change::Rewritten) = (source, change) {
-        become_stale(c, id.0).await?;
+    if let SourceId::Message(id) = source {
+        let state = match change {
+            Change::Edited => CompactionState::Stale,
+            Change::Rewritten | Change::Deleted => CompactionState::Blank,
+        };
+        // One call read all messages of the segment: any of its texts can contain this one.
+        if let Some(segment) = segments::message_changed(c, id, state).await? {
+            blank_segment(c, segment).await?;
+        }
+        if change != Change::Deleted {
+            become_stale(c, id.0).await?;
+        }
     }
     match change {
         Change::Edited => {}
@@ -74,6 +92,7 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
             match source {
                 SourceId::Message(id) => lose_source(c, id.0).await?,
                 SourceId::Memory(id) => forget_all(c, vec![id]).await?,
+                SourceId::Compaction(id) => blank_segment(c, id).await?,
                 SourceId::User(_) => {}
             }
             blank_texts(c, source).await?;
@@ -103,35 +122,128 @@ async fn blank_texts(c: &mut Conn, source: SourceId) -> Result<(), DbError> {
 /// prevents the same entry from being made again from the same messages.
 async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError> {
     let mut open = entries;
-    while let Some(id) = open.pop() {
-        let forgotten = c
-            .q("update memories set text = '', words = 0, status = 'archived', forgotten_at = $2, updated_at = $2, version = version + 1 \
-                where id = $1 and forgotten_at is null")
-            .bind(id)
-            .bind(now())
-            .run()
-            .await?;
-        if forgotten == 0 {
-            continue;
+    while !open.is_empty() {
+        let ids = || hexadecimal_ids(open.iter().map(|id| id.0));
+        let sql = sql_with_ids!(
+            c,
+            "update memories set text = '', words = 0, status = 'archived', forgotten_at = $2, updated_at = $2, version = version + 1 \
+             where forgotten_at is null and id in",
+            1,
+            "returning id"
+        );
+        let forgotten: Vec<(MemoryId,)> = c.q(sql).bind(ids()).bind(now()).all().await?;
+        for (id,) in forgotten {
+            entries::announce(c, id, MemoryAction::Deleted).await?;
         }
-        c.q("delete from memory_words where memory_id = $1")
-            .bind(id)
-            .run()
-            .await?;
-        entries::announce(c, id, MemoryAction::Deleted).await?;
-        blank_texts(c, SourceId::Memory(id)).await?;
+        let sql = sql_with_ids!(c, "delete from memory_words where memory_id in", 1, "");
+        c.q(sql).bind(ids()).run().await?;
+        let sql = sql_with_ids!(
+            c,
+            "update context_texts set text = $2, hash = null where id in (select owner_id from citations \
+             where source_type = 'memory' and owner_type = 'context_text' and source_id in",
+            1,
+            ")"
+        );
+        c.q(sql).bind(ids()).bind(DELETED).run().await?;
         // A published copy cites the entry that it was made from.
-        let copies: Vec<(Uuid,)> = c
-            .q("select owner_id from citations where source_type = 'memory' and source_id = $1 and owner_type = 'memory' order by owner_id")
-            .bind(id)
-            .all()
-            .await?;
-        open.extend(copies.into_iter().map(|(id,)| MemoryId(id)));
-        c.q("delete from citations where source_type = 'memory' and source_id = $1")
-            .bind(id)
-            .run()
-            .await?;
+        let sql = sql_with_ids!(
+            c,
+            "select distinct owner_id from citations where source_type = 'memory' and owner_type = 'memory' and source_id in",
+            1,
+            "order by owner_id"
+        );
+        let copies: Vec<(MemoryId,)> = c.q(sql).bind(ids()).all().await?;
+        let sql = sql_with_ids!(
+            c,
+            "delete from citations where source_type = 'memory' and source_id in",
+            1,
+            ""
+        );
+        c.q(sql).bind(ids()).run().await?;
+        open = copies.into_iter().map(|(id,)| id).collect();
     }
+    Ok(())
+}
+
+/// Removes everything that was made from a segment. Segments that share an entry with it are made again.
+async fn blank_segment(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
+    segments::stale_sharers(c, segment).await?;
+    let entries = automatic(c, segment).await?;
+    let archived = entries.iter().filter(|entry| entry.is_archived);
+    forget_all(c, archived.map(|entry| entry.id).collect()).await?;
+    let others = entries.iter().filter(|entry| !entry.is_archived);
+    let others: Vec<MemoryId> = others.map(|entry| entry.id).collect();
+    forget_all(c, others.clone()).await?;
+    delete_rows(c, &others).await?;
+    blank_texts(c, SourceId::Compaction(segment)).await
+}
+
+/// Removes the automatic entries of a segment that is made again, except for archived ones. Records of prompts stay as they
+/// were sent, and cite the segment instead.
+pub async fn remove_replaced(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
+    segments::hand_over(c, segment).await?;
+    let entries = automatic(c, segment).await?.into_iter();
+    let replaced = entries.filter(|entry| !entry.is_archived);
+    let replaced: Vec<MemoryId> = replaced.map(|entry| entry.id).collect();
+    for id in &replaced {
+        entries::announce(c, *id, MemoryAction::Deleted).await?;
+    }
+    let ids = || hexadecimal_ids(replaced.iter().map(|id| id.0));
+    let sql = sql_with_ids!(
+        c,
+        "insert into citations (source_type, source_id, owner_type, owner_id) select distinct 'compaction', $2, owner_type, owner_id \
+         from citations where source_type = 'memory' and owner_type = 'context_text' and source_id in",
+        1,
+        "on conflict do nothing"
+    );
+    c.q(sql).bind(ids()).bind(segment).run().await?;
+    let sql = sql_with_ids!(
+        c,
+        "delete from citations where source_type = 'memory' and source_id in",
+        1,
+        ""
+    );
+    c.q(sql).bind(ids()).run().await?;
+    delete_rows(c, &replaced).await
+}
+
+#[derive(sqlx::FromRow)]
+struct Automatic {
+    id: MemoryId,
+    is_archived: bool,
+}
+
+async fn automatic(c: &mut Conn, segment: CompactionId) -> Result<Vec<Automatic>, DbError> {
+    c.q("select id, status = 'archived' as is_archived from memories where compaction_id = $1 and origin = 'auto' \
+         and forgotten_at is null order by id")
+        .bind(segment)
+        .all()
+        .await
+}
+
+/// Deletes rows of entries. What they had superseded is current again.
+async fn delete_rows(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
+    let ids = || hexadecimal_ids(entries.iter().map(|id| id.0));
+    let sql = sql_with_ids!(
+        c,
+        "update memories set status = 'active', superseded_by = null, updated_at = $2, version = version + 1 \
+         where status = 'superseded' and forgotten_at is null and superseded_by in",
+        1,
+        "returning id"
+    );
+    let current: Vec<(MemoryId,)> = c.q(sql).bind(ids()).bind(now()).all().await?;
+    for (id,) in current {
+        entries::announce(c, id, MemoryAction::Updated).await?;
+    }
+    let sql = sql_with_ids!(
+        c,
+        "delete from citations where owner_type = 'memory' and owner_id in",
+        1,
+        ""
+    );
+    c.q(sql).bind(ids()).run().await?;
+    let sql = sql_with_ids!(c, "delete from memories where id in", 1, "");
+    c.q(sql).bind(ids()).run().await?;
     Ok(())
 }
 

@@ -12,6 +12,13 @@ use crate::{
     text_enum::text_enum,
 };
 
+impl MemoryScope {
+    /// Whether the entry belongs to a person, who alone sees it.
+    pub fn is_personal(self) -> bool {
+        matches!(self, Self::User | Self::Persona)
+    }
+}
+
 text_enum! {
     /// Scope of an entry of memory: what it belongs to.
     pub enum MemoryScope {
@@ -49,7 +56,7 @@ impl EventData for MemoryEvent {
     const TYPES: &'static [EventType] = &[EventType::MemoryChanged];
 }
 
-/// What determines who sees an entry.
+/// Properties that determine the recipients of an entry's events.
 #[derive(sqlx::FromRow)]
 struct Seen {
     workspace_id: WorkspaceId,
@@ -75,7 +82,7 @@ pub async fn announce(c: &mut Conn, id: MemoryId, action: MemoryAction) -> Resul
     };
     let (mut audience, mut only) = (Audience::Workspace, None);
     match (seen.scope, seen.channel_id) {
-        (MemoryScope::User | MemoryScope::Persona, _) => {
+        (scope, _) if scope.is_personal() => {
             only = Some(Recipients {
                 users: seen
                     .user_id
@@ -95,7 +102,7 @@ pub async fn announce(c: &mut Conn, id: MemoryId, action: MemoryAction) -> Resul
                 only = super::profiles::recipients(c, seen.workspace_id, agent).await?;
             }
         }
-        (MemoryScope::Conversation | MemoryScope::Organization, None) => {}
+        _ => {}
     }
     let seq = log::reserve(c, seen.workspace_id, 1).await?;
     let data = MemoryEvent {

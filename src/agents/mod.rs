@@ -9,6 +9,7 @@ pub mod preview;
 pub mod profiles;
 pub mod sandbox;
 pub mod seeds;
+pub mod segments;
 pub mod system;
 pub mod templates;
 pub mod transfer;

@@ -1,8 +1,13 @@
 //! Workspace policy for all agents. It only restricts: profiles and requests cannot override it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{AgentError, profiles::ToolKind};
+use super::{
+    AgentError,
+    profiles::{Compaction, ToolKind},
+};
 use crate::{
     auth::{self, Actor, Scope},
     db::{Conn, DbError, Json, now},
@@ -12,6 +17,66 @@ use crate::{
 
 /// In UTF-8 bytes.
 const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
+const MODES_MAX: usize = 100;
+const MODE_CHARS_MAX: usize = 100;
+
+/// Compaction of conversations, for agents that set none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct CompactionPolicy {
+    pub default: Compaction,
+    /// By a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part counts.
+    pub by_mode: BTreeMap<String, Compaction>,
+}
+
+impl Default for CompactionPolicy {
+    fn default() -> Self {
+        Self {
+            default: Compaction::Standard,
+            by_mode: BTreeMap::new(),
+        }
+    }
+}
+
+impl CompactionPolicy {
+    pub fn of(&self, mode: &str) -> Compaction {
+        let parts = self.by_mode.iter();
+        let longest = parts
+            .filter(|(part, _)| mode.contains(part.as_str()))
+            .max_by_key(|(part, _)| part.len());
+        longest.map_or(self.default, |(_, compaction)| *compaction)
+    }
+}
+
+/// Fields of `PolicyPatch::compaction`: omitted ones stay, and a null removes a mode.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompactionPolicyPatch {
+    #[serde(default, deserialize_with = "present")]
+    pub default: Option<Compaction>,
+    /// At most 100 modes.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Object>)]
+    pub by_mode: Option<BTreeMap<String, Option<Compaction>>>,
+}
+
+impl CompactionPolicyPatch {
+    fn apply(&self, to: &mut CompactionPolicy) -> Result<(), AgentError> {
+        to.default = self.default.unwrap_or(to.default);
+        for (part, compaction) in self.by_mode.iter().flatten() {
+            match compaction {
+                Some(compaction) => to.by_mode.insert(part.clone(), *compaction),
+                None => to.by_mode.remove(part),
+            };
+        }
+        let is_valid = |part: &String| (1..=MODE_CHARS_MAX).contains(&part.chars().count());
+        if to.by_mode.len() > MODES_MAX || !to.by_mode.keys().all(is_valid) {
+            let text = format!("at most {MODES_MAX} modes of 1 to {MODE_CHARS_MAX} characters");
+            return Err(AgentError::Invalid(text, "compaction.by_mode"));
+        }
+        Ok(())
+    }
+}
 
 /// Switches of memory. Agents and people can turn off more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -74,6 +139,7 @@ pub struct Policy {
     /// Whether members can create and change agents; admins always can.
     pub members_write_agents: bool,
     pub memory: MemoryPolicy,
+    pub compaction: CompactionPolicy,
 }
 
 impl Policy {
@@ -91,6 +157,7 @@ impl Default for Policy {
             sandbox_policy_id: None,
             members_write_agents: true,
             memory: MemoryPolicy::default(),
+            compaction: CompactionPolicy::default(),
         }
     }
 }
@@ -113,6 +180,8 @@ pub struct PolicyPatch {
     pub members_write_agents: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     pub memory: Option<MemoryPolicyPatch>,
+    #[serde(default, deserialize_with = "present")]
+    pub compaction: Option<CompactionPolicyPatch>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -122,11 +191,13 @@ struct Row {
     sandbox_policy_id: Option<SandboxPolicyId>,
     members_write_agents: bool,
     memory: Json<MemoryPolicy>,
+    compaction: Json<CompactionPolicy>,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
-        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, memory from workspace_policies where workspace_id = $1")
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, memory, compaction from workspace_policies \
+            where workspace_id = $1")
         .bind(workspace)
         .opt()
         .await?;
@@ -136,6 +207,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         sandbox_policy_id: row.sandbox_policy_id,
         members_write_agents: row.members_write_agents,
         memory: row.memory.0,
+        compaction: row.compaction.0,
     }))
 }
 
@@ -164,6 +236,9 @@ pub async fn change(
     if let Some(memory) = patch.memory {
         policy.memory = memory.merged(policy.memory);
     }
+    if let Some(compaction) = &patch.compaction {
+        compaction.apply(&mut policy.compaction)?;
+    }
     let bytes = policy.required_text.as_ref().map_or(0, String::len);
     if bytes > REQUIRED_TEXT_BYTES_MAX {
         let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
@@ -175,9 +250,10 @@ pub async fn change(
             .ok_or_else(|| AgentError::NoSuchSandboxPolicy(id.to_string()))?;
     }
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         memory, updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8) \
+         memory, compaction, updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
+         compaction = excluded.compaction, \
          updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
@@ -185,6 +261,7 @@ pub async fn change(
         .bind(policy.sandbox_policy_id)
         .bind(policy.members_write_agents)
         .bind(Json(policy.memory))
+        .bind(Json(policy.compaction.clone()))
         .bind(actor.user)
         .bind(now())
         .run()

@@ -87,6 +87,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_170_900, "create_model_settings"),
     common!(20_261_121_202_000, "add_task_lanes"),
     common!(20_261_121_203_000, "create_memories"),
+    common!(20_261_121_233_500, "index_memories"),
+    common!(20_261_122_003_000, "create_compactions"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -1,7 +1,10 @@
 //! Model calls for one draft: run concurrently, recorded in the manifest for "What it saw", and
 //! counted as usage.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+};
 
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 
@@ -10,7 +13,10 @@ use super::{
     resolver::{Read, Resolver},
 };
 use crate::{
-    agents::system::{System, SystemPartName},
+    agents::{
+        derived::SourceId,
+        system::{System, SystemPartName},
+    },
     db::{Conn, now},
     ids::UserId,
     memory::recall::Recalled,
@@ -157,7 +163,15 @@ impl Calls<'_> {
             let source = match piece.line.and_then(|line| dive.source(line)) {
                 Some((message_id, author)) => Source::Message { message_id, author },
                 // A merge request contains the summaries of all chunks instead of messages.
-                None if briefs.len() == 1 && self.attempt > 1 => Source::Summary,
+                None if briefs.len() == 1 && self.attempt > 1 => Source::Summary {
+                    cites: dive
+                        .message_ids
+                        .iter()
+                        .copied()
+                        .map(SourceId::Message)
+                        .collect(),
+                    segments: BTreeSet::new(),
+                },
                 None => Source::Requester,
             };
             Part {
@@ -185,7 +199,6 @@ impl Calls<'_> {
             asked_by: self.asked_by.clone(),
             prompt,
             left_out: Vec::new(),
-            summarised: dive.message_ids.clone(),
             memories: Recalled::default(),
             named: dive.people.iter().flatten().copied().collect(),
             window,

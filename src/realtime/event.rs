@@ -42,6 +42,9 @@ crate::text_enum::text_enum! {
         AgentUpdated = "agent.updated",
         AgentArchived = "agent.archived",
         MemoryChanged = "memory.changed",
+        CompactionCreated = "compaction.created",
+        CompactionUpdated = "compaction.updated",
+        CompactionDeleted = "compaction.deleted",
     }
 }
 

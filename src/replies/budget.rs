@@ -12,7 +12,10 @@ use std::collections::HashMap;
 use crate::{
     ids::MessageId,
     model::{Window, estimate_tokens, grouped},
-    replies::prompt::{Context, Memory, Prompt, Source, memory_line, render},
+    replies::{
+        compaction::render::Summary,
+        prompt::{Context, Memory, Prompt, Source, memory_line, render},
+    },
 };
 
 /// Tokens that are reserved for the reply at least, unless the window is small.
@@ -25,9 +28,11 @@ const SUMMARY_TOKENS_KEPT: u64 = 300;
 const NOTES_TOKENS_MAX: u64 = 2_000;
 const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
-/// What remains of them when messages had to be dropped.
+/// Sizes to which they are cut once messages had to be dropped.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;
+/// Tokens of a message's label.
+const LABEL_TOKENS: u64 = 8;
 /// Characters of the note in place of a message's middle.
 const NOTE_CHARS: usize = 50;
 
@@ -145,10 +150,15 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
             }
         }
         let summary = context.summary.as_ref();
-        let shorter =
-            summary.and_then(|text| without_middle(text, window.estimate_for(SUMMARY_TOKENS_KEPT)));
-        match (kept, shorter) {
-            (None, Some(shorter)) => context.summary = Some(shorter),
+        let kept_tokens = window.estimate_for(SUMMARY_TOKENS_KEPT);
+        let shorter = summary.filter(|summary| summary.tokens_max > kept_tokens);
+        match (kept, shorter.cloned()) {
+            (None, Some(shorter)) => {
+                context.summary = Some(Summary {
+                    tokens_max: kept_tokens,
+                    ..shorter
+                });
+            }
             (None, None) if left == 0 => {
                 let is_changed = context.summary.take().is_some()
                     || context.root.take().is_some()
@@ -166,6 +176,19 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
             }
         }
     }
+}
+
+/// Number of newest messages that fit into half of the room.
+pub fn kept(context: &Context, budget: &Budget) -> usize {
+    let mut left = budget.window.estimate_for(budget.room() / 2);
+    let newest = context.history.iter().rev();
+    let kept = newest.take_while(|message| {
+        let tokens = estimate_tokens(&message.content) + LABEL_TOKENS;
+        let fits = tokens <= left;
+        left = left.saturating_sub(tokens);
+        fits
+    });
+    kept.count().max(1)
 }
 
 /// Removes the middle of messages and files above `tokens_max`.
@@ -206,14 +229,11 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     let Some(notes) = &mut context.notes else {
         return false;
     };
-    let tokens = estimate_tokens(&notes.text);
-    if tokens <= tokens_max {
+    let Some(kept) = chars_within(&notes.text, tokens_max) else {
         return false;
-    }
-    let chars = notes.text.chars().count();
-    let share = u128::from(tokens_max) * chars as u128 / u128::from(tokens);
+    };
     // Rounding must not leave it a token too long.
-    let kept = usize::try_from(share).unwrap_or(chars).saturating_sub(8);
+    let kept = kept.saturating_sub(8);
     let text: String = notes.text.chars().take(kept).collect();
     if text.trim().is_empty() {
         context.notes = None;
@@ -223,17 +243,21 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     true
 }
 
-/// Replaces the middle of a text above `tokens_max` by a note; `None` for other texts.
-pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
+/// Number of characters of a text above `tokens_max` that fit into it; `None` for other texts.
+fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     let tokens = estimate_tokens(text);
     if tokens <= tokens_max {
         return None;
     }
     let chars = text.chars().count();
     let share = u128::from(tokens_max) * chars as u128 / u128::from(tokens);
-    let kept = usize::try_from(share)
-        .unwrap_or(chars)
-        .saturating_sub(NOTE_CHARS);
+    Some(usize::try_from(share).unwrap_or(chars))
+}
+
+/// Replaces the middle of a text above `tokens_max` by a note; `None` for other texts.
+pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
+    let kept = chars_within(text, tokens_max)?.saturating_sub(NOTE_CHARS);
+    let chars = text.chars().count();
     let half = kept / 2;
     let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
     let (head, tail) = (&text[..at(half)], &text[at(chars - half)..]);

@@ -2,13 +2,10 @@
 
 use crate::{
     agents::{derived::DELETED, files, profiles::Resolved, system},
-    chat::{
-        forks::ForkContext,
-        messages::{AuthorKind, Mention, MentionKind, MessageKind, MessageState},
-    },
+    chat::{forks::ForkContext, messages::AuthorKind},
     db::{Conn, DbError, Json, now},
     files::Attachment,
-    ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
+    ids::{AgentId, ForkId, MessageId, ThreadId},
     memory::{
         self,
         recall::{Recall, Recalled, RecalledEntry},
@@ -16,14 +13,20 @@ use crate::{
     realtime::hub::Conversation,
     replies::{
         attached::{self, ReadableFile},
+        compaction::{
+            profile::{CompactionSettings, Strategy},
+            render::Summary,
+            store,
+            view::{self, View},
+        },
+        history::{Row, author, before, row_sql, said, told},
         manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
         prompt::{
-            Ask, Attached, Author, Context, ForkHeader, HISTORY_MAX, HistoryKind, HistoryMessage,
-            Memory, Notes, PARTICIPANTS_MAX, Participant, Setting, attached_line, fork_quote,
+            Ask, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
+            PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
     },
     tasks::Task,
-    time::Timestamp,
 };
 
 /// The loaded context and the messages that were left out.
@@ -35,123 +38,18 @@ pub struct Loaded {
     pub asked_by: AskedBy,
     pub left_out: Vec<LeftOut>,
     pub memories: Recalled,
-}
-
-#[derive(sqlx::FromRow, Clone)]
-struct Row {
-    id: MessageId,
-    seq: i64,
-    author_type: AuthorKind,
-    author_id: Option<uuid::Uuid>,
-    author_name: Option<String>,
-    kind: MessageKind,
-    state: MessageState,
-    content: String,
-    attachments: Json<Vec<Attachment>>,
-    created_at: Timestamp,
-    author_handle: Option<String>,
-    mentions: Json<Vec<Mention>>,
-    asks_agent: bool,
-    /// For a later reply, the seq of the message that it replies to.
-    parent_seq: Option<i64>,
-}
-
-impl Row {
-    /// Sort key: a later reply directly follows the message that it replies to.
-    fn order(&self) -> (i64, i64) {
-        self.parent_seq
-            .map_or((self.seq, 0), |parent| (parent, self.seq))
-    }
-
-    fn history_message(self) -> HistoryMessage {
-        HistoryMessage {
-            message_id: self.id,
-            author: author(
-                self.author_type,
-                self.author_id.unwrap_or_default(),
-                self.author_name,
-            ),
-            kind: match (self.kind, self.state) {
-                (MessageKind::Resolution, _) => HistoryKind::Result,
-                (_, MessageState::Interrupted) => HistoryKind::CutOff,
-                _ => HistoryKind::Complete,
-            },
-            handle: self.author_handle,
-            posted_at: self.created_at,
-            mentions_agent: (self.mentions.0.iter())
-                .any(|mention| mention.kind == MentionKind::Agent),
-            asks_agent: self.asks_agent,
-            content: self.content,
-            attachments: told(self.attachments.0),
-        }
-    }
-
-    /// The content of the message with its attachments as one text.
-    fn shown(&self) -> String {
-        let mut text = self.content.clone();
-        for file in told(self.attachments.0.clone()) {
-            if !text.is_empty() {
-                text.push(' ');
-            }
-            text.push_str(&attached_line(&file));
-        }
-        text
-    }
-}
-
-fn author(kind: AuthorKind, id: uuid::Uuid, name: Option<String>) -> Author {
-    if kind == AuthorKind::Agent {
-        Author::Agent {
-            id: AgentId(id),
-            name: name.unwrap_or_else(|| "Deleted agent".to_owned()),
-        }
-    } else {
-        Author::Human {
-            id: UserId(id),
-            name: name.unwrap_or_else(|| "Deleted account".to_owned()),
-        }
-    }
-}
-
-fn told(files: Vec<Attachment>) -> Vec<Attached> {
-    files
-        .into_iter()
-        .map(|file| Attached {
-            name: file.name,
-            size_bytes: file.size_bytes,
-        })
-        .collect()
-}
-
-/// Selects the columns of a `Row`, including the author's name, from messages as `m`; the arguments continue the
-/// query.
-macro_rules! row_sql {
-    ($parent_seq:literal, $tail:literal) => {
-        concat!(
-            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
-             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
-             m.kind, m.state, m.content, m.attachments, m.created_at, coalesce(h.handle, a.name) as author_handle, m.mentions, \
-             exists (select 1 from tasks k where k.trigger_message_id = m.id and k.kind = 'reply') as asks_agent, ",
-            $parent_seq,
-            " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
-             left join members h on m.author_type = 'human' and h.user_id = m.author_id and h.workspace_id = m.workspace_id \
-             left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
-            $tail
-        )
-    };
-}
-
-/// Condition for messages that belong to the history: not deleted, not a notice, not streaming, and only the newest
-/// version of a resolution.
-macro_rules! said {
-    () => {
-        " and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and (m.kind <> 'resolution' or not exists \
-         (select 1 from resolutions r where r.message_id = m.id and r.status = 'superseded')) "
-    };
+    pub strategy: Strategy,
+    pub view: View,
+    pub trigger_seq: i64,
 }
 
 /// Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
-pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<Loaded>, DbError> {
+pub async fn load(
+    c: &mut Conn,
+    task: &Task,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
     let Some((trigger, target)) = task.trigger_message_id.zip(task.target()) else {
         return Ok(None);
     };
@@ -164,8 +62,16 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     let Some((trigger_seq, content, attachments)) = asked else {
         return Ok(None);
     };
-    let rows = history(c, conversation, trigger_seq, agent.agent).await?;
-    let left_out = left_out(c, conversation, trigger_seq, &rows).await?;
+    let place = (task.workspace_id, target.channel, target.fork.is_some());
+    let strategy = Strategy::of(c, settings, agent, place).await?;
+    let view = View::find(c, conversation, trigger_seq, agent.agent, strategy).await?;
+    let rows = history(c, conversation, trigger_seq, agent.agent, &view).await?;
+    let (summary, expanded) = match view.start {
+        Some(start) => view::summary(c, conversation, start).await?,
+        None => (None, Vec::new()),
+    };
+    let mut left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
+    let rows: Vec<Row> = expanded.into_iter().chain(rows).collect();
     let (setting, thread_root) = setting(c, task, target.thread).await?;
     let setting = Setting {
         participants: participants(c, task, conversation, (trigger_seq, agent.agent)).await?,
@@ -183,8 +89,15 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
             root_before(c, thread_root, first_seq.unwrap_or(trigger_seq)).await?
         }
     };
-    let older = left_out.iter().find(|left| left.reason == OLDER);
+    let older = left_out
+        .iter()
+        .find(|left| [OLDER, NOT_SUMMARIZED].contains(&&*left.reason));
     let older = older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default());
+    if view.is_due && !view.has_segments {
+        for left in left_out.iter_mut().filter(|left| left.reason == OLDER) {
+            NOT_SUMMARIZED.clone_into(&mut left.reason);
+        }
+    }
     let requester: Option<(String, Option<String>, Option<String>)> = c
         .q("select u.name, m.role, m.handle from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
         .bind(task.requested_by)
@@ -210,6 +123,7 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
             conversation: conversation.id(),
             trigger,
             question: &content,
+            summary: &summary.iter().flat_map(Summary::entries).collect(),
         },
     )
     .await?;
@@ -225,7 +139,12 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
             background: origin.background,
             fork_header: origin.header,
             left_out: older,
-            summary: None,
+            gap: if view.is_due || view.has_segments {
+                Gap::NotSummarized
+            } else {
+                Gap::LeftOut
+            },
+            summary,
             history: rows.into_iter().map(Row::history_message).collect(),
             notes: notes.map(|text| Notes {
                 agent: agent.shown_name.clone(),
@@ -251,6 +170,9 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
         },
         left_out,
         memories: recalled,
+        strategy,
+        view,
+        trigger_seq,
     }))
 }
 
@@ -267,6 +189,9 @@ fn remembered(entry: &RecalledEntry) -> Memory {
 
 /// Reason for messages before the window.
 const OLDER: &str = "older_than_newest_50";
+/// Reasons for messages before the window of a conversation with segments.
+const SUMMARISED: &str = "summarised";
+const NOT_SUMMARIZED: &str = "not_summarized";
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
@@ -370,14 +295,15 @@ async fn root_before(
     Ok(found.map(Row::history_message))
 }
 
-/// The newest messages in a conversation before the trigger message, oldest first, at most `HISTORY_MAX`.
+/// The newest messages in a conversation before the trigger message, oldest first, as the view selects them.
 async fn history(
     c: &mut Conn,
     conversation: Conversation,
     trigger_seq: i64,
     agent: AgentId,
+    view: &View,
 ) -> Result<Vec<Row>, DbError> {
-    let mut rows = before(c, conversation, trigger_seq, HISTORY_MAX).await?;
+    let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
     // Finished replies of this agent to earlier messages are placed before the trigger message even if they were
     // posted later.
     let later: Vec<Row> = c
@@ -398,7 +324,11 @@ async fn history(
         .await?;
     rows.extend(later);
     rows.sort_by_key(Row::order);
-    let surplus = rows.len().saturating_sub(HISTORY_MAX);
+    let surplus = match view.start {
+        // The start does not move with them.
+        Some(start) => rows.iter().take_while(|row| row.order().0 < start).count(),
+        None => rows.len().saturating_sub(view.sent_max),
+    };
     rows.drain(..surplus);
     Ok(rows)
 }
@@ -417,28 +347,6 @@ pub async fn newest(
         .await?;
     let rows = before(c, conversation, seq, count_max).await?;
     Ok(rows.into_iter().map(Row::history_message).collect())
-}
-
-/// The newest messages in a conversation before a seq, newest first.
-async fn before(
-    c: &mut Conn,
-    conversation: Conversation,
-    seq: i64,
-    count_max: usize,
-) -> Result<Vec<Row>, DbError> {
-    c.q(concat!(
-        row_sql!(
-            "CAST(null AS BIGINT)",
-            "where m.conversation_id = $1 and m.seq < $2"
-        ),
-        said!(),
-        "order by m.seq desc limit $3"
-    ))
-    .bind(conversation.id())
-    .bind(seq)
-    .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
-    .all()
-    .await
 }
 
 /// The part of the thread that the fork's agent can see.
@@ -518,8 +426,10 @@ async fn left_out(
     conversation: Conversation,
     trigger_seq: i64,
     used: &[Row],
+    view: &View,
 ) -> Result<Vec<LeftOut>, DbError> {
-    let oldest = used.iter().map(|row| row.seq).min().unwrap_or(trigger_seq);
+    let oldest = used.iter().map(|row| row.seq).min();
+    let oldest = view.start.or(oldest).unwrap_or(trigger_seq);
     let passed_over = passed_over(c, conversation, trigger_seq, oldest).await?;
     let mut reasons: Vec<LeftOut> = Vec::new();
     let older: Vec<MessageId> = before(c, conversation, oldest, LEFT_OUT_IDS_MAX)
@@ -531,12 +441,24 @@ async fn left_out(
         let named = i64::try_from(older.len()).unwrap_or(0);
         let said = said_before(c, conversation, trigger_seq).await?;
         let sent = used.iter().filter(|row| row.seq < trigger_seq).count();
-        let count = said - i64::try_from(sent).unwrap_or(0);
-        reasons.push(LeftOut {
-            reason: OLDER.to_owned(),
-            count: count.max(named),
-            message_ids: older,
-        });
+        let count = (said - i64::try_from(sent).unwrap_or(0)).max(named);
+        let covered = match view.start {
+            Some(start) => store::count_covered(c, conversation.id(), start)
+                .await?
+                .min(count),
+            None => 0,
+        };
+        let parts = match view.start {
+            Some(_) => [(SUMMARISED, covered), (NOT_SUMMARIZED, count - covered)],
+            None => [(OLDER, count), (SUMMARISED, 0)],
+        };
+        for (reason, count) in parts.into_iter().filter(|(_, count)| *count > 0) {
+            reasons.push(LeftOut {
+                reason: reason.to_owned(),
+                count,
+                message_ids: older.clone(),
+            });
+        }
     }
     for reason in ["deleted", "notice", "streaming", "superseded"] {
         let ids: Vec<MessageId> = passed_over

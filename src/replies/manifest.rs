@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::{
     agents::{
         derived::{self, Change, DELETED, REWRITTEN, SourceId},
+        segments,
         system::{System, SystemPartName},
     },
     db::{
@@ -51,7 +52,8 @@ pub struct AskedBy {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
     /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
-    /// newer version), `context_budget` (the window has no room), `context_too_large` (after an error), or `summarised`.
+    /// newer version), `context_budget` (the window has no room), `context_too_large` (after an error),
+    /// `summarised`, or `not_summarized` (in no summary yet).
     pub reason: String,
     pub count: i64,
     /// The newest of these messages, at most 50.
@@ -78,8 +80,6 @@ pub struct Manifest {
     pub asked_by: AskedBy,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
-    /// Messages replaced by the summary in the prompt.
-    pub summarised: Vec<MessageId>,
     /// Entries of memory that matched, and those in the prompt.
     pub memories: Recalled,
     /// People besides the requester named in lines that the server wrote.
@@ -271,12 +271,7 @@ impl NewPart<'_> {
 }
 
 /// Parts of a prompt, the system text first.
-fn parts_of<'a>(
-    prompt: &'a Prompt,
-    requester: UserId,
-    summarised: &[MessageId],
-    named: &[UserId],
-) -> Vec<NewPart<'a>> {
+fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<NewPart<'a>> {
     let system = prompt.system.parts.iter().map(|part| NewPart {
         block: Block::System(part.name),
         source: None,
@@ -303,7 +298,7 @@ fn parts_of<'a>(
             Source::Date => (Block::Messages, None),
             Source::File { message_id } => (Block::Files, Some(SourceId::Message(*message_id))),
             Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
-            Source::Summary => (Block::Summary, None),
+            Source::Summary { .. } => (Block::Summary, None),
             Source::LeftOut => (Block::LeftOut, None),
             Source::Notes => (Block::Notes, None),
             Source::Memories => (Block::Memories, None),
@@ -329,7 +324,9 @@ fn parts_of<'a>(
         match block {
             Block::Requester => cites.extend(people()),
             Block::Summary => {
-                cites.extend(summarised.iter().copied().map(SourceId::Message));
+                if let Source::Summary { cites: sources, .. } = &part.source {
+                    cites.extend(sources);
+                }
                 cites.extend(people());
             }
             _ => {}
@@ -373,12 +370,20 @@ pub async fn save(
         .bind(Json(attempts))
         .run()
         .await?;
-    let mut parts = parts_of(
-        &manifest.prompt,
-        manifest.asked_by.id,
-        &manifest.summarised,
-        &manifest.named,
-    );
+    let mut parts = parts_of(&manifest.prompt, manifest.asked_by.id, &manifest.named);
+    for (part, sent) in parts
+        .iter_mut()
+        .skip(manifest.prompt.system.parts.len())
+        .zip(&manifest.prompt.parts)
+    {
+        if let Source::Summary { segments, .. } = &sent.source {
+            for segment in segments {
+                if segments::is_blanked_since(c, segment.id, segment.blanked).await? {
+                    (part.text, part.is_gone) = (DELETED, true);
+                }
+            }
+        }
+    }
     for part in &mut parts {
         part.tokens = manifest.window.corrected(part.tokens);
     }
@@ -792,11 +797,16 @@ async fn convert(
     used_at: Timestamp,
 ) -> Result<(), DbError> {
     let requester = old.facts.asked_by.id;
-    let prompt = Prompt {
+    let mut prompt = Prompt {
         system: System::of(SystemPartName::Instructions, &old.prompt.system),
         parts: old.prompt.parts.clone(),
     };
-    let mut parts = parts_of(&prompt, requester, &old.summarised, &[]);
+    for part in &mut prompt.parts {
+        if let Source::Summary { cites, .. } = &mut part.source {
+            cites.extend(old.summarised.iter().copied().map(SourceId::Message));
+        }
+    }
+    let mut parts = parts_of(&prompt, requester, &[]);
     for part in &mut parts {
         part.is_gone = part.role.is_some() && part.text == DELETED;
     }

@@ -2,8 +2,10 @@
 
 pub mod attached;
 pub mod budget;
+pub mod compaction;
 pub mod context;
 pub mod facts;
+mod history;
 mod labels;
 pub mod lines;
 pub mod manifest;
@@ -11,3 +13,4 @@ mod offline;
 pub mod prompt;
 pub mod retry;
 pub mod turn;
+pub mod utility;

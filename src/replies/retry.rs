@@ -36,8 +36,6 @@ pub struct RetryCounts {
     pub rate_limited: u32,
     /// Total time waited for rate limits, in milliseconds.
     pub waited_ms: u64,
-    /// Number of failed summaries.
-    pub summary_failed: u32,
     /// Number of times that the prompt was fitted into a window that an error revealed.
     pub refits: u32,
     /// The server lacked the model, and another one was chosen.
@@ -76,7 +74,7 @@ pub struct Attempt {
     pub can_refit: bool,
     /// True if `prompt::shrunk` would change the prompt.
     pub can_shrink: bool,
-    /// True if `prompt::plan_summary` would change the prompt.
+    /// True if older messages can be compacted.
     pub can_summarise: bool,
 }
 
@@ -139,7 +137,7 @@ pub enum Step {
     ChangeModel,
     /// Repeats the call with `prompt::shrunk`.
     Shrink,
-    /// Repeats the call with `prompt::plan_summary`.
+    /// Compacts older messages, then repeats the call.
     Summarise,
     Fail {
         code: FailCode,
@@ -175,7 +173,8 @@ pub fn next_step(
                 ..counts
             },
         ),
-        Failure::Summary(cause) => summary_failed(cause, counts, policy),
+        // Its call was retried already.
+        Failure::Summary(_) => fail(FailCode::ModelUnavailable),
         Failure::Model(ModelError::BadRequest(_) | ModelError::ModelMissing(_)) => {
             fail(FailCode::BadRequest)
         }
@@ -202,38 +201,6 @@ fn unavailable(counts: RetryCounts, policy: &RetryPolicy) -> (Step, RetryCounts)
             },
         ),
         None => (
-            Step::Fail {
-                code: FailCode::ModelUnavailable,
-            },
-            counts,
-        ),
-    }
-}
-
-/// A summary is requested once more, because a reply waits for it.
-fn summary_failed(
-    cause: &Failure,
-    counts: RetryCounts,
-    policy: &RetryPolicy,
-) -> (Step, RetryCounts) {
-    let may_pass = matches!(
-        cause,
-        Failure::Model(
-            ModelError::Unavailable(_)
-                | ModelError::Broken(_)
-                | ModelError::RateLimited { .. }
-                | ModelError::Empty
-        )
-    );
-    match policy.delays.first() {
-        Some(delay) if may_pass && counts.summary_failed == 0 => (
-            wait(*delay, WaitReason::Unavailable),
-            RetryCounts {
-                summary_failed: 1,
-                ..counts
-            },
-        ),
-        _ => (
             Step::Fail {
                 code: FailCode::ModelUnavailable,
             },
@@ -445,7 +412,7 @@ mod tests {
             (
                 Failure::Summary(Box::new(model(ModelError::Unavailable(text())))),
                 LONG,
-                vec![wait(1, "Unavailable"), fail(FailCode::ModelUnavailable)],
+                vec![fail(FailCode::ModelUnavailable)],
             ),
             (
                 Failure::Summary(Box::new(Failure::Timeout)),

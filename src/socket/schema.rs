@@ -10,7 +10,7 @@ use utoipa::{
 
 use super::{control::ControlFrame, frame::Request, hello::Hello};
 use crate::{
-    agents::{entries::MemoryEvent, profiles::AgentEvent},
+    agents::{entries::MemoryEvent, profiles::AgentEvent, segments::CompactionEvent},
     auth::{MemberEvent, WorkspaceEvent},
     chat::{
         event::{ChannelEvent, ChannelMemberEvent, MessageEvent, ReactionEvent, ThreadEvent},
@@ -49,6 +49,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<TaskEvent<'_>>(schemas),
         add_schema::<AgentEvent<'_>>(schemas),
         add_schema::<MemoryEvent>(schemas),
+        add_schema::<CompactionEvent>(schemas),
     ]
 }
 

@@ -43,7 +43,7 @@ text_enum! {
     pub enum Purpose {
         /// Reply to a message.
         Reply = "reply",
-        /// Summary for a reply whose context was too large.
+        /// Summary of older messages.
         Compact = "compact",
         /// Draft of a resolution.
         Resolve = "resolve",

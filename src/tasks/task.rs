@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     db::Json,
     ids::{
-        AgentId, ChannelId, ForkId, MessageId, ResolutionId, ResponseId, TaskId, ThreadId, UserId,
-        WorkspaceId,
+        AgentId, ChannelId, CompactionId, ForkId, MessageId, ResolutionId, ResponseId, TaskId,
+        ThreadId, UserId, WorkspaceId,
     },
     realtime::hub::Conversation,
     realtime::{EventData, EventType},
@@ -21,7 +21,7 @@ text_enum! {
         Reply = "reply",
         /// Draft of a resolution.
         Resolve = "resolve",
-        /// Summary for a reply whose context was too large.
+        /// Summaries of older messages.
         Compact = "compact",
         /// Call of `/v1/responses`, recorded after it has ended; it is never queued.
         Response = "response",
@@ -77,8 +77,19 @@ pub struct TaskOutput {
     /// The response of a `/v1/responses` call, which is not necessarily stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<ResponseId>,
+    /// Segments that a `compact` made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compaction_ids: Vec<CompactionId>,
     /// Length of the text in UTF-16 code units.
     pub response_length: i64,
+    /// Number of entries of memory that the reply used, with personal ones; omitted if 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memories: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Usage of all model calls of a task that have ended, also of canceled and failed attempts.
@@ -139,7 +150,7 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `compact` is a summary for a reply whose context was too large; `response` is a call of `/v1/responses`, recorded
+    /// `compact` makes summaries of older messages; `response` is a call of `/v1/responses`, recorded
     /// after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,

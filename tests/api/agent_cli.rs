@@ -118,7 +118,7 @@ async fn an_import_names_the_options_without_effect() {
     let report = output.lines().nth(1);
     assert_eq!(
         report,
-        Some("no effect yet: role, memory.summary_enabled, tools: delegate, tools: web_fetch")
+        Some("no effect yet: role, tools: delegate, tools: web_fetch")
     );
     files.write("agent.json", r#"{"temperature": 0.25}"#);
     let output = said(&import(&t, &files.0, &["--dir", ".", "--name", "alder"]).await);

@@ -626,7 +626,8 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
     assert_eq!(
         found,
         json!({"required_text": null, "allowed_tools": null, "sandbox_policy_id": null, "members_write_agents": true,
-            "memory": {"enabled": true, "user": true, "persona": true, "organization": true}})
+            "memory": {"enabled": true, "user": true, "persona": true, "organization": true},
+            "compaction": {"default": "standard", "by_mode": {}}})
     );
     t.bo.patch(&path, json!({"required_text": "x"}))
         .await
@@ -1128,8 +1129,7 @@ async fn ignored_fields_are_listed_and_not_sent() {
         whole["not_in_force"],
         json!([
             "agency.delegation_rules",
-            "memory.summary_enabled",
-            "prompting",
+            "prompting.profile",
             "sentiment",
             "trust"
         ])

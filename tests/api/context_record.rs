@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::compaction::segment;
 use crate::support::{
     Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
     team, team_with, text, within,
@@ -146,12 +147,16 @@ async fn a_summary_is_removed_with_any_of_its_source_messages() {
             Answer::text("Short."),
         ],
     );
-    let summary = format!("THE-SUMMARY {SECRET}");
-    t.model().script("summary", [Answer::text(&summary)]);
+    let summary = format!("THE-SUMMARY is {SECRET}");
+    t.model().script(
+        "summary",
+        [segment("Names.", &[(&summary, "fact", &["m5"])])],
+    );
     let thread = t.ada.thread(&t.general, "message 0").await;
     let mut messages = Vec::new();
     for n in 1..30 {
-        messages.push(t.ada.tell(&thread, &format!("message {n}")).await);
+        let text = if n == 4 { SECRET } else { "message" };
+        messages.push(t.ada.tell(&thread, &format!("{text} {n}")).await);
     }
     let task = replied(&t, &thread, "@vibe sum up").await;
     let seen = t.ada.task_context(&task).await.to_string();

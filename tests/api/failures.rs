@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::compaction::segment;
 use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text};
 
 /// Ada mentions Vibe in a new thread. Returns the thread and the task.
@@ -596,7 +597,8 @@ async fn a_context_that_is_still_too_large_is_retried_with_a_summary() {
             Answer::text("Short."),
         ],
     );
-    t.model().script("summary", [Answer::text("THE-SUMMARY")]);
+    t.model()
+        .script("summary", [segment("THE-SUMMARY was made.", &[])]);
     let (thread, task) = long_thread(&t).await;
     let done = t.ada.completed(&task).await;
     assert_eq!(done["attempt"], 3);
@@ -640,7 +642,8 @@ async fn a_context_that_is_still_too_large_is_retried_with_a_summary() {
 async fn a_context_that_remains_too_large_fails() {
     let t = team().await;
     t.model().script("vibe", times(3, &Answer::too_large()));
-    t.model().script("summary", [Answer::text("THE-SUMMARY")]);
+    t.model()
+        .script("summary", [segment("THE-SUMMARY was made.", &[])]);
     let (thread, task) = long_thread(&t).await;
     let (_, code) = t.ada.failed(&task).await;
     assert_eq!(code, "context_too_large");

@@ -23,6 +23,7 @@ mod builtin;
 mod cancel_retry;
 mod channels;
 mod chaos;
+mod compaction;
 mod context;
 mod context_record;
 #[path = "../corpus/mod.rs"]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::compaction::segment;
 use crate::support::{Answer, Gate, ModelServer, Reply, Team, list, number, team, team_with, text};
 
 /// Estimated tokens of a request, as the server counts Latin text.
@@ -147,7 +148,7 @@ async fn a_window_learned_from_an_error_survives_a_restart() {
     assert_eq!(seen["window_source"], "error");
     assert_eq!(seen["budget"]["context_window"], 6_000);
     let left_out = list(&seen, "/left_out");
-    assert_eq!(left_out[0]["reason"], "context_budget", "{left_out:?}");
+    assert_eq!(left_out[0]["reason"], "summarised", "{left_out:?}");
     t.app.restart(&[("MODEL", "house")]).await;
     let ada = t.ada.at(&t.app.base);
     let task = ada.ask(&thread, "@vibe once more").await;
@@ -164,6 +165,9 @@ async fn an_empty_reply_to_over_half_of_the_window_is_an_overflow() {
     let t = team_with(&[("MODEL", "house"), ("CONTEXT_WINDOW", "10000")]).await;
     t.model()
         .script("vibe", [Answer::stream(), Answer::text("Short.")]);
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let off = json!({"compaction": {"default": "off"}});
+    t.ada.patch(&policy, off).await.is(200);
     let thread = t.ada.thread(&t.general, "Root").await;
     for n in 0..25 {
         let long = format!("{n} {}", "word ".repeat(180));
@@ -196,7 +200,12 @@ async fn a_summary_that_fails_is_requested_again_and_reported_as_unavailable() {
     let busy = || Answer::status(503, "busy");
     t.model().script(
         "summary",
-        [busy(), Answer::text("THE-SUMMARY"), busy(), busy()],
+        [
+            busy(),
+            segment("THE-SUMMARY was made.", &[]),
+            busy(),
+            busy(),
+        ],
     );
     let task = t.ada.ask(&thread, "@vibe sum up").await;
     t.ada.completed(&task).await;

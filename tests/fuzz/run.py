@@ -48,7 +48,7 @@ KIND_OF_PATH = {
     "action-items": "item", "workspaces": "workspace", "agents": "agent", "invites": "invite", "api-keys": "key",
     "sandbox-policies": "sandbox", "responses": "response", "files": "file", "models": "model", "auth": "session",
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
-    "memories": "memory",
+    "memories": "memory", "compactions": "compaction",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",

@@ -6,6 +6,7 @@ The latter are for requests that consume an object (deleting a message requires 
 
 import itertools
 import json
+import time
 import urllib.error
 import urllib.request
 
@@ -15,6 +16,7 @@ PREFIXES = {
     "workspace": "ws", "user": "user", "session": "sess", "key": "key", "invite": "inv", "channel": "chan", "thread": "thread",
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
+    "compaction": "comp",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -177,6 +179,33 @@ class Things:
         self.call("PATCH", f"/v1/memories/{memory}", {"share_with_organization": True})
         return memory
 
+    def long_thread(self):
+        """A thread whose older messages can be summarized."""
+        thread = self.thread()
+        for n in range(23):
+            self.post(f"/v1/threads/{thread}/messages", {"content": f"Room {n} is free on Monday."})
+        return thread
+
+    def long_fork(self):
+        fork = self.fork()
+        for n in range(23):
+            self.post(f"/v1/forks/{fork}/messages", {"content": f"Room {n} is free on Monday."})
+        return fork
+
+    def compaction(self):
+        task = self.post(f"/v1/threads/{self.long_thread()}/compactions", {"keep": 10})["task"]
+        for _ in range(300):
+            task = self.get(f"/v1/tasks/{task['id']}")
+            if task["status"] == "completed":
+                return task["output"]["compaction_ids"][0]
+            time.sleep(0.1)
+        raise Refused(f"no summary in time: {task}")
+
+    def expanded(self):
+        compaction = self.compaction()
+        self.post(f"/v1/compactions/{compaction}/expand")
+        return compaction
+
     def sandbox(self):
         box = {
             "name": self.word("box"), "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,
@@ -230,6 +259,7 @@ def fill(things):
         keep("agent", things.agent())
         keep("sandbox", things.sandbox())
         keep("memory", things.memory(ids["agent"][-1]))
+        keep("compaction", things.compaction())
         invite = things.invite()
         keep("invite", invite["id"])
         keep("token", invite["token"])

@@ -61,7 +61,6 @@ impl Profile {
 
     /// Fields that are set but not yet in use.
     pub(crate) fn not_in_force(&self) -> Vec<&'static str> {
-        let memory = self.memory.as_ref();
         let agency = self.agency.as_ref();
         let fields = [
             ("role", self.role.is_some()),
@@ -71,14 +70,9 @@ impl Profile {
             ),
             ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
             (
-                "memory.summary_enabled",
-                memory.is_some_and(|m| m.summary_enabled.is_some()),
+                "prompting.profile",
+                (self.prompting.as_ref()).is_some_and(|prompting| prompting.profile.is_some()),
             ),
-            (
-                "memory.summary_model",
-                memory.is_some_and(|m| m.summary_model.is_some()),
-            ),
-            ("prompting", self.prompting.is_some()),
             ("sentiment", self.sentiment.is_some()),
             ("trust", self.trust.is_some()),
             ("persona_id", self.persona_id.is_some()),

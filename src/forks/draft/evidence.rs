@@ -226,6 +226,9 @@ impl<'a> Evidence<'a> {
 
     /// The first value of a text that its source text does not contain.
     pub(super) fn unknown_value(&self, text: &str, origin: Origin<'_>) -> Option<String> {
+        if let Some(name) = self.unknown_name(text) {
+            return Some(name);
+        }
         let words = self.words(text);
         let near = self.source_text(origin);
         // A value can also come from another line about the same subject.
@@ -245,9 +248,6 @@ impl<'a> Evidence<'a> {
             .filter_map(|line| Some(self.material.lines.get(*line)?.day))
             .collect();
         let days: Vec<NaiveDate> = days.into_iter().rev().take(DAYS_MAX).collect();
-        if let Some(name) = self.unknown_name(text) {
-            return Some(name);
-        }
         let mut found: Vec<Value> = Vec::new();
         for day in &days {
             for value in values(text, self.language, *day) {

@@ -7,36 +7,27 @@ use crate::{
     agents::profiles::Resolved,
     db::{Conn, now},
     failpoint,
-    ids::{MessageId, TaskId},
-    model::{ChatRequest, CollectError, Delta, Limits, ModelError, StopReason},
+    model::{ChatRequest, Delta, ModelError, StopReason},
     replies::{
-        context::Loaded,
-        manifest::{self, LeftOut, Manifest},
-        prompt::{self, Context, SUMMARY_TOKENS_MAX, SummaryPlan},
-        retry::{Failure, RetryCounts},
+        manifest::{self, Manifest},
+        retry::Failure,
     },
     tasks::{
-        Lease, LeaseLost, Task, TaskError, TaskKind,
+        Lease, LeaseLost, Task,
         attempts::{AttemptOutcome, AttemptRecord},
-        calls::{self, CallTask, NewCall, OpenCall, Purpose},
-        queue::{self, Done},
+        calls::{CallTask, NewCall, OpenCall, Purpose},
+        queue,
         worker::Abort,
     },
 };
 
 use super::{handler::ReplyHandler, reply::Reply};
 
-/// A summary should have at most `SUMMARY_TOKENS_MAX` tokens; only the beginning of a much longer one is kept.
-const SUMMARY_BYTES_MAX: usize = 64 * 1024;
-
 /// A complete reply.
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) truncated: bool,
 }
-
-/// A context, the messages left out of it, and the messages replaced by its summary.
-pub(super) type Fitted = (Context, Vec<LeftOut>, Vec<MessageId>);
 
 /// A failed call, with the text received until then.
 pub(super) struct Failed {
@@ -45,107 +36,6 @@ pub(super) struct Failed {
 }
 
 impl ReplyHandler {
-    /// Returns the utility model and its request for a summary that makes room for `model`; `None` if it would not
-    /// change anything.
-    pub(super) async fn summary_plan(
-        &self,
-        context: &Context,
-        model: &str,
-    ) -> Option<(String, SummaryPlan)> {
-        let utility = self.provider.utility_model(model).await;
-        let window = self.provider.window(model).await;
-        let utility_window = self.provider.window(&utility).await;
-        let plan = prompt::plan_summary(
-            context,
-            window.estimate_for(window.tokens),
-            utility_window.estimate_for(utility_window.tokens),
-        );
-        plan.map(|plan| (utility, plan))
-    }
-
-    /// Shortens the context as far as the retry counts require, and returns it with the messages left out and
-    /// summarized, or the failure of the summary.
-    pub(super) async fn shortened(
-        &self,
-        task: &Task,
-        lease: &Lease,
-        loaded: &Loaded,
-        counts: RetryCounts,
-        model: &str,
-    ) -> Result<Result<Fitted, Failure>, Abort> {
-        let mut left_out = loaded.left_out.clone();
-        if counts.summarised
-            && let Some((utility, plan)) = self.summary_plan(&loaded.context, model).await
-        {
-            let request = ChatRequest {
-                model: utility.clone(),
-                system: plan.system.clone(),
-                turns: plan.turns.clone(),
-                max_output_tokens: Some(SUMMARY_TOKENS_MAX),
-                ..ChatRequest::default()
-            };
-            let started_at = now();
-            let limits = Limits {
-                bytes_max: SUMMARY_BYTES_MAX,
-                silence_max: self.task_timeout,
-                time_max: self.task_timeout,
-            };
-            let id = TaskId::new();
-            let call = NewCall {
-                workspace: task.workspace_id,
-                task: Some(CallTask {
-                    id,
-                    root: task.id,
-                    attempt: 1,
-                }),
-                purpose: Purpose::Compact,
-                user: task.requested_by,
-                agent: task.agent_id,
-                model: utility,
-                prompt_tokens: request.prompt_tokens(),
-            };
-            let call = self.calls.begin(&self.provider, call).await?;
-            let (error, summary) = match calls::collect(call, request, limits).await? {
-                Ok(answer) => (None, Some(answer.text)),
-                Err(e) => (Some(e), None),
-            };
-            let failure = error.clone();
-            let done = Done {
-                id,
-                kind: TaskKind::Compact,
-                error: error.map(|error| TaskError {
-                    code: "model_unavailable".to_owned(),
-                    message: error.to_string(),
-                }),
-                started_at,
-            };
-            let (parent, lease) = (task.clone(), *lease);
-            self.db
-                .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::lock_lease(c, &lease).await?;
-                    Ok::<_, LeaseLost>(queue::record(c, &parent, &lease, &done).await?)
-                })
-                .await?;
-            let summary = match (summary, failure) {
-                (Some(summary), _) => summary,
-                (None, Some(CollectError::Model(e))) => {
-                    return Ok(Err(Failure::Summary(Box::new(Failure::Model(e)))));
-                }
-                (None, _) => return Ok(Err(Failure::Summary(Box::new(Failure::Timeout)))),
-            };
-            let ids = plan.message_ids.clone();
-            left_out.push(LeftOut::of("summarised", &ids));
-            return Ok(Ok((plan.apply(&loaded.context, summary), left_out, ids)));
-        }
-        if (counts.shrunk || counts.summarised)
-            && let Some((context, ids)) = prompt::shrunk(&loaded.context)
-        {
-            left_out.push(LeftOut::of("context_too_large", &ids));
-            return Ok(Ok((context, left_out, Vec::new())));
-        }
-        Ok(Ok((loaded.context.clone(), left_out, Vec::new())))
-    }
-
     /// Stores the manifest, then calls the model once and streams the reply.
     pub(super) async fn call(
         &self,

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    db::Db, files::Blobs, model::Provider, realtime::Hub, replies::retry::RetryPolicy,
+    db::Db,
+    files::Blobs,
+    model::Provider,
+    realtime::Hub,
+    replies::{compaction::pass::Compactor, retry::RetryPolicy},
     tasks::calls::CallLog,
 };
 
@@ -14,6 +18,7 @@ pub struct ReplyHandler {
     pub db: Db,
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
+    pub compactor: Compactor,
     /// Bytes of attached files.
     pub blobs: Blobs,
     pub calls: CallLog,

@@ -14,17 +14,24 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::profiles::{self, Resolved},
+    agents::{
+        profiles::{self, Resolved},
+        segments::{CompactionTrigger, PassOptions},
+    },
     auth::quota,
     chat::{messages, post, remove},
     db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
-    memory::recall,
-    model::ModelError,
+    memory::recall::{self, Recalled},
+    model::{CollectError, ModelError},
     replies::{
         attached,
         budget::{self, Budget, Fit, TooLarge},
+        compaction::{
+            store::{self, Key},
+            wait::Waited,
+        },
         context::{self, Loaded},
         manifest::{LeftOut, Manifest},
         offline::{self, Offline},
@@ -48,8 +55,18 @@ mod reply;
 use call::{Answer, Failed};
 pub use handler::ReplyHandler;
 
+/// Fewest messages for which a pass is made because of their size.
+const SIZE_MESSAGES_MIN: usize = 12;
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
+
+/// A reply that may have to wait for a pass.
+struct Compacting<'a> {
+    task: &'a Task,
+    lease: &'a Lease,
+    agent: &'a Resolved,
+    stop: &'a CancellationToken,
+}
 
 impl Handler for ReplyHandler {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
@@ -83,7 +100,8 @@ impl ReplyHandler {
         let agent =
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
-        let loaded = context::load(&mut c, &task, &agent).await?;
+        let settings = self.compactor.settings;
+        let loaded = context::load(&mut c, &task, &agent, settings).await?;
         let offline = match &loaded {
             Some(loaded) if self.provider.is_offline() => {
                 Some(offline::prepare(&mut c, &task, loaded).await?)
@@ -118,37 +136,50 @@ impl ReplyHandler {
         };
         let wanted = agent.profile.model.as_deref();
         let mut model = self.provider.choose_model(wanted).await;
+        let compacting = Compacting {
+            task: &task.clone(),
+            lease: &lease,
+            agent: &agent,
+            stop: &stop,
+        };
+        if loaded.view.is_due {
+            let keep = loaded.strategy.window();
+            self.compact(
+                &compacting,
+                &mut loaded,
+                (CompactionTrigger::Auto, keep),
+                &model,
+            )
+            .await?;
+        }
+        if ready.is_some() {
+            // The reply was written without the prompt.
+            loaded.memories = Recalled::default();
+            loaded.context.memories.clear();
+        }
+        let (mut has_compacted, mut has_checked_size) = (false, false);
         loop {
-            let shortened = self
-                .shortened(&task, &lease, &loaded, counts, &model)
-                .await?;
-            let (context, mut left_out, summarised) = match shortened {
-                Ok(shortened) => shortened,
-                Err(failure) => {
-                    let failed = Failed {
-                        failure,
-                        text: String::new(),
-                    };
-                    let (step, counts) =
-                        next_step(&failed.failure, counts, &self.policy, Attempt::default());
-                    if let Step::Wait {
-                        delay,
-                        reason,
-                        keeps_slot,
-                    } = step
-                    {
-                        return self
-                            .wait(lease, counts, failed, delay, reason, keeps_slot)
-                            .await;
-                    }
-                    let code = failed.failure.code();
-                    return Ok(self.fail(lease, code, Some(failed)).await?);
-                }
-            };
             let budget = Budget {
                 window: self.provider.window(&model).await,
                 output_tokens_max: agent.profile.output_tokens_max(),
             };
+            let window = budget.window;
+            if counts.summarised && !std::mem::replace(&mut has_compacted, true) {
+                let room = window.estimate_for(window.tokens);
+                let keep = prompt::kept_after_overflow(&loaded.context, room);
+                let why = (CompactionTrigger::Overflow, keep);
+                if let Some(failure) = self.compact(&compacting, &mut loaded, why, &model).await? {
+                    let failed = Failed {
+                        failure,
+                        text: String::new(),
+                    };
+                    let code = failed.failure.code();
+                    return Ok(self.fail(lease, code, Some(failed)).await?);
+                }
+            }
+            let (mut context, mut left_out) = shortened(&loaded, counts);
+            let tokens_max = loaded.strategy.summary_tokens_max(window.tokens);
+            context.limit_summary(window.estimate_for(tokens_max));
             let fit = match budget::fit(&context, &budget) {
                 Ok(fit) => fit,
                 Err(too_large) => {
@@ -157,6 +188,16 @@ impl ReplyHandler {
                     return Ok(());
                 }
             };
+            let is_long =
+                !fit.dropped.is_empty() || fit.tokens > loaded.strategy.prompt_tokens_max();
+            if is_long && ready.is_none() && !std::mem::replace(&mut has_checked_size, true) {
+                let keep = budget::kept(&context, &budget);
+                if loaded.strategy.is_on() && context.history.len() >= keep + SIZE_MESSAGES_MIN {
+                    let why = (CompactionTrigger::Size, keep);
+                    self.compact(&compacting, &mut loaded, why, &model).await?;
+                    continue;
+                }
+            }
             if !fit.dropped.is_empty() {
                 left_out.push(LeftOut::of("context_budget", &fit.dropped));
             }
@@ -166,7 +207,6 @@ impl ReplyHandler {
                 asked_by: loaded.asked_by.clone(),
                 prompt: fit.prompt.clone(),
                 left_out,
-                summarised,
                 memories: loaded.memories.clone(),
                 named: Vec::new(),
                 window: budget.window,
@@ -178,8 +218,16 @@ impl ReplyHandler {
             };
             let failed = match outcome {
                 Ok(answer) => {
-                    self.complete(lease, &task, &agent, manifest, (answer, sources))
-                        .await?;
+                    let options = Self::options(&agent, &loaded, &model);
+                    self.complete(
+                        lease,
+                        &task,
+                        &agent,
+                        manifest,
+                        (answer, sources),
+                        (&loaded, options),
+                    )
+                    .await?;
                     return Ok(());
                 }
                 Err(failed) => failed,
@@ -222,6 +270,59 @@ impl ReplyHandler {
         }
     }
 
+    fn options(agent: &Resolved, loaded: &Loaded, model: &str) -> PassOptions {
+        let memory = agent.profile.memory.as_ref();
+        PassOptions {
+            trigger: CompactionTrigger::Auto,
+            keep: i64::try_from(loaded.strategy.window()).unwrap_or(i64::MAX),
+            before_seq: None,
+            max_tokens: None,
+            summary_model: memory.and_then(|memory| memory.summary_model.clone()),
+            model: Some(model.to_owned()),
+        }
+    }
+
+    /// Waits for a pass that takes all but the newest `keep` messages, and loads the context again. Returns why the
+    /// messages could not be summarized.
+    async fn compact(
+        &self,
+        compacting: &Compacting<'_>,
+        loaded: &mut Loaded,
+        (trigger, keep): (CompactionTrigger, usize),
+        model: &str,
+    ) -> Result<Option<Failure>, Abort> {
+        let &Compacting {
+            task,
+            lease,
+            agent,
+            stop,
+        } = compacting;
+        let options = PassOptions {
+            trigger,
+            keep: i64::try_from(keep).unwrap_or(i64::MAX),
+            before_seq: Some(loaded.trigger_seq),
+            ..Self::options(agent, loaded, model)
+        };
+        let waited = tokio::select! {
+            waited = self.compactor.before_reply(lease, options) => waited?,
+            () = stop.cancelled() => return Err(Abort::Stopped),
+        };
+        let failure = match waited {
+            Waited::Skipped => return Ok(None),
+            Waited::Ready => None,
+            Waited::Failed(CollectError::Model(e)) => Some(Failure::Model(e)),
+            Waited::Failed(CollectError::Timeout) => Some(Failure::Timeout),
+        };
+        let mut c = self.db.snapshot().await?;
+        let again = context::load(&mut c, task, agent, self.compactor.settings).await?;
+        drop(c);
+        // If the trigger message was deleted meanwhile, the task was canceled.
+        let files = std::mem::take(&mut loaded.context.ask.files);
+        *loaded = again.ok_or(Abort::Stopped)?;
+        loaded.context.ask.files = files;
+        Ok(failure.map(|failure| Failure::Summary(Box::new(failure))))
+    }
+
     /// Changes to the prompt that would make a difference after an overflow. Processes the entire history again.
     async fn remedies(
         &self,
@@ -246,7 +347,9 @@ impl ReplyHandler {
         Attempt {
             can_refit,
             can_shrink: prompt::shrunk(context).is_some(),
-            can_summarise: self.summary_plan(&loaded.context, model).await.is_some(),
+            can_summarise: loaded.strategy.is_on()
+                && loaded.context.history.len()
+                    > prompt::kept_after_overflow(&loaded.context, learned.window.tokens),
         }
     }
 
@@ -288,6 +391,7 @@ impl ReplyHandler {
         agent: &Resolved,
         manifest: Manifest,
         (answer, sources): (Answer, Vec<messages::MessageSource>),
+        (loaded, options): (&Loaded, PassOptions),
     ) -> Result<(), Abort> {
         let memories = manifest.memory_ids();
         let model = manifest.model;
@@ -297,6 +401,13 @@ impl ReplyHandler {
         let text = messages::ReplyText::of(text);
         failpoint!("turn_complete");
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
+        let (start, is_on) = (loaded.view.start, loaded.strategy.is_on());
+        let compactor = self.compactor.clone();
+        let key = Key {
+            workspace: lease.workspace,
+            thread: lease.target.thread,
+            fork: lease.target.fork,
+        };
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
@@ -318,6 +429,7 @@ impl ReplyHandler {
                 let output = TaskOutput {
                     message_id: Some(reply),
                     response_length,
+                    memories: memories.len(),
                     ..TaskOutput::default()
                 };
                 queue::finish(
@@ -330,6 +442,10 @@ impl ReplyHandler {
                 )
                 .await?;
                 remove_superseded(c, retry_of, lease).await?;
+                store::note_reply(c, key, agent_id, start).await?;
+                if is_on {
+                    compactor.after_reply(c, &task, &lease, &options).await?;
+                }
                 Ok(())
             })
             .await?;
@@ -479,6 +595,22 @@ impl ReplyHandler {
         failpoint!("turn_failed");
         Ok(())
     }
+}
+
+/// The context as far as overflows require it to be shorter, and the messages left out.
+fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
+    let mut left_out = loaded.left_out.clone();
+    let shorter = match (
+        counts.shrunk || counts.summarised,
+        prompt::shrunk(&loaded.context),
+    ) {
+        (true, Some((context, ids))) => {
+            left_out.push(LeftOut::of("context_too_large", &ids));
+            context
+        }
+        _ => loaded.context.clone(),
+    };
+    (shorter, left_out)
 }
 
 /// Saves the partial reply of an attempt, in case no later attempt gets as far.

@@ -120,10 +120,19 @@ struct TaskContext {
 /// Entries of memory that a reply used, without personal ones of other people.
 #[derive(Serialize, utoipa::ToSchema)]
 struct MemoriesSeen {
-    /// Number of entries that matched the question, by scope.
+    /// Number of entries that matched the question, by scope; personal ones only for the person who asked.
     #[schema(value_type = std::collections::HashMap<String, i64>)]
     considered: BTreeMap<MemoryScope, i64>,
     used: Vec<MemorySeen>,
+    /// Personal entries of other people, whose texts are replaced by a line.
+    hidden: Vec<HiddenMemories>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct HiddenMemories {
+    user_id: UserId,
+    name: String,
+    count: usize,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -155,7 +164,8 @@ fn memory_seen(memory: &MemoryFacts, part: &SentPart) -> MemorySeen {
 }
 
 /// Replaces the texts of personal memories of other people by one line for each person.
-fn hide_personal(parts: &mut [SentPart], caller: UserId) {
+fn hide_personal(parts: &mut [SentPart], caller: UserId) -> Vec<HiddenMemories> {
+    let mut people = Vec::new();
     let mut hidden: BTreeMap<UserId, usize> = BTreeMap::new();
     let is_hidden = |part: &SentPart| {
         let only = part.only_user.as_ref();
@@ -170,13 +180,23 @@ fn hide_personal(parts: &mut [SentPart], caller: UserId) {
         };
         let name = part.only_user.as_ref().map_or("", |(_, name)| name);
         let line = match hidden.remove(&user) {
-            Some(1) => format!("(1 personal memory of {name} is hidden)"),
-            Some(count) => format!("({count} personal memories of {name} are hidden)"),
+            Some(count) => {
+                people.push(HiddenMemories {
+                    user_id: user,
+                    name: name.to_owned(),
+                    count,
+                });
+                match count {
+                    1 => format!("(1 personal memory of {name} is hidden)"),
+                    _ => format!("({count} personal memories of {name} are hidden)"),
+                }
+            }
             None => String::new(),
         };
         part.text = SentText::Kept(line);
         part.memory = None;
     }
+    people
 }
 
 fn seen(part: &SentPart) -> Option<MessageSeen> {
@@ -204,7 +224,7 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
 }
 
 fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
-    hide_personal(&mut sent.parts, caller);
+    let hidden = hide_personal(&mut sent.parts, caller);
     let (mut workspace, mut memory, mut summary, mut messages, mut trigger) = (0, 0, 0, 0, 0);
     let mut parts = Vec::new();
     for part in &sent.parts {
@@ -248,9 +268,13 @@ fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
         let part = parts.find(|part| part.memory == Some(memory.id))?;
         Some(memory_seen(memory, part))
     });
+    let is_asker = sent.asked_by.id == caller;
+    let mut considered = sent.considered.clone();
+    considered.retain(|scope, _| is_asker || !scope.is_personal());
     let memories = MemoriesSeen {
-        considered: sent.considered.clone(),
+        considered,
         used: used.collect(),
+        hidden,
     };
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
     TaskContext {

@@ -2,6 +2,7 @@
 
 mod boot;
 mod channels;
+mod compactions;
 mod frames;
 mod messages;
 mod search;
@@ -20,7 +21,7 @@ use crate::{
     chat::post::Posted,
     db::{Conn, DbError, Engine},
     http::ApiError,
-    ids::{ActionItemId, ChannelId, ForkId, MessageId, TaskId, ThreadId},
+    ids::{ActionItemId, ChannelId, CompactionId, ForkId, MessageId, TaskId, ThreadId},
     realtime::hub::Conversation,
     server::State,
 };
@@ -32,6 +33,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(boot::router())
         .merge(channels::router())
         .merge(threads::router())
+        .merge(compactions::router())
         .merge(messages::router())
         .merge(search::router())
         .merge(tasks::router())
@@ -79,6 +81,12 @@ async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, Api
                 .opt()
                 .await?
         }
+        WhichObject::Compaction(id) => {
+            c.q("select workspace_id from compactions where id = $1")
+                .bind(id)
+                .opt()
+                .await?
+        }
         WhichObject::Task(id) => {
             c.q("select workspace_id from tasks where id = $1")
                 .bind(id)
@@ -98,6 +106,7 @@ pub enum WhichObject {
     ActionItem(ActionItemId),
     Message(MessageId),
     Task(TaskId),
+    Compaction(CompactionId),
 }
 
 /// Runs a command in the write queue of the object's workspace.

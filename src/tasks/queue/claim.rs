@@ -1,5 +1,7 @@
 //! Selects the next task to run, and recovers tasks from lost workers.
 
+use std::time::Duration;
+
 use crate::time::Timestamp;
 use uuid::Uuid;
 
@@ -177,6 +179,43 @@ pub async fn claim(
         .run()
         .await?;
     let audience = audience_of(c, target.channel).await?;
+    announce(c, &task, audience).await?;
+    let lease = Lease {
+        workspace: task.workspace_id,
+        task: task.id,
+        token,
+        audience,
+        target,
+    };
+    Ok(Some((task, lease)))
+}
+
+/// Starts a queued task for a caller that waits for it, without a worker's place. Returns `None` if it has started, waits
+/// for a retry, or has ended.
+pub async fn take(
+    c: &mut Conn,
+    id: TaskId,
+    audience: Audience,
+    time_max: Duration,
+) -> Result<Option<(Task, Lease)>, DbError> {
+    let at = now();
+    let token = Uuid::now_v7();
+    let task: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set status = 'running', worker_id = null, lease_token = $2, lease_until = $3, retry_at = null, wait_reason = null, \
+             started_at = coalesce(started_at, $4) where id = $1 and status = 'queued' and (retry_at is null or retry_at <= $4) returning",
+            ""
+        ))
+        .bind(id)
+        .bind(token)
+        .bind(at + time_max)
+        .bind(at)
+        .opt()
+        .await?;
+    let Some((task, target)) = task.and_then(|task| task.target().map(|target| (task, target)))
+    else {
+        return Ok(None);
+    };
     announce(c, &task, audience).await?;
     let lease = Lease {
         workspace: task.workspace_id,

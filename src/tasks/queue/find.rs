@@ -192,6 +192,17 @@ pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbE
     .await
 }
 
+/// The active task that compacts a conversation.
+pub async fn active_compact(c: &mut Conn, conversation: Uuid) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where conversation_id = $1 and kind = 'compact' and status in ('queued', 'running') limit 1"
+    ))
+    .bind(conversation)
+    .opt()
+    .await
+}
+
 /// Number of queued and running tasks of one kind.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Active {

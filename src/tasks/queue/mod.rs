@@ -25,15 +25,16 @@ mod run;
 
 pub use claim::{
     Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
-    recover, tenancy,
+    recover, take, tenancy,
 };
 pub use find::{
-    Active, Filter, Range, Reader, active, active_in_fork, active_in_threads, active_of_reply,
-    active_of_trigger, count_active, find_task, left_behind, list, tasks_of_message,
+    Active, Filter, Range, Reader, active, active_compact, active_in_fork, active_in_threads,
+    active_of_reply, active_of_trigger, count_active, find_task, left_behind, list,
+    tasks_of_message,
 };
 pub use insert::{NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
 pub use run::{
-    Call, Done, End, blank_input, blank_prompt, cancel, counts_of, finish, lock_lease,
-    next_attempt, record, record_call, renew, requeue, requeue_on_shutdown, set_notice, set_reply,
+    Call, End, blank_input, blank_prompt, cancel, counts_of, finish, lock_lease, next_attempt,
+    record_call, renew, requeue, requeue_on_shutdown, set_notice, set_reply,
 };

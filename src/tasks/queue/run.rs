@@ -269,57 +269,6 @@ pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Completed work on behalf of a task.
-#[derive(Debug, Clone)]
-pub struct Done {
-    /// ID under which its model calls were stored.
-    pub id: TaskId,
-    pub kind: TaskKind,
-    pub error: Option<TaskError>,
-    pub started_at: Timestamp,
-}
-
-/// Records work for `parent` as its own task, and appends one event.
-pub async fn record(
-    c: &mut Conn,
-    parent: &Task,
-    lease: &Lease,
-    done: &Done,
-) -> Result<(), DbError> {
-    let usage = calls::token_usage_of(c, done.id).await?;
-    let task: Task = c
-        .q(task_sql!(
-            "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
-             requested_by, parent_task_id, root_task_id, depth, attempt, retry_counts, holds_slot, input, token_usage, error, queued_at, \
-             started_at, completed_at) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $18, $19, 1, $12, FALSE, $13, $14, $15, $16, $16, $17) returning",
-            ""
-        ))
-        .bind(done.id)
-        .bind(parent.workspace_id)
-        .bind(done.kind)
-        .bind(if done.error.is_some() { TaskStatus::Failed } else { TaskStatus::Completed })
-        .bind(parent.agent_id)
-        .bind(parent.agent_version)
-        .bind(parent.channel_id)
-        .bind(parent.thread_id)
-        .bind(lease.target.conversation().id())
-        .bind(parent.requested_by)
-        .bind(parent.id)
-        .bind(Json(serde_json::json!({})))
-        .bind(Json(TaskInput { prompt: String::new(), options: None }))
-        .bind(usage.map(Json))
-        .bind(done.error.clone().map(Json))
-        .bind(done.started_at)
-        .bind(now())
-        .bind(parent.root_task_id)
-        .bind(parent.depth + 1)
-        .one()
-        .await?;
-    count(c, &task).await?;
-    announce(c, &task, lease.audience).await
-}
-
 /// Completed calls of a model that were not queued, because the client waited for them.
 #[derive(Debug, Clone)]
 pub struct Call {

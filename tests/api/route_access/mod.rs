@@ -274,6 +274,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "memories" => "memory",
         "forks" => "fork",
         "tasks" => "task",
+        "compactions" => "compaction",
         "action-items" => "item",
         "workspaces" => "workspace",
         "agents" => "agent",

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use super::{
     kinds_of,
     table::{Row, TestCaller, body_example},
-    world::{AccessFixture, dive, kept_response, newcomer, resolved, sandbox},
+    world::{
+        AccessFixture, compactable, compaction, dive, kept_response, newcomer, resolved, sandbox,
+    },
 };
 use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
 
@@ -392,6 +394,24 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/forks/{id}", _) => {
             Call::patch(at(&dive(by, general).await.2), json!({"title": "The day"}))
         }
+        ("POST /v1/threads/{id}/compactions", _) => {
+            Call::post(at(&compactable(by, general).await), json!({}))
+        }
+        ("POST /v1/forks/{id}/compactions", _) => {
+            let fork = dive(by, general).await.2;
+            for n in 0..10 {
+                by.say_in(&fork, &format!("Idea {n}")).await;
+            }
+            Call::post(at(&fork), json!({}))
+        }
+        ("GET /v1/compactions/{id}", _) => Call::get(at(&compaction(by, general).await)),
+        ("DELETE /v1/compactions/{id}", _) => Call::delete(at(&compaction(by, general).await)),
+        (
+            "POST /v1/compactions/{id}/expand"
+            | "POST /v1/compactions/{id}/collapse"
+            | "POST /v1/compactions/{id}/redo",
+            _,
+        ) => Call::act(at(&compaction(by, general).await)),
         ("POST /v1/forks/{id}/messages", _) => {
             Call::post(at(&dive(by, general).await.2), json!({"content": "Hi"}))
         }

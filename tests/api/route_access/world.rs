@@ -209,6 +209,24 @@ pub async fn resolved(by: &Person, channel: &str) -> Resolved {
     }
 }
 
+/// A thread with messages that can be compacted.
+pub async fn compactable(by: &Person, channel: &str) -> String {
+    let thread = by.thread(channel, "Where do we launch?").await;
+    for n in 0..10 {
+        by.say(&thread, &format!("Idea {n}")).await;
+    }
+    thread
+}
+
+/// Compacts messages and returns the ID of the record.
+pub async fn compaction(by: &Person, channel: &str) -> String {
+    let thread = compactable(by, channel).await;
+    let path = format!("/v1/threads/{thread}/compactions");
+    let queued = by.post(&path, json!({})).await.is(202);
+    let done = by.completed(&text(&queued, "/task/id")).await;
+    text(&done, "/output/compaction_ids/0")
+}
+
 /// Stores a response of the Responses API and returns its ID.
 pub async fn kept_response(by: &Person) -> String {
     let asked = json!({"input": "Hello", "store": true});
@@ -229,6 +247,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("item", done.item),
             ("resolution", done.resolution),
             ("task", task),
+            ("compaction", compaction(by, channel).await),
             ("file", posted_file(by, channel).await),
             ("memory", remembered(by, channel).await),
         ]),

@@ -1,0 +1,386 @@
+//! Records of compacted ranges of a conversation, and their state when a message changes.
+//!
+//! ```text
+//! active ── edit ──> stale ─┐
+//!    └─── deletion ─> blank ─┴─ redo, queued at once ──> active          active ⇄ expanded
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    db::{Conn, DbError, Json, now},
+    ids::{
+        AgentId, ChannelId, CompactionId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId,
+        WorkspaceId,
+    },
+    realtime::{Audience, EventData, EventType, NewEvent, hub::Conversation, log},
+    tasks::{Lane, NewTask, TaskKind, queue},
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+text_enum! {
+    /// Reason for a pass.
+    pub enum CompactionTrigger {
+        /// Many messages before those that are sent.
+        Auto = "auto",
+        /// The messages do not fit the window, or are very long.
+        Size = "size",
+        /// The model server rejected the prompt as too long.
+        Overflow = "overflow",
+        /// Somebody asked for it.
+        Manual = "manual",
+        /// A message changed, or somebody asked for another summary.
+        Redo = "redo",
+    }
+}
+
+text_enum! {
+    /// State of a segment.
+    pub enum CompactionState {
+        /// Its summary is sent.
+        Active = "active",
+        /// A message was edited: only what does not depend on it is sent until the segment is made again.
+        Stale = "stale",
+        /// A message was deleted: there is no text until the segment is made again.
+        Blank = "blank",
+        /// Its messages are sent as far as they fit.
+        Expanded = "expanded",
+    }
+}
+
+/// Options of a `compact` task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PassOptions {
+    pub trigger: CompactionTrigger,
+    /// Number of newest messages that are not compacted.
+    pub keep: i64,
+    /// Message before which the newest ones are counted; the newest message of the conversation if it is missing.
+    #[serde(default)]
+    pub before_seq: Option<i64>,
+    /// Maximum size of a segment's entries.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
+    /// Model that the agent wants for summaries, and its model for replies.
+    #[serde(default)]
+    pub summary_model: Option<String>,
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
+/// Number of messages of an author that are not people; `agent_id` is null for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CompactedAuthor {
+    pub agent_id: Option<AgentId>,
+    pub count: i64,
+}
+
+/// A segment without its entries.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Segment {
+    pub id: CompactionId,
+    pub workspace_id: WorkspaceId,
+    pub conversation_id: Uuid,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    pub trigger: CompactionTrigger,
+    pub state: CompactionState,
+    pub from_seq: i64,
+    pub to_seq: i64,
+    pub from_message_id: MessageId,
+    pub to_message_id: MessageId,
+    pub message_count: i64,
+    pub tokens_before: i64,
+    pub tokens_after: i64,
+    pub agents: Json<Vec<CompactedAuthor>>,
+    pub gist: String,
+    pub left_out: Json<BTreeMap<String, i64>>,
+    pub model: String,
+    pub task_id: TaskId,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub expanded_at: Option<Timestamp>,
+    /// Number of times that it lost its texts.
+    pub blanked: i64,
+    pub version: i64,
+}
+
+/// Columns of a `Segment` from compactions as `k`.
+#[macro_export]
+macro_rules! segment_sql {
+    ($tail:expr) => {
+        concat!(
+            "select k.id, k.workspace_id, k.conversation_id, k.thread_id, k.fork_id, k.trigger, k.state, k.from_seq, k.to_seq, \
+             k.from_message_id, k.to_message_id, k.message_count, k.tokens_before, k.tokens_after, k.agents, k.gist, k.left_out, k.model, \
+             k.task_id, k.created_by, k.created_at, k.expanded_at, k.blanked, k.version from compactions k ",
+            $tail
+        )
+    };
+}
+
+impl Segment {
+    pub fn conversation(&self) -> Conversation {
+        self.fork_id
+            .map_or(Conversation::Thread(self.thread_id), Conversation::Fork)
+    }
+}
+
+/// A segment as events show it, without texts.
+#[derive(Serialize, utoipa::ToSchema)]
+struct SegmentState {
+    id: CompactionId,
+    thread_id: ThreadId,
+    fork_id: Option<ForkId>,
+    trigger: CompactionTrigger,
+    state: CompactionState,
+    from_message_id: MessageId,
+    to_message_id: MessageId,
+    message_count: i64,
+    version: i64,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct CompactionEvent {
+    compaction: SegmentState,
+}
+
+impl EventData for CompactionEvent {
+    const TYPES: &'static [EventType] = &[
+        EventType::CompactionCreated,
+        EventType::CompactionUpdated,
+        EventType::CompactionDeleted,
+    ];
+}
+
+/// Appends an event about a segment.
+pub async fn announce(
+    c: &mut Conn,
+    segment: &Segment,
+    kind: EventType,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let seq = log::reserve(c, segment.workspace_id, 1).await?;
+    let data = CompactionEvent {
+        compaction: SegmentState {
+            id: segment.id,
+            thread_id: segment.thread_id,
+            fork_id: segment.fork_id,
+            trigger: segment.trigger,
+            state: segment.state,
+            from_message_id: segment.from_message_id,
+            to_message_id: segment.to_message_id,
+            message_count: segment.message_count,
+            version: segment.version,
+        },
+    };
+    let event = NewEvent::new(seq, kind, audience, &data)?
+        .in_conversation(segment.thread_id, segment.fork_id);
+    log::append(c, segment.workspace_id, event).await
+}
+
+pub async fn find_segment(c: &mut Conn, id: CompactionId) -> Result<Option<Segment>, DbError> {
+    c.q(segment_sql!("where k.id = $1")).bind(id).opt().await
+}
+
+/// Whether a segment has lost its texts since they were read.
+pub async fn is_blanked_since(
+    c: &mut Conn,
+    segment: CompactionId,
+    blanked: i64,
+) -> Result<bool, DbError> {
+    let has_texts: bool = c
+        .q("select exists (select 1 from compactions where id = $1 and blanked = $2)")
+        .bind(segment)
+        .bind(blanked)
+        .value()
+        .await?;
+    Ok(!has_texts)
+}
+
+async fn channel_of(c: &mut Conn, thread: ThreadId) -> Result<ChannelId, DbError> {
+    c.q("select channel_id from threads where id = $1")
+        .bind(thread)
+        .value()
+        .await
+}
+
+/// Recipients of events about a segment.
+pub async fn audience_of(c: &mut Conn, segment: &Segment) -> Result<Audience, DbError> {
+    let channel = channel_of(c, segment.thread_id).await?;
+    queue::audience_of(c, channel).await
+}
+
+/// Changes the state of a segment and appends the event.
+pub async fn set_state(
+    c: &mut Conn,
+    segment: &Segment,
+    state: CompactionState,
+) -> Result<Segment, DbError> {
+    let at = now();
+    c.q("update compactions set state = $2, expanded_at = $3, version = version + 1 where id = $1")
+        .bind(segment.id)
+        .bind(state)
+        .bind((state == CompactionState::Expanded).then_some(at))
+        .run()
+        .await?;
+    let segment = find_segment(c, segment.id)
+        .await?
+        .unwrap_or_else(|| segment.clone());
+    let audience = audience_of(c, &segment).await?;
+    announce(c, &segment, EventType::CompactionUpdated, audience).await?;
+    Ok(segment)
+}
+
+/// Applies the change of a message to the segment that contains it, which becomes stale or blank, and queues its redo.
+/// Returns a segment that became blank: its texts must go everywhere.
+pub async fn message_changed(
+    c: &mut Conn,
+    message: MessageId,
+    state: CompactionState,
+) -> Result<Option<CompactionId>, DbError> {
+    // Segments do not overlap.
+    let found: Option<Segment> = c
+        .q(segment_sql!(
+            "join messages m on m.conversation_id = k.conversation_id and k.from_seq <= m.seq \
+             where m.id = $1 and m.kind <> 'notice' order by k.from_seq desc limit 1"
+        ))
+        .bind(message)
+        .opt()
+        .await?;
+    let Some(segment) = found else {
+        return Ok(None);
+    };
+    let is_inside: bool = c
+        .q("select exists (select 1 from messages where id = $1 and seq <= $2)")
+        .bind(message)
+        .bind(segment.to_seq)
+        .value()
+        .await?;
+    if !is_inside {
+        return Ok(None);
+    }
+    if segment.state == CompactionState::Blank || segment.state == state {
+        queue_redo(c, &segment).await?;
+        return Ok(None);
+    }
+    if state == CompactionState::Blank {
+        c.q("update compactions set gist = '', left_out = '{}', blanked = blanked + 1 where id = $1")
+            .bind(segment.id)
+            .run()
+            .await?;
+    }
+    let segment = set_state(c, &segment, state).await?;
+    queue_redo(c, &segment).await?;
+    Ok((state == CompactionState::Blank).then_some(segment.id))
+}
+
+/// Segments with messages that an entry of the segment `$1` cites, too.
+macro_rules! sharer_sql {
+    ($begin:literal, $end:literal) => {
+        concat!(
+            $begin,
+            " from compactions s join memories e on e.compaction_id = s.id and e.origin = 'auto' and e.forgotten_at is null \
+             join citations x on x.owner_type = 'memory' and x.owner_id = e.id and x.source_type = 'message' \
+             join messages m on m.id = x.source_id and not (m.conversation_id = s.conversation_id and m.seq >= s.from_seq and m.seq <= s.to_seq) \
+             join compactions o on o.conversation_id = m.conversation_id and o.from_seq <= m.seq and o.to_seq >= m.seq \
+             where s.id = $1 ",
+            $end
+        )
+    };
+}
+
+/// Makes the segments stale that share an entry with this one, whose entries are about to go: they state it as well.
+pub async fn stale_sharers(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
+    let sharers: Vec<(CompactionId,)> = c
+        .q(sharer_sql!(
+            "select distinct o.id",
+            "and o.state = 'active' order by o.id"
+        ))
+        .bind(segment)
+        .all()
+        .await?;
+    for (id,) in sharers {
+        if let Some(sharer) = find_segment(c, id).await? {
+            let sharer = set_state(c, &sharer, CompactionState::Stale).await?;
+            queue_redo(c, &sharer).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the entries of a segment that is made again to other segments that state them as well.
+pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
+    let shared: Vec<(MemoryId, CompactionId)> = c
+        .q(sharer_sql!(
+            "select e.id, o.id",
+            "and e.status in ('active', 'stale') and o.state <> 'blank' order by e.id, o.from_seq"
+        ))
+        .bind(segment)
+        .all()
+        .await?;
+    let mut last = None;
+    for (entry, sharer) in shared {
+        if last.replace(entry) == Some(entry) {
+            continue;
+        }
+        c.q("delete from citations where owner_type = 'memory' and owner_id = $1 and source_type = 'message' and source_id in \
+             (select m.id from compactions s join messages m on m.conversation_id = s.conversation_id and m.seq >= s.from_seq \
+             and m.seq <= s.to_seq where s.id = $2)")
+            .bind(entry)
+            .bind(segment)
+            .run()
+            .await?;
+        c.q("update memories set compaction_id = $2, status = 'active', version = version + 1, updated_at = $3 where id = $1")
+            .bind(entry)
+            .bind(sharer)
+            .bind(now())
+            .run()
+            .await?;
+        super::entries::announce(c, entry, super::entries::MemoryAction::Updated).await?;
+    }
+    Ok(())
+}
+
+/// Queues a pass that makes stale and blank segments again, unless one is active. It is paid for by whoever paid for the
+/// segment.
+pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
+    let Some(made_by) = queue::find_task(c, segment.task_id).await? else {
+        return Ok(());
+    };
+    let (Some(target), options) = (made_by.target(), made_by.input.0.options.clone()) else {
+        return Ok(());
+    };
+    let options: Option<PassOptions> = options.and_then(|o| serde_json::from_value(o).ok());
+    let options = PassOptions {
+        trigger: CompactionTrigger::Redo,
+        keep: 0,
+        before_seq: None,
+        max_tokens: None,
+        summary_model: options.as_ref().and_then(|o| o.summary_model.clone()),
+        model: options.and_then(|o| o.model),
+    };
+    let new = NewTask {
+        workspace: segment.workspace_id,
+        kind: TaskKind::Compact,
+        agent: target.agent,
+        agent_version: target.agent_version,
+        channel: target.channel,
+        thread: target.thread,
+        fork: target.fork,
+        trigger: None,
+        requested_by: made_by.requested_by,
+        retry_of: None,
+        parent: made_by.parent_task_id,
+        lane: Lane::Background,
+        prompt: String::new(),
+        options: serde_json::to_value(options).ok(),
+    };
+    if let Some(task) = queue::insert(c, &new, None).await? {
+        let audience = queue::audience_of(c, target.channel).await?;
+        queue::announce(c, &task, audience).await?;
+    }
+    Ok(())
+}

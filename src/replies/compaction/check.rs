@@ -1,0 +1,611 @@
+//! Checks of a model's items against the messages: what they do not support is dropped.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::LazyLock,
+};
+
+use openvibe_extract::{
+    Act, Language, Line, Material, Reading, Speaker, ValueKind, content_words, detect,
+    plain_sentences, values,
+};
+use regex::Regex;
+
+use crate::{
+    memory::{content::looks_like_secret, entry::MemoryKind},
+    model::estimate_tokens,
+    replies::lines::one_line,
+};
+
+use super::{
+    draft::{RawDraft, RawItem},
+    item::{Item, SegmentPerson, SourceLine, kind_of, rank},
+};
+
+const ITEM_CHARS_MAX: usize = 240;
+const GIST_CHARS_MAX: usize = 240;
+/// Gist of an answer that is no JSON.
+const PROSE_CHARS_MAX: usize = 1_000;
+const SOURCES_MAX: usize = 20;
+const ITEMS_OF_KIND_MAX: usize = 12;
+const SEGMENT_TOKENS_MAX: u64 = 450;
+/// Characters of a word that identifies its message.
+const TELLING_WORD_CHARS: usize = 4;
+/// Share of an item's words, in percent: in its source, and in a sentence of the agent's instructions.
+const SOURCE_SHARE: usize = 50;
+const SYSTEM_SHARE: usize = 80;
+/// Share of the words of an agent's statement, in percent, that are in an entry of memory that it knew.
+const ECHO_SHARE: usize = 60;
+
+static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"https?://[^\s<>()\[\]]+|`[^`\n]{2,80}`|#\d+\b|\b[A-Za-z][A-Za-z0-9]*-\d+\b|",
+        r"(?:^|[\s(])((?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?|[\w.-]+(?:/[\w.-]+)*/[\w-]+\.\w{1,8})\b",
+    ))
+    .ok()
+});
+
+/// The messages of a segment, indexed.
+pub(super) struct Source<'a> {
+    lines: &'a [SourceLine],
+    people: &'a [SegmentPerson],
+    /// Texts of memory that agents knew when they wrote these messages.
+    recalled: Vec<(usize, HashSet<String>)>,
+    language: Language,
+    words: Vec<HashSet<String>>,
+    /// Words that occur in one message only.
+    telling: HashMap<String, usize>,
+    lower: Vec<String>,
+}
+
+/// What is stored of a segment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Checked {
+    pub gist: String,
+    pub items: Vec<Item>,
+    /// Number of items that were dropped, by kind.
+    pub left_out: BTreeMap<String, i64>,
+}
+
+impl<'a> Source<'a> {
+    /// `recalled` are texts of memory that an agent knew when it wrote the message at a position.
+    pub(super) fn new(
+        lines: &'a [SourceLine],
+        people: &'a [SegmentPerson],
+        recalled: &[(usize, String)],
+    ) -> Self {
+        let all: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
+        let language = detect(&all.join("\n"));
+        let words: Vec<HashSet<String>> = (lines.iter())
+            .map(|line| content_words(&line.text, language).into_iter().collect())
+            .collect();
+        let lower: Vec<String> = lines.iter().map(|line| line.text.to_lowercase()).collect();
+        let mut found: HashMap<String, Option<usize>> = HashMap::new();
+        for (at, text) in lower.iter().enumerate() {
+            for word in plain_words(text) {
+                let entry = found.entry(word.to_owned()).or_insert(Some(at));
+                *entry = entry.filter(|first| *first == at);
+            }
+        }
+        let telling = found.into_iter().filter_map(|(word, at)| Some((word, at?)));
+        Self {
+            lines,
+            people,
+            recalled: (recalled.iter())
+                .map(|(at, text)| (*at, content_words(text, language).into_iter().collect()))
+                .collect(),
+            language,
+            words,
+            telling: telling.collect(),
+            lower,
+        }
+    }
+
+    fn content_words(&self, text: &str) -> HashSet<String> {
+        content_words(text, self.language).into_iter().collect()
+    }
+
+    /// The message with the most of these words, if it has enough of them.
+    fn nearest(&self, text: &str) -> Option<usize> {
+        let words = self.content_words(text);
+        let shared = |at: usize| self.words[at].intersection(&words).count();
+        let best = (0..self.lines.len()).max_by_key(|at| shared(*at))?;
+        (!words.is_empty() && shared(best) * 100 >= words.len() * SOURCE_SHARE).then_some(best)
+    }
+
+    /// Whether each value and name of the text occurs in these messages, or names their authors.
+    fn supports(&self, text: &str, sources: &[usize]) -> bool {
+        let says = |needle: &str| {
+            sources.iter().any(|at| {
+                self.lower[*at].contains(needle)
+                    || self.lines[*at].name.to_lowercase().contains(needle)
+            })
+        };
+        let mut known: HashSet<(ValueKind, String)> = HashSet::new();
+        for at in sources {
+            let line = &self.lines[*at];
+            let found = values(&line.text, self.language, line.day);
+            known.extend(found.into_iter().map(|value| (value.kind, value.key)));
+        }
+        let day = sources.last().map(|at| self.lines[*at].day);
+        let restated: Vec<String> = day.map_or_else(Vec::new, |day| {
+            (values(text, self.language, day).into_iter())
+                .filter(|value| known.contains(&(value.kind, value.key.clone())))
+                .map(|value| value.text.to_lowercase())
+                .collect()
+        });
+        let values_hold = text
+            .split_whitespace()
+            .map(trimmed)
+            .filter(|word| is_value(word))
+            .all(|word| {
+                let word = word.to_lowercase();
+                says(&word) || restated.iter().any(|value| value.contains(&word))
+            });
+        let lower = text.to_lowercase();
+        let people = self.people.iter().map(|person| &person.name);
+        let names = self.lines.iter().map(|line| &line.name).chain(people);
+        let mut names =
+            names.flat_map(|name| [name.as_str(), name.split(' ').next().unwrap_or(name)]);
+        values_hold
+            && names.all(|name| {
+                let name = name.to_lowercase();
+                let is_named = |at: &usize| {
+                    has_word(&self.lower[*at], &name)
+                        || has_word(&self.lines[*at].name.to_lowercase(), &name)
+                };
+                name.chars().count() < 2 || !has_word(&lower, &name) || sources.iter().any(is_named)
+            })
+    }
+
+    fn item(&self, raw: &RawItem) -> Option<Item> {
+        let text = one_line(&raw.text);
+        if text.is_empty() || text.chars().count() > ITEM_CHARS_MAX || looks_like_secret(&text) {
+            return None;
+        }
+        let mut sources: Vec<usize> = (raw.sources.iter())
+            .filter_map(|handle| position(handle, 'm'))
+            .filter(|at| *at < self.lines.len())
+            .collect();
+        sources.sort_unstable();
+        sources.dedup();
+        if sources.is_empty() {
+            sources.extend(self.nearest(&text));
+        }
+        sources.truncate(SOURCES_MAX);
+        if sources.is_empty() || !self.supports(&text, &sources) {
+            return None;
+        }
+        for word in plain_words(&text.to_lowercase()) {
+            if let Some(at) = self.telling.get(word).filter(|at| !sources.contains(at))
+                && sources.len() < SOURCES_MAX
+            {
+                sources.push(*at);
+            }
+        }
+        sources.sort_unstable();
+        let about = raw
+            .about
+            .as_deref()
+            .and_then(|handle| position(handle, 'p'));
+        Some(Item {
+            kind: kind_of(&raw.kind),
+            text,
+            sources,
+            about: about.filter(|person| *person < self.people.len()),
+            for_agent: raw.for_agent,
+        })
+    }
+
+    /// Whether agents repeat in all of its sources what they knew from memory.
+    fn is_echo(&self, item: &Item, words: &HashSet<String>) -> bool {
+        let is_repeated = |at: &usize| {
+            self.lines[*at].person.is_none()
+                && self.recalled.iter().any(|(by, known)| {
+                    by == at && known.intersection(words).count() * 100 >= words.len() * ECHO_SHARE
+                })
+        };
+        item.sources
+            .iter()
+            .all(|at| self.lines[*at].person.is_none())
+            && item.sources.iter().any(is_repeated)
+    }
+
+    /// A gist without sentences that contain digits.
+    fn gist(text: &str) -> String {
+        let sentences = plain_sentences(text);
+        let plain = sentences
+            .iter()
+            .filter(|sentence| !sentence.contains(|c: char| c.is_numeric()));
+        shortened(plain.map(String::as_str), GIST_CHARS_MAX)
+    }
+
+    /// The gist of an answer that is no JSON: without sentences whose values no message contains.
+    pub(super) fn prose(&self, text: &str) -> String {
+        let all: Vec<usize> = (0..self.lines.len()).collect();
+        let sentences = plain_sentences(text);
+        let kept = sentences
+            .iter()
+            .filter(|sentence| self.supports(sentence, &all) && !looks_like_secret(sentence));
+        shortened(kept.map(String::as_str), PROSE_CHARS_MAX)
+    }
+
+    /// Checks a draft, adds resolutions and references, and limits the result.
+    pub(super) fn check(&self, draft: &RawDraft, system: &str, tokens_max: Option<u64>) -> Checked {
+        let mut left_out: BTreeMap<String, i64> = BTreeMap::new();
+        let mut drop = |kind: MemoryKind| *left_out.entry(kind.to_string()).or_default() += 1;
+        let instructions: Vec<HashSet<String>> = plain_sentences(system)
+            .iter()
+            .map(|sentence| self.content_words(sentence))
+            .collect();
+        let mut items: Vec<Item> = self.resolutions();
+        let chatter = chatter(draft.items.iter().map(|item| &*item.text));
+        for (raw, is_chatter) in draft.items.iter().zip(chatter) {
+            let words = self.content_words(&raw.text);
+            let is_instruction = (instructions.iter()).any(|sentence| {
+                sentence.intersection(&words).count() * 100 >= words.len() * SYSTEM_SHARE
+            });
+            let item = self.item(raw).filter(|item| {
+                !is_chatter
+                    && !words.is_empty()
+                    && !is_instruction
+                    && !self.is_echo(item, &words)
+                    && !items
+                        .iter()
+                        .any(|other| other.text.eq_ignore_ascii_case(&item.text))
+            });
+            match item {
+                Some(item) => items.push(item),
+                None => drop(kind_of(&raw.kind)),
+            }
+        }
+        items.extend(self.references());
+        let mut room = tokens_max.unwrap_or(SEGMENT_TOKENS_MAX);
+        let mut counts: HashMap<MemoryKind, usize> = HashMap::new();
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        order.sort_by_key(|at| (rank(items[*at].kind), *at));
+        let mut kept: Vec<usize> = Vec::new();
+        for at in order {
+            let item = &items[at];
+            let count = counts.entry(item.kind).or_default();
+            let tokens = estimate_tokens(&item.text);
+            if *count < ITEMS_OF_KIND_MAX && tokens <= room {
+                *count += 1;
+                room -= tokens;
+                kept.push(at);
+            } else {
+                drop(item.kind);
+            }
+        }
+        kept.sort_unstable();
+        let gist = if draft.is_prose {
+            draft.gist.clone()
+        } else {
+            Self::gist(&draft.gist)
+        };
+        Checked {
+            gist: if looks_like_secret(&gist) {
+                String::new()
+            } else {
+                gist
+            },
+            items: kept.into_iter().map(|at| items[at].clone()).collect(),
+            left_out,
+        }
+    }
+
+    /// Headlines of published resolutions.
+    fn resolutions(&self) -> Vec<Item> {
+        let published = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.is_resolution);
+        let items = published.filter_map(|(at, line)| {
+            let headline = plain_sentences(&line.text).into_iter().next()?;
+            let text: String = one_line(&headline).chars().take(ITEM_CHARS_MAX).collect();
+            (!text.is_empty() && !looks_like_secret(&text)).then(|| Item {
+                kind: MemoryKind::Decision,
+                text,
+                sources: vec![at],
+                about: None,
+                for_agent: false,
+            })
+        });
+        items.collect()
+    }
+
+    /// URLs, paths, identifiers, code spans, and amounts with units.
+    fn references(&self) -> Vec<Item> {
+        let mut items: Vec<Item> = Vec::new();
+        for (at, line) in self.lines.iter().enumerate() {
+            let mut found: Vec<String> = Vec::new();
+            if let Some(references) = REFERENCES.as_ref() {
+                let matches = references.captures_iter(&line.text);
+                found.extend(matches.filter_map(|m| {
+                    let text = m.get(1).or(m.get(0))?.as_str();
+                    Some(
+                        text.trim_matches('`')
+                            .trim_end_matches(['.', ',', ';', ':', '!', '?', '"', '\''])
+                            .to_owned(),
+                    )
+                }));
+            }
+            let amounts = values(&line.text, self.language, line.day).into_iter();
+            let amounts =
+                amounts.filter(|value| value.kind == ValueKind::Amount && !value.unit.is_empty());
+            found.extend(amounts.map(|value| value.text));
+            for text in found {
+                let is_new = !items.iter().any(|item| item.text == text);
+                if is_new
+                    && !text.trim().is_empty()
+                    && text.chars().count() <= ITEM_CHARS_MAX
+                    && !looks_like_secret(&text)
+                {
+                    items.push(Item {
+                        kind: MemoryKind::Reference,
+                        text: one_line(&text),
+                        sources: vec![at],
+                        about: None,
+                        for_agent: false,
+                    });
+                }
+            }
+        }
+        items.truncate(ITEMS_OF_KIND_MAX);
+        items
+    }
+}
+
+/// Whether each text is only a greeting, thanks, or the like.
+fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
+    let lines: Vec<Line> = texts
+        .map(|text| Line {
+            speaker: Speaker::Person(0),
+            text: text.to_owned(),
+            files: Vec::new(),
+            day: chrono::NaiveDate::default(),
+        })
+        .collect();
+    let count = lines.len();
+    let reading = Reading::new(&Material {
+        people: Vec::new(),
+        lines,
+    });
+    (0..count)
+        .map(|at| reading.acts(at).contains(&Act::Chatter))
+        .collect()
+}
+
+/// `m3` is the position 2.
+fn position(handle: &str, prefix: char) -> Option<usize> {
+    let number = handle.trim().trim_start_matches('[').trim_end_matches(']');
+    number
+        .strip_prefix(prefix)?
+        .parse::<usize>()
+        .ok()?
+        .checked_sub(1)
+}
+
+fn trimmed(word: &str) -> &str {
+    word.trim_matches(|c: char| {
+        c.is_ascii_punctuation() && !matches!(c, '#' | '/' | '%' | '_' | '~')
+            || "“”„«»…–—".contains(c)
+    })
+}
+
+/// Whether a word is a number, a date, a URL, a path, or an identifier.
+fn is_value(word: &str) -> bool {
+    let mut previous = ' ';
+    let is_camel = word.chars().any(|c| {
+        let is_inner = previous.is_lowercase() && c.is_uppercase();
+        previous = c;
+        is_inner
+    });
+    word.contains(|c: char| c.is_numeric() || matches!(c, '_' | '@'))
+        || word.contains("::")
+        || word.starts_with('/')
+        || word.matches('/').count() > 1
+        || is_camel
+}
+
+fn plain_words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| {
+        word.chars().count() >= TELLING_WORD_CHARS && !word.contains(|c: char| c.is_numeric())
+    })
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(word).any(|(at, found)| {
+        !is_part(text[..at].chars().next_back())
+            && !is_part(text[at + found.len()..].chars().next())
+    })
+}
+
+/// The first sentences that fit, as one line.
+fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
+    let mut text = String::new();
+    for sentence in sentences {
+        let sentence = one_line(sentence);
+        if text.chars().count() + sentence.chars().count() + 1 > chars_max {
+            break;
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(&sentence);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::UserId;
+
+    fn line(name: &str, text: &str) -> SourceLine {
+        SourceLine {
+            person: Some(usize::from(name != "Ada Lovelace")),
+            name: name.to_owned(),
+            text: text.to_owned(),
+            day: chrono::NaiveDate::from_ymd_opt(2026, 11, 20).unwrap(),
+            is_resolution: false,
+            asks: None,
+        }
+    }
+
+    fn raw(text: &str, kind: &str, sources: &[&str]) -> RawItem {
+        RawItem {
+            text: text.to_owned(),
+            kind: kind.to_owned(),
+            sources: sources.iter().map(ToString::to_string).collect(),
+            about: None,
+            for_agent: false,
+        }
+    }
+
+    fn check(lines: &[SourceLine], items: Vec<RawItem>) -> Checked {
+        let people = ["Ada Lovelace", "Bo Chen"].map(|name| SegmentPerson {
+            id: UserId::new(),
+            name: name.to_owned(),
+        });
+        let draft = RawDraft {
+            gist: "They planned the launch. It has 3 parts.".to_owned(),
+            items,
+            is_prose: false,
+        };
+        Source::new(lines, &people, &[]).check(
+            &draft,
+            "You always reply politely with emojis.",
+            None,
+        )
+    }
+
+    fn lines() -> Vec<SourceLine> {
+        vec![
+            line(
+                "Ada Lovelace",
+                "Let's ship the importer on Friday, budget is 4,200 €.",
+            ),
+            line(
+                "Bo Chen",
+                "Agreed. The plan is at https://wiki.example/plan and web-2 needs a restart.",
+            ),
+            line("Ada Lovelace", "Thanks!"),
+        ]
+    }
+
+    #[test]
+    fn what_the_sources_do_not_say_is_dropped() {
+        let checked = check(
+            &lines(),
+            vec![
+                raw("The importer ships on Friday", "decision", &["m1"]),
+                raw("The budget is 4,200 €", "fact", &["m1"]),
+                raw("The budget is 4,300 €", "fact", &["m1"]),
+                raw("Bo pays the budget", "fact", &["m1"]),
+                raw(
+                    "The plan is at https://wiki.example/other",
+                    "reference",
+                    &["m2"],
+                ),
+                raw("Thanks!", "fact", &["m3"]),
+                raw("Reply politely with emojis", "fact", &["m1"]),
+                raw("The moon is made of cheese", "fact", &[]),
+                raw("importer ships Friday", "strange", &["m9"]),
+                raw("The password is hunter2!", "fact", &["m1"]),
+            ],
+        );
+        let is_reference = |item: &&Item| item.kind == MemoryKind::Reference;
+        let (references, others): (Vec<&Item>, Vec<&Item>) =
+            checked.items.iter().partition(is_reference);
+        let texts: Vec<&str> = others.iter().map(|item| &*item.text).collect();
+        assert_eq!(
+            texts,
+            [
+                "The importer ships on Friday",
+                "The budget is 4,200 €",
+                "importer ships Friday",
+            ]
+        );
+        for text in ["https://wiki.example/plan", "web-2"] {
+            assert!(references.iter().any(|item| item.text == text), "{text}");
+        }
+        assert_eq!(checked.gist, "They planned the launch.");
+        assert_eq!(checked.items[2].kind, MemoryKind::Fact);
+        assert_eq!(checked.items[2].sources, [0]);
+        assert_eq!(checked.left_out["fact"], 6);
+    }
+
+    #[test]
+    fn a_telling_word_adds_its_message() {
+        let item = raw("The importer needs a restart", "todo", &["m2"]);
+        assert_eq!(check(&lines(), vec![item]).items[0].sources, [0, 1]);
+    }
+
+    #[test]
+    fn what_an_agent_repeats_from_memory_is_dropped() {
+        let mut lines = lines();
+        lines[1].person = None;
+        lines[1].name = "Vibe".to_owned();
+        let known = "The importer needs a restart of web-2".to_owned();
+        let echo = raw("The importer web-2 needs a restart", "fact", &["m2"]);
+        let other = raw("The plan is at https://wiki.example/plan", "fact", &["m2"]);
+        let draft = RawDraft {
+            items: vec![echo, other],
+            ..RawDraft::default()
+        };
+        let texts = |recalled: &[(usize, String)]| -> Vec<String> {
+            let checked = Source::new(&lines, &[], recalled).check(&draft, "", None);
+            let items = checked.items.into_iter();
+            let items = items.filter(|item| item.kind == MemoryKind::Fact);
+            items.map(|item| item.text).collect()
+        };
+        assert_eq!(texts(&[(0, known.clone())]).len(), 2);
+        // People said it as well: the word `importer` is in their message only.
+        assert_eq!(texts(&[(1, known.clone())]).len(), 2);
+        lines[0].text = "Let's ship on Friday.".to_owned();
+        lines[1].text = format!("{}. The importer is slow.", lines[1].text);
+        let checked = Source::new(&lines, &[], &[(1, known)]).check(&draft, "", None);
+        let facts = checked
+            .items
+            .iter()
+            .filter(|item| item.kind == MemoryKind::Fact);
+        assert_eq!(facts.count(), 1);
+        assert_eq!(checked.left_out["fact"], 1);
+    }
+
+    #[test]
+    fn a_segment_has_few_items() {
+        let lines: Vec<SourceLine> = (0..40)
+            .map(|n| {
+                line(
+                    "Bo Chen",
+                    &format!(
+                        "Module number{n} of the importer is slow and needs much work from us"
+                    ),
+                )
+            })
+            .collect();
+        let items = (0..40)
+            .map(|n| {
+                raw(
+                    &format!(
+                        "Module number{n} of the importer is slow and needs much work from us"
+                    ),
+                    "fact",
+                    &[&format!("m{}", n + 1)],
+                )
+            })
+            .collect();
+        let checked = check(&lines, items);
+        let facts = checked
+            .items
+            .iter()
+            .filter(|item| item.kind == MemoryKind::Fact);
+        assert_eq!(facts.count(), ITEMS_OF_KIND_MAX);
+        assert_eq!(checked.left_out["fact"], 28);
+    }
+}

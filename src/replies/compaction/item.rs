@@ -1,0 +1,63 @@
+//! Sentences that a pass makes from messages.
+
+use crate::{
+    ids::{AgentId, UserId},
+    memory::entry::MemoryKind,
+};
+
+/// Kinds of items, the most important one first.
+pub const KINDS: [MemoryKind; 8] = [
+    MemoryKind::OpenLoop,
+    MemoryKind::Todo,
+    MemoryKind::Decision,
+    MemoryKind::Person,
+    MemoryKind::Project,
+    MemoryKind::Fact,
+    MemoryKind::Preference,
+    MemoryKind::Reference,
+];
+
+/// Entries of a lower rank are kept first.
+pub fn rank(kind: MemoryKind) -> usize {
+    let known = KINDS.iter().position(|known| *known == kind);
+    known.unwrap_or(KINDS.len())
+}
+
+/// The kind with this name; `Fact` for unknown names.
+pub fn kind_of(name: &str) -> MemoryKind {
+    let known = KINDS.iter().find(|kind| kind.as_str() == name);
+    known.copied().unwrap_or(MemoryKind::Fact)
+}
+
+/// A sentence with its sources: positions of messages in the segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub kind: MemoryKind,
+    pub text: String,
+    pub sources: Vec<usize>,
+    /// Position of the person whom it is about.
+    pub about: Option<usize>,
+    /// The person says how the agent should treat them.
+    pub for_agent: bool,
+}
+
+/// Somebody who posted in a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentPerson {
+    pub id: UserId,
+    pub name: String,
+}
+
+/// A message as checks and the extractor read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceLine {
+    /// Position among the people of the segment; `None` for an agent.
+    pub person: Option<usize>,
+    pub name: String,
+    pub text: String,
+    pub day: chrono::NaiveDate,
+    /// The message publishes a resolution.
+    pub is_resolution: bool,
+    /// Agent that the message asks.
+    pub asks: Option<AgentId>,
+}

@@ -1,0 +1,23 @@
+//! Compaction: older messages of a conversation become segments with entries; code renders the summary in prompts from
+//! them.
+//!
+//! ```text
+//! messages in no segment ── parts of 12–48 ──> one call each ── checks ──> segment and entries, in one transaction
+//! segments that begin before the window ── render ──> block `summary`            no model rewrites a summary
+//! ```
+//!
+//! Without a model, the extractor makes the entries. What depends on a message that changes is not sent until the
+//! segment is made again (`agents::segments`).
+
+mod check;
+mod draft;
+pub mod item;
+mod offline;
+pub mod pass;
+pub mod profile;
+pub mod record;
+pub mod render;
+pub mod store;
+pub mod view;
+pub mod wait;
+pub mod window;

@@ -1,0 +1,803 @@
+//! One pass: reads messages, makes segments, and stores them.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use openvibe_extract::{Reading, content_words, detect};
+use uuid::Uuid;
+
+use crate::{
+    agents::{
+        derived,
+        profiles::{self, MemoryScopes},
+        segments::{
+            self, CompactedAuthor, CompactionState, CompactionTrigger, PassOptions, Segment,
+        },
+        system,
+    },
+    auth::quota,
+    chat::messages::AuthorKind,
+    db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
+    failpoint,
+    ids::{AgentId, CompactionId, MemoryId, MessageId, UserId},
+    memory::{
+        automatic::{self, NewItem, PersonalOwner, SegmentEntry},
+        content::Content,
+        entry::{MemoryKind, MemoryTrust},
+    },
+    model::{CollectError, estimate_tokens},
+    realtime::EventType,
+    secrets::Keyring,
+    sql_with_ids,
+    tasks::{
+        Lease, LeaseLost, Task, TaskKind,
+        calls::{CallTask, Purpose},
+        queue,
+    },
+};
+
+use super::{
+    check::Source,
+    draft::{self, RawDraft},
+    item::{Item, SegmentPerson, SourceLine},
+    offline,
+    render::entry_name,
+    store::{self, Key},
+};
+use crate::replies::{
+    history::{self, Row},
+    prompt::HistoryKind,
+    utility::{Answer, Patience, Utility, UtilityCall, UtilityModel},
+};
+
+/// Sizes of segments in messages.
+const SEGMENT_MESSAGES_MAX: usize = 48;
+const SEGMENTS_AT_ONCE: usize = 8;
+/// Fewest messages that an automatic pass takes.
+pub const AUTOMATIC_MESSAGES_MIN: usize = 12;
+const CALLS_AT_ONCE: usize = 4;
+/// Messages read of a range; more than a segment has.
+const MESSAGES_READ_MAX: usize = 1_000;
+/// Messages that a reply waits for.
+const WAITED_MESSAGES_MAX: i64 = 192;
+/// Number of times that a segment is made again because its messages changed meanwhile.
+const REMADE_MAX: usize = 3;
+/// Older entries that are compared with corrections.
+const COMPARED_MAX: i64 = 200;
+const COMPARED_SEGMENTS_MAX: i64 = 20;
+/// Common words of an old value's entry and its correction.
+const COMMON_WORDS_MIN: usize = 2;
+/// Value of `model` without a model.
+const BUILT_IN: &str = "builtin";
+
+/// Runs passes.
+#[derive(Clone)]
+pub struct Compactor {
+    pub utility: Utility,
+    /// Keys of the hashes of entries.
+    pub keyring: Arc<Keyring>,
+    pub settings: super::profile::CompactionSettings,
+}
+
+/// A pass that is about to run.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    pub task: Task,
+    pub lease: Lease,
+    pub options: PassOptions,
+    pub patience: Patience,
+}
+
+/// Result of a pass.
+#[derive(Debug, Default)]
+pub struct Passed {
+    pub stored: Vec<CompactionId>,
+    /// Messages remain that the pass was to take.
+    pub has_rest: bool,
+    pub error: Option<CollectError>,
+    pub model: String,
+}
+
+/// Messages that become one segment, or the segment that is made again.
+#[derive(Debug, Clone)]
+struct Part {
+    from: i64,
+    to: i64,
+    replaced: Option<Segment>,
+}
+
+/// The stored segment, if messages are left, or why it could not be made.
+type Segmented = Result<Option<CompactionId>, CollectError>;
+
+/// What all segments of a pass share.
+struct Shared {
+    key: Key,
+    /// `None` without a model.
+    model: Option<UtilityModel>,
+    system: String,
+    /// Scopes of memory that the agent turns off.
+    scopes: Option<MemoryScopes>,
+}
+
+/// A segment before it is stored.
+struct Made {
+    gist: String,
+    items: Vec<NewItem>,
+    left_out: BTreeMap<String, i64>,
+    model: String,
+}
+
+impl Compactor {
+    /// # Errors
+    /// `Gone` if the task was canceled or assigned to another worker.
+    pub async fn run(&self, pass: &Pass) -> Result<Passed, LeaseLost> {
+        let (lease, task) = (&pass.lease, &pass.task);
+        let target = lease.target;
+        let key = Key {
+            workspace: lease.workspace,
+            thread: target.thread,
+            fork: target.fork,
+        };
+        let mut c = self.utility.db.read().await?;
+        let (mut parts, upper) = parts(&mut c, key.id(), pass).await?;
+        if quota::is_full(&mut c, lease.workspace).await? {
+            // Replies fail as well.
+            parts.clear();
+        }
+        let agent = profiles::get_resolved(&mut c, target.agent, target.agent_version).await?;
+        let system = system::in_conversation(&mut c, lease.workspace, &agent).await?;
+        drop(c);
+        let mut passed = Passed {
+            model: BUILT_IN.to_owned(),
+            has_rest: upper.is_none(),
+            ..Passed::default()
+        };
+        let provider = &self.utility.provider;
+        let model = if parts.is_empty() || provider.is_offline() {
+            None
+        } else {
+            let main = match &pass.options.model {
+                Some(main) => main.clone(),
+                None => provider.choose_model(agent.profile.model.as_deref()).await,
+            };
+            let choice = pass.options.summary_model.as_deref();
+            let model = self.utility.model(lease.workspace, choice, &main).await?;
+            passed.model.clone_from(&model.name);
+            Some(model)
+        };
+        let shared = Shared {
+            key,
+            model,
+            system: system.text(),
+            scopes: agent.profile.memory.and_then(|memory| memory.scopes),
+        };
+        let mut running: Vec<BoxFuture<'_, Result<Segmented, LeaseLost>>> =
+            Vec::with_capacity(parts.len());
+        for part in &parts {
+            running.push(self.segment(pass, &shared, part).boxed());
+        }
+        let made: Vec<Result<Segmented, LeaseLost>> = futures::stream::iter(running)
+            .buffer_unordered(CALLS_AT_ONCE)
+            .collect()
+            .await;
+        for one in made {
+            match one? {
+                Ok(stored) => passed.stored.extend(stored),
+                Err(e) => passed.error = Some(e),
+            }
+        }
+        passed.stored.sort();
+        self.settle(pass, &shared, &passed.stored).await?;
+        let (is_complete, trigger) = (passed.error.is_none(), pass.options.trigger);
+        let last = parts
+            .iter()
+            .map(|part| part.to)
+            .max()
+            .filter(|_| !passed.stored.is_empty());
+        self.utility
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                if let Some(upper) = upper.filter(|_| is_complete) {
+                    store::set_covered(c, key.id(), upper).await?;
+                }
+                let moves = matches!(
+                    trigger,
+                    CompactionTrigger::Manual
+                        | CompactionTrigger::Size
+                        | CompactionTrigger::Overflow
+                );
+                if let Some(last) = last.filter(|_| moves) {
+                    store::move_starts(c, key, target.agent, last + 1).await?;
+                }
+                Ok::<_, DbError>(())
+            })
+            .await?;
+        tracing::debug!(task.id = %task.id, segments = passed.stored.len(), "messages compacted");
+        Ok(passed)
+    }
+
+    /// Makes and stores a segment, again if its messages change meanwhile.
+    async fn segment(
+        &self,
+        pass: &Pass,
+        shared: &Shared,
+        part: &Part,
+    ) -> Result<Segmented, LeaseLost> {
+        let conversation = pass.lease.target.conversation();
+        for _ in 0..REMADE_MAX {
+            let mut c = self.utility.db.read().await?;
+            let mut part = part.clone();
+            if let Some(old) = &part.replaced {
+                part.replaced = segments::find_segment(&mut c, old.id).await?;
+                if part.replaced.is_none() {
+                    return Ok(Ok(None));
+                }
+            }
+            let range = (part.from, part.to);
+            let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
+            drop(c);
+            failpoint!("compaction_read");
+            let made = match self.make(pass, shared, &rows).await? {
+                Ok(made) => made,
+                Err(e) => return Ok(Err(e)),
+            };
+            let segment = new_segment(pass, shared.key, &part, &rows, &made);
+            let (lease, scopes) = (pass.lease, shared.scopes.clone());
+            failpoint!("compaction_store");
+            let stored = self
+                .utility
+                .db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::lock_lease(c, &lease).await?;
+                    let read = history::between(c, conversation, range, MESSAGES_READ_MAX).await?;
+                    if !is_same(&read, &rows) {
+                        return Ok(None);
+                    }
+                    put(
+                        c,
+                        &lease,
+                        &part,
+                        segment.as_ref(),
+                        (&made.items, scopes.as_ref()),
+                    )
+                    .await
+                })
+                .await?;
+            failpoint!("compaction_stored");
+            if let Some(stored) = stored {
+                return Ok(Ok(stored));
+            }
+        }
+        Ok(Ok(None))
+    }
+
+    async fn make(
+        &self,
+        pass: &Pass,
+        shared: &Shared,
+        rows: &[Row],
+    ) -> Result<Result<Made, CollectError>, DbError> {
+        let (lines, people) = lines_of(rows);
+        if lines.is_empty() {
+            return Ok(Ok(Made {
+                gist: String::new(),
+                items: Vec::new(),
+                left_out: BTreeMap::new(),
+                model: BUILT_IN.to_owned(),
+            }));
+        }
+        let recalled = recalled(&mut self.utility.db.read().await?, rows).await?;
+        let mut prose = None;
+        let mut raw = None;
+        if let Some(model) = &shared.model {
+            let lease = &pass.lease;
+            let call = UtilityCall {
+                workspace: lease.workspace,
+                task: CallTask {
+                    id: pass.task.id,
+                    root: pass.task.root_task_id,
+                    attempt: pass.task.attempt,
+                },
+                purpose: Purpose::Compact,
+                user: pass.task.requested_by,
+                agent: pass.task.agent_id,
+                system: draft::INSTRUCTIONS.to_owned(),
+                text: draft::request(&lines, model.room(draft::INSTRUCTIONS)),
+                schema: Some(draft::schema()),
+                patience: pass.patience,
+            };
+            match self.utility.ask(model, &call, draft::parse).await? {
+                Ok(Answer::Read(read)) => raw = Some(read),
+                Ok(Answer::Unread(text)) => prose = Some(text),
+                Err(e) => return Ok(Err(e)),
+            }
+        }
+        let system = shared.system.clone();
+        let tokens_max = pass.options.max_tokens;
+        let (rows, keyring) = (rows.to_vec(), Arc::clone(&self.keyring));
+        let workspace = shared.key.workspace;
+        // The extractor and the checks read all of the messages.
+        let work = tokio::task::spawn_blocking(move || {
+            let reading = Reading::new(&offline::material(&lines, &people));
+            let source = Source::new(&lines, &people, &recalled);
+            let mut raw = raw.unwrap_or_else(|| offline::draft(&reading));
+            if let Some(prose) = prose {
+                raw = RawDraft {
+                    gist: source.prose(&prose),
+                    is_prose: true,
+                    ..raw
+                };
+            }
+            let mut checked = source.check(&raw, &system, tokens_max);
+            checked.items.retain(|item| !is_corrected(item, &reading));
+            let items = checked.items.iter().filter_map(|item| {
+                // The checks have dropped what cannot be an entry.
+                let content = Content::parse(&item.text, workspace, &keyring).ok()?;
+                new_item(item, content, (&rows, &lines, &people))
+            });
+            (items.collect(), checked.gist, checked.left_out)
+        });
+        let (items, gist, left_out) = work.await.unwrap_or_else(|e| {
+            tracing::error!(error = %e, "checking a segment panicked");
+            (Vec::new(), String::new(), BTreeMap::new())
+        });
+        let model = shared.model.as_ref();
+        Ok(Ok(Made {
+            gist,
+            items,
+            left_out,
+            model: model.map_or_else(|| BUILT_IN.to_owned(), |model| model.name.clone()),
+        }))
+    }
+
+    /// Marks older entries whose value a new segment corrects as superseded.
+    async fn settle(
+        &self,
+        pass: &Pass,
+        shared: &Shared,
+        stored: &[CompactionId],
+    ) -> Result<(), LeaseLost> {
+        let (conversation, id) = (pass.lease.target.conversation(), shared.key.id());
+        for segment in stored {
+            let mut c = self.utility.db.read().await?;
+            let Some(segment) = segments::find_segment(&mut c, *segment).await? else {
+                continue;
+            };
+            let older = older(&mut c, id, segment.from_seq).await?;
+            if older.is_empty() {
+                continue;
+            }
+            let new = automatic::list(&mut c, [segment.id], COMPARED_MAX).await?;
+            let range = (segment.from_seq, segment.to_seq);
+            let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
+            drop(c);
+            let (lines, people) = lines_of(&rows);
+            let work =
+                tokio::task::spawn_blocking(move || superseded(&older, &new, lines, &people));
+            let pairs = work.await.unwrap_or_default();
+            if pairs.is_empty() {
+                continue;
+            }
+            let lease = pass.lease;
+            self.utility
+                .db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::lock_lease(c, &lease).await?;
+                    for (old, new) in &pairs {
+                        automatic::supersede(c, *old, *new).await?;
+                    }
+                    Ok::<_, LeaseLost>(())
+                })
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Parts of a pass, and the seq before which everything is in segments afterwards; `None` if older messages remain.
+async fn parts(
+    c: &mut Conn,
+    conversation: Uuid,
+    pass: &Pass,
+) -> Result<(Vec<Part>, Option<i64>), DbError> {
+    let options = &pass.options;
+    let outdated = store::list_outdated(c, conversation, 8).await?;
+    let mut parts: Vec<Part> = outdated
+        .into_iter()
+        .map(|segment| Part {
+            from: segment.from_seq,
+            to: segment.to_seq,
+            replaced: Some(segment),
+        })
+        .collect();
+    if options.trigger == CompactionTrigger::Redo {
+        let is_all = parts.len() < SEGMENTS_AT_ONCE;
+        return Ok((parts, is_all.then_some(0)));
+    }
+    let before = options.before_seq.unwrap_or(i64::MAX);
+    let upper = match options.keep {
+        0 => Some(before),
+        keep => store::nth_newest(c, conversation, before, keep).await?,
+    };
+    let Some(mut upper) = upper else {
+        return Ok((parts, Some(0)));
+    };
+    // A reply that is being written has a place between messages that were posted since.
+    let unfinished: Option<i64> = c
+        .q("select min(m.seq) from tasks t join messages m on m.id = t.reply_message_id \
+            where t.conversation_id = $1 and t.status in ('queued', 'running') and m.state = 'streaming'")
+        .bind(conversation)
+        .value()
+        .await?;
+    upper = unfinished.map_or(upper, |seq| upper.min(seq));
+    let limit = match (pass.patience, options.trigger) {
+        (Patience::ReplyWaits, CompactionTrigger::Auto) => WAITED_MESSAGES_MAX,
+        _ => i64::try_from(SEGMENTS_AT_ONCE * SEGMENT_MESSAGES_MAX).unwrap_or(i64::MAX),
+    };
+    let mut seqs = store::uncovered(c, conversation, upper, limit).await?;
+    seqs.reverse();
+    let is_all = i64::try_from(seqs.len()).unwrap_or(i64::MAX) < limit;
+    let Some((first, last)) = seqs.first().copied().zip(seqs.last().copied()) else {
+        return Ok((parts, Some(upper.min(before))));
+    };
+    let others: Vec<(i64,)> = c
+        .q("select from_seq from compactions where conversation_id = $1 and from_seq > $2 and from_seq < $3 order by from_seq")
+        .bind(conversation)
+        .bind(first)
+        .bind(last)
+        .all()
+        .await?;
+    let others: Vec<i64> = others.into_iter().map(|row| row.0).collect();
+    let left = match options.trigger {
+        CompactionTrigger::Auto => split_off_few(&mut seqs, &others),
+        _ => None,
+    };
+    parts.extend(split(&seqs, &others));
+    Ok((parts, is_all.then_some(left.unwrap_or(last + 1))))
+}
+
+/// Leaves the messages after the newest segment to a later pass if they are few: when the pass of a lost worker is
+/// repeated, some may have been posted since. Returns the first of them.
+fn split_off_few(seqs: &mut Vec<i64>, others: &[i64]) -> Option<i64> {
+    let newest = others.last();
+    let at = seqs.partition_point(|seq| newest.is_some_and(|newest| seq < newest));
+    let is_few = seqs.len() - at < AUTOMATIC_MESSAGES_MIN;
+    is_few
+        .then(|| seqs.split_off(at))
+        .and_then(|left| left.first().copied())
+}
+
+/// Even parts of messages, none of which spans another segment. Both lists are ascending.
+fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
+    let is_between = |a: i64, b: i64| others.iter().any(|other| a < *other && *other < b);
+    let runs = seqs.chunk_by(|a, b| !is_between(*a, *b));
+    let parts = runs.flat_map(|run| {
+        let count = run.len().div_ceil(SEGMENT_MESSAGES_MAX);
+        (0..count).map(move |n| {
+            let (from, to) = (n * run.len() / count, (n + 1) * run.len() / count);
+            Part {
+                from: run[from],
+                to: run[to - 1],
+                replaced: None,
+            }
+        })
+    });
+    parts.collect()
+}
+
+/// Entries of the segments before one.
+async fn older(
+    c: &mut Conn,
+    conversation: Uuid,
+    before_seq: i64,
+) -> Result<Vec<SegmentEntry>, DbError> {
+    let segments = store::list_before(c, conversation, before_seq, COMPARED_SEGMENTS_MAX).await?;
+    automatic::list(c, segments.iter().map(|segment| segment.id), COMPARED_MAX).await
+}
+
+/// Texts of memory that agents were sent for their replies among these messages, with the positions of the replies.
+async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select distinct t.reply_message_id, e.text from tasks t join context_parts p on p.task_id = t.id \
+         join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'memory' \
+         join memories e on e.id = k.source_id and e.forgotten_at is null where t.reply_message_id in",
+        1,
+        "order by t.reply_message_id, e.text limit 1000"
+    );
+    let replies = rows
+        .iter()
+        .filter(|row| row.author_type == AuthorKind::Agent);
+    let found: Vec<(MessageId, String)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(replies.map(|row| row.id.0)))
+        .all()
+        .await?;
+    let at = |id| rows.iter().position(|row| row.id == id);
+    let found = found.into_iter();
+    Ok(found
+        .filter_map(|(id, text)| Some((at(id)?, text)))
+        .collect())
+}
+
+fn lines_of(rows: &[Row]) -> (Vec<SourceLine>, Vec<SegmentPerson>) {
+    let mut people: Vec<SegmentPerson> = Vec::new();
+    let lines = rows.iter().map(|row| {
+        let message = row.clone().history_message();
+        let name = row
+            .author_name
+            .clone()
+            .unwrap_or_else(|| "Deleted account".to_owned());
+        let person = (row.author_type != AuthorKind::Agent).then(|| {
+            let id = UserId(row.author_id.unwrap_or_default());
+            let known = people.iter().position(|known| known.id == id);
+            known.unwrap_or_else(|| {
+                people.push(SegmentPerson {
+                    id,
+                    name: name.clone(),
+                });
+                people.len() - 1
+            })
+        });
+        SourceLine {
+            person,
+            name,
+            text: row.shown(),
+            day: message.posted_at.day(),
+            is_resolution: message.kind == HistoryKind::Result,
+            asks: row.asked_agent_id,
+        }
+    });
+    let lines = lines.collect();
+    (lines, people)
+}
+
+/// An item as it is stored; `None` if it has no source.
+fn new_item(
+    item: &Item,
+    content: Content,
+    (rows, lines, people): (&[Row], &[SourceLine], &[SegmentPerson]),
+) -> Option<NewItem> {
+    let first = rows.get(*item.sources.first()?)?;
+    let said_by = lines[item.sources[0]]
+        .person
+        .map(|person| people[person].id);
+    let is_theirs = |person: usize| {
+        let mut sources = item.sources.iter();
+        sources.all(|at| lines[*at].person == Some(person))
+    };
+    let is_personal = matches!(item.kind, MemoryKind::Preference | MemoryKind::Person);
+    let owner = item
+        .about
+        .filter(|person| is_personal && is_theirs(*person));
+    let asked = item.sources.iter().find_map(|at| lines[*at].asks);
+    let is_of_person = |at: &usize| lines[*at].person.is_some();
+    Some(NewItem {
+        kind: item.kind,
+        content,
+        sources: item.sources.iter().map(|at| rows[*at].id).collect(),
+        said_at: first.created_at,
+        said_by,
+        about: item.about.map(|person| people[person].id),
+        trust: if item.sources.iter().all(is_of_person) {
+            MemoryTrust::Person
+        } else {
+            MemoryTrust::Agent
+        },
+        personal: owner.map(|person| PersonalOwner {
+            user: people[person].id,
+            agent: asked.filter(|_| item.for_agent),
+        }),
+    })
+}
+
+fn is_same(a: &[Row], b: &[Row]) -> bool {
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|(a, b)| a.id == b.id && a.shown() == b.shown())
+}
+
+/// The segment of these messages; `None` if none is left.
+fn new_segment(pass: &Pass, key: Key, part: &Part, rows: &[Row], made: &Made) -> Option<Segment> {
+    let (first, last) = rows.first().zip(rows.last())?;
+    let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let mut authors: BTreeMap<Option<AgentId>, i64> = BTreeMap::new();
+    for row in rows {
+        let agent = row
+            .author_id
+            .filter(|_| row.author_type == AuthorKind::Agent);
+        *authors.entry(agent.map(AgentId)).or_default() += 1;
+    }
+    let agents = authors
+        .into_iter()
+        .map(|(agent_id, count)| CompactedAuthor { agent_id, count });
+    let before = rows.iter().map(|row| estimate_tokens(&row.shown())).sum();
+    let items = made.items.iter();
+    let items = items.map(|item| estimate_tokens(item.content.text()));
+    let after = items.sum::<u64>() + estimate_tokens(&made.gist);
+    let old = part.replaced.as_ref();
+    Some(Segment {
+        id: old.map_or_else(CompactionId::new, |old| old.id),
+        workspace_id: key.workspace,
+        conversation_id: key.id(),
+        thread_id: key.thread,
+        fork_id: key.fork,
+        trigger: old.map_or(pass.options.trigger, |old| old.trigger),
+        state: CompactionState::Active,
+        from_seq: old.map_or(part.from, |old| old.from_seq),
+        to_seq: old.map_or(part.to, |old| old.to_seq),
+        from_message_id: first.id,
+        to_message_id: last.id,
+        message_count: i64::try_from(rows.len()).unwrap_or(i64::MAX),
+        tokens_before: tokens(before),
+        tokens_after: tokens(after),
+        agents: Json(agents.collect()),
+        gist: made.gist.clone(),
+        left_out: Json(made.left_out.clone()),
+        model: made.model.clone(),
+        task_id: pass.task.id,
+        created_by: old.map_or(pass.task.requested_by, |old| old.created_by),
+        created_at: old.map_or_else(now, |old| old.created_at),
+        expanded_at: None,
+        blanked: old.map_or(0, |old| old.blanked),
+        version: old.map_or(1, |old| old.version + 1),
+    })
+}
+
+/// Stores a segment with its entries. `None` if the replaced one changed meanwhile.
+async fn put(
+    c: &mut Conn,
+    lease: &Lease,
+    part: &Part,
+    segment: Option<&Segment>,
+    (items, scopes): (&[NewItem], Option<&MemoryScopes>),
+) -> Result<Option<Option<CompactionId>>, LeaseLost> {
+    if let Some(old) = &part.replaced {
+        let current = segments::find_segment(c, old.id).await?;
+        if current.is_none_or(|current| current.version != old.version) {
+            return Ok(None);
+        }
+        derived::remove_replaced(c, old.id).await?;
+    }
+    let Some(segment) = segment else {
+        // All of its messages were deleted.
+        if let Some(old) = &part.replaced {
+            store::delete(c, old).await?;
+            segments::announce(c, old, EventType::CompactionDeleted, lease.audience).await?;
+        }
+        return Ok(Some(None));
+    };
+    let key = Key {
+        workspace: segment.workspace_id,
+        thread: segment.thread_id,
+        fork: segment.fork_id,
+    };
+    store::insert_conversation(c, key).await?;
+    let mut segment = segment.clone();
+    for kind in automatic::insert_all(c, &segment, items, scopes).await? {
+        *segment.left_out.0.entry(kind.to_string()).or_default() += 1;
+    }
+    store::put(c, &segment).await?;
+    let kind = match part.replaced {
+        None => EventType::CompactionCreated,
+        Some(_) => EventType::CompactionUpdated,
+    };
+    segments::announce(c, &segment, kind, lease.audience).await?;
+    Ok(Some(Some(segment.id)))
+}
+
+fn has(text: &str, value: &str) -> bool {
+    let (text, value) = (text.to_lowercase(), value.to_lowercase());
+    let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(&value).any(|(at, found)| {
+        !is_part(text[..at].chars().next_back())
+            && !is_part(text[at + found.len()..].chars().next())
+    })
+}
+
+/// Whether a later message of the segment corrects the value that the item states.
+fn is_corrected(item: &Item, reading: &Reading) -> bool {
+    reading.superseded().iter().any(|value| {
+        has(&item.text, &value.old)
+            && !has(&item.text, &value.new)
+            && item.sources.iter().all(|line| *line < value.line)
+    })
+}
+
+/// Older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
+fn superseded(
+    older: &[SegmentEntry],
+    new: &[SegmentEntry],
+    lines: Vec<SourceLine>,
+    people: &[SegmentPerson],
+) -> Vec<(MemoryId, MemoryId)> {
+    let Some(day) = lines.first().map(|line| line.day) else {
+        return Vec::new();
+    };
+    let offset = older.len();
+    let before = older.iter().map(|entry| SourceLine {
+        person: (people.iter())
+            .position(|person| Some(person.id.0) == entry.author_id)
+            .or(Some(0)),
+        name: entry_name(entry),
+        text: entry.text.clone(),
+        day: entry.said_at.map_or(day, crate::time::Timestamp::day),
+        is_resolution: false,
+        asks: None,
+    });
+    let all: Vec<SourceLine> = before.chain(lines).collect();
+    let reading = Reading::new(&offline::material(&all, people));
+    let words =
+        |text: &str| -> HashSet<String> { content_words(text, detect(text)).into_iter().collect() };
+    let mut pairs = Vec::new();
+    for value in reading
+        .superseded()
+        .iter()
+        .filter(|value| value.line >= offset)
+    {
+        for old in older
+            .iter()
+            .filter(|old| has(&old.text, &value.old) && !has(&old.text, &value.new))
+        {
+            let of_old = words(&old.text);
+            let is_about = |entry: &&SegmentEntry| {
+                has(&entry.text, &value.new)
+                    && words(&entry.text).intersection(&of_old).count() >= COMMON_WORDS_MIN
+            };
+            if let Some(by) = new.iter().find(is_about) {
+                pairs.push((old.id, by.id));
+            }
+        }
+    }
+    pairs
+}
+
+/// Whether a task is one of this module.
+pub fn options_of(task: &Task) -> Option<PassOptions> {
+    let options = task
+        .input
+        .0
+        .options
+        .clone()
+        .filter(|_| task.kind == TaskKind::Compact)?;
+    serde_json::from_value(options).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_messages_after_the_newest_segment_are_left() {
+        let mut seqs: Vec<i64> = (1..=40).chain([81]).collect();
+        assert_eq!(split_off_few(&mut seqs, &[41]), Some(81));
+        assert_eq!(seqs.len(), 40);
+        assert_eq!(split_off_few(&mut seqs, &[]), None);
+        assert_eq!(seqs.len(), 40);
+        seqs.truncate(11);
+        assert_eq!(split_off_few(&mut seqs, &[]), Some(1));
+        assert!(seqs.is_empty());
+    }
+
+    #[test]
+    fn parts_are_even_and_do_not_span_other_segments() {
+        let sizes = |count: i64, others: &[i64]| -> Vec<i64> {
+            let seqs: Vec<i64> = (1..=count).map(|n| n * 10).collect();
+            let parts = split(&seqs, others);
+            parts
+                .iter()
+                .map(|part| (part.to - part.from) / 10 + 1)
+                .collect()
+        };
+        assert_eq!(sizes(12, &[]), [12]);
+        assert_eq!(sizes(48, &[]), [48]);
+        assert_eq!(sizes(49, &[]), [24, 25]);
+        assert_eq!(sizes(192, &[]), [48, 48, 48, 48]);
+        assert_eq!(sizes(60, &[205]), [20, 40]);
+        assert_eq!(sizes(0, &[]), [] as [i64; 0]);
+    }
+}

@@ -1,0 +1,96 @@
+//! How much of a conversation an agent is sent.
+
+use std::time::Duration;
+
+use crate::{
+    agents::{
+        policy,
+        profiles::{Compaction, Resolved},
+    },
+    db::{Conn, DbError},
+    ids::{ChannelId, WorkspaceId},
+};
+
+const WINDOW: usize = 50;
+const AGGRESSIVE_WINDOW: usize = 20;
+
+/// Settings of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct CompactionSettings {
+    pub is_on: bool,
+    /// Minimum time between two automatic passes of a conversation.
+    pub interval: Duration,
+}
+
+/// Strategy of an agent in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strategy(pub Compaction);
+
+impl Strategy {
+    /// The agent's own strategy, otherwise that of the workspace for the conversation.
+    pub async fn of(
+        c: &mut Conn,
+        settings: CompactionSettings,
+        agent: &Resolved,
+        (workspace, channel, is_fork): (WorkspaceId, ChannelId, bool),
+    ) -> Result<Self, DbError> {
+        let summaries = agent
+            .profile
+            .memory
+            .as_ref()
+            .and_then(|memory| memory.summary_enabled);
+        if !settings.is_on || summaries == Some(false) {
+            return Ok(Self(Compaction::Off));
+        }
+        if let Some(own) = agent
+            .profile
+            .prompting
+            .as_ref()
+            .and_then(|prompting| prompting.compaction)
+        {
+            return Ok(Self(own));
+        }
+        let is_direct: bool = c
+            .q("select kind = 'direct' from channels where id = $1")
+            .bind(channel)
+            .value()
+            .await?;
+        let place = match (is_fork, is_direct) {
+            (true, _) => "fork",
+            (false, true) => "direct",
+            (false, false) => "thread",
+        };
+        let mode = format!("{place}:{}", agent.name);
+        Ok(Self(policy::find(c, workspace).await?.compaction.of(&mode)))
+    }
+
+    pub fn is_on(self) -> bool {
+        self.0 != Compaction::Off
+    }
+
+    /// Number of newest messages that are always sent.
+    pub fn window(self) -> usize {
+        match self.0 {
+            Compaction::Off | Compaction::Standard => WINDOW,
+            Compaction::Aggressive => AGGRESSIVE_WINDOW,
+        }
+    }
+
+    /// Maximum size of a summary in a window of this size.
+    pub fn summary_tokens_max(self, window: u64) -> u64 {
+        let cap = match self.0 {
+            Compaction::Off | Compaction::Standard => 900,
+            Compaction::Aggressive => 600,
+        };
+        cap.min(window * 15 / 100)
+    }
+
+    /// Size of a prompt above which its older messages are compacted.
+    pub fn prompt_tokens_max(self) -> u64 {
+        match self.0 {
+            Compaction::Off => u64::MAX,
+            Compaction::Standard => 100_000,
+            Compaction::Aggressive => 24_000,
+        }
+    }
+}

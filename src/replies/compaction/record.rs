@@ -1,0 +1,403 @@
+//! Segments as people see and change them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::{
+    agents::{
+        derived::{self, Change, SourceId},
+        profiles,
+        segments::{
+            self, CompactedAuthor, CompactionState, CompactionTrigger, PassOptions, Segment,
+        },
+    },
+    auth::{self, Caller, Scope},
+    chat::{
+        ChatError,
+        access::{self, ThreadAccess},
+    },
+    db::{Conn, DbError, dialect},
+    http::error::{ApiError, StatusCode},
+    ids::{AgentId, CompactionId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
+    memory::{
+        automatic::{self, SegmentEntry},
+        entry::MemoryKind,
+        sources::sources_of,
+    },
+    realtime::{EventType, hub::Conversation},
+    tasks::{Lane, NewTask, Task, TaskKind, queue},
+    time::Timestamp,
+};
+
+use super::{
+    render::{SummaryLine, lines_text},
+    store,
+};
+
+/// A sentence made from a segment.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct CompactionItem {
+    pub memory_id: MemoryId,
+    pub text: String,
+    /// Messages that say it.
+    pub sources: Vec<MessageId>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
+pub struct CompactionItems {
+    /// Also preferences.
+    pub facts: Vec<CompactionItem>,
+    pub people: Vec<CompactionItem>,
+    pub projects: Vec<CompactionItem>,
+    pub decisions: Vec<CompactionItem>,
+    pub open_loops: Vec<CompactionItem>,
+    pub todo: Vec<CompactionItem>,
+    pub references: Vec<CompactionItem>,
+}
+
+/// Record of compacted messages.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct CompactionRecord {
+    pub id: CompactionId,
+    /// Always `compaction`.
+    pub object: &'static str,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    pub trigger: CompactionTrigger,
+    pub state: CompactionState,
+    pub from_message_id: MessageId,
+    pub to_message_id: MessageId,
+    pub message_count: i64,
+    /// Estimated tokens of the messages, and of what replaces them.
+    pub tokens_before: i64,
+    pub tokens_after: i64,
+    pub agents: Vec<CompactedAuthor>,
+    pub summary_markdown: String,
+    pub memory_json: CompactionItems,
+    /// Number of sentences that were not kept, by kind.
+    #[schema(value_type = Object)]
+    pub left_out: BTreeMap<String, i64>,
+    /// `builtin` without a model.
+    pub model: String,
+    pub task_id: TaskId,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub expanded_at: Option<Timestamp>,
+    pub version: i64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    #[error("the compaction does not exist, or you are not in its channel")]
+    NotFound,
+    #[error("the conversation is being compacted: wait until it is done")]
+    Running,
+    #[error("there is nothing to compact: all older messages are compacted already")]
+    Nothing,
+    #[error("only its creator or an admin can delete a compaction")]
+    NotYours,
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+}
+
+impl From<DbError> for CompactionError {
+    fn from(e: DbError) -> Self {
+        Self::Chat(e.into())
+    }
+}
+
+impl From<crate::auth::AuthError> for CompactionError {
+    fn from(e: crate::auth::AuthError) -> Self {
+        Self::Chat(e.into())
+    }
+}
+
+impl From<CompactionError> for ApiError {
+    fn from(e: CompactionError) -> Self {
+        let text = e.to_string();
+        let (status, code) = match e {
+            CompactionError::Chat(e) => return e.into(),
+            CompactionError::NotFound => (StatusCode::NOT_FOUND, "compaction_not_found"),
+            CompactionError::Running => (StatusCode::CONFLICT, "compaction_running"),
+            CompactionError::Nothing => (StatusCode::UNPROCESSABLE_ENTITY, "nothing_to_compact"),
+            CompactionError::NotYours => (StatusCode::FORBIDDEN, "not_yours"),
+        };
+        Self::new(status, code, text)
+    }
+}
+
+/// Entries of a record; a segment has fewer.
+const RECORD_ENTRIES_MAX: i64 = 200;
+
+/// Records of segments with their entries.
+pub async fn records(
+    c: &mut Conn,
+    segments: Vec<Segment>,
+) -> Result<Vec<CompactionRecord>, DbError> {
+    let count = i64::try_from(segments.len()).unwrap_or(i64::MAX);
+    let ids = segments.iter().map(|segment| segment.id);
+    let found = automatic::list(c, ids, count.saturating_mul(RECORD_ENTRIES_MAX)).await?;
+    let mut sources = sources_of(c, found.iter().map(|entry| entry.id).collect()).await?;
+    let mut entries: HashMap<CompactionId, Vec<SegmentEntry>> = HashMap::new();
+    for entry in found {
+        entries.entry(entry.compaction_id).or_default().push(entry);
+    }
+    let records = segments.into_iter().map(|segment| {
+        let entries = entries.remove(&segment.id).unwrap_or_default();
+        record(segment, entries, &mut sources)
+    });
+    Ok(records.collect())
+}
+
+fn record(
+    segment: Segment,
+    entries: Vec<SegmentEntry>,
+    sources: &mut HashMap<MemoryId, Vec<MessageId>>,
+) -> CompactionRecord {
+    let gist = Some(&segment.gist).filter(|gist| !gist.is_empty());
+    let gist = gist.map(|gist| SummaryLine::gist(segment.created_at, gist.clone()));
+    let lines: Vec<SummaryLine> = gist
+        .into_iter()
+        .chain(entries.iter().map(SummaryLine::of))
+        .collect();
+    let mut items = CompactionItems::default();
+    for entry in entries {
+        let list = match entry.kind {
+            MemoryKind::Fact | MemoryKind::Preference | MemoryKind::Note => &mut items.facts,
+            MemoryKind::Person => &mut items.people,
+            MemoryKind::Project => &mut items.projects,
+            MemoryKind::Decision => &mut items.decisions,
+            MemoryKind::OpenLoop => &mut items.open_loops,
+            MemoryKind::Todo => &mut items.todo,
+            MemoryKind::Reference => &mut items.references,
+        };
+        list.push(CompactionItem {
+            memory_id: entry.id,
+            text: entry.text,
+            sources: sources.remove(&entry.id).unwrap_or_default(),
+        });
+    }
+    CompactionRecord {
+        id: segment.id,
+        object: "compaction",
+        thread_id: segment.thread_id,
+        fork_id: segment.fork_id,
+        trigger: segment.trigger,
+        state: segment.state,
+        from_message_id: segment.from_message_id,
+        to_message_id: segment.to_message_id,
+        message_count: segment.message_count,
+        tokens_before: segment.tokens_before,
+        tokens_after: segment.tokens_after,
+        agents: segment.agents.0,
+        summary_markdown: lines_text(&lines),
+        memory_json: items,
+        left_out: segment.left_out.0,
+        model: segment.model,
+        task_id: segment.task_id,
+        created_by: segment.created_by,
+        created_at: segment.created_at,
+        expanded_at: segment.expanded_at,
+        version: segment.version,
+    }
+}
+
+/// A segment in a conversation that the caller can see.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn visible<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    id: CompactionId,
+) -> Result<(Segment, ThreadAccess<'a>), CompactionError> {
+    let segment = segments::find_segment(c, id)
+        .await?
+        .ok_or(CompactionError::NotFound)?;
+    let access = access::find_conversation(c, caller, segment.conversation())
+        .await
+        .map_err(|e| match e {
+            ChatError::ThreadNotFound | ChatError::ForkNotFound => CompactionError::NotFound,
+            e => e.into(),
+        })?;
+    Ok((segment, access))
+}
+
+/// The record of a segment that the caller can see.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn get(
+    c: &mut Conn,
+    caller: &Caller,
+    id: CompactionId,
+) -> Result<CompactionRecord, CompactionError> {
+    let (segment, access) = visible(c, caller, id).await?;
+    access.reading()?;
+    only(records(c, vec![segment]).await?)
+}
+
+fn only(records: Vec<CompactionRecord>) -> Result<CompactionRecord, CompactionError> {
+    records.into_iter().next().ok_or(CompactionError::NotFound)
+}
+
+/// Options of a pass that a person wants.
+#[derive(Debug, Clone, Copy)]
+pub struct ManualPass {
+    /// Number of newest messages that are not compacted.
+    pub keep: i64,
+    pub max_tokens: Option<u64>,
+}
+
+/// Queues a pass over all but the newest messages.
+///
+/// # Errors
+/// `Running`, `Nothing`, or an error of the access checks.
+pub async fn start(
+    c: &mut Conn,
+    caller: &Caller,
+    conversation: Conversation,
+    wish: ManualPass,
+) -> Result<Task, CompactionError> {
+    let access = access::find_conversation(c, caller, conversation)
+        .await?
+        .writing()?;
+    let workspace = access.channel_access.actor.workspace;
+    dialect::lock_workspace(c, workspace.0).await?;
+    let id = conversation.id();
+    if queue::active_compact(c, id).await?.is_some() {
+        return Err(CompactionError::Running);
+    }
+    let upper = store::nth_newest(c, id, i64::MAX, wish.keep).await?;
+    let has_any = match upper {
+        Some(upper) => !store::uncovered(c, id, upper, 1).await?.is_empty(),
+        None => false,
+    };
+    if !has_any && store::list_outdated(c, id, 1).await?.is_empty() {
+        return Err(CompactionError::Nothing);
+    }
+    let replied: Option<(AgentId, i64)> = c
+        .q("select agent_id, agent_version from tasks where thread_id = $1 and conversation_id = $2 and kind = 'reply' order by id desc limit 1")
+        .bind(access.thread)
+        .bind(id)
+        .opt()
+        .await?;
+    let (agent, agent_version) = if let Some(replied) = replied {
+        replied
+    } else {
+        let default = profiles::find_default(c, workspace).await?;
+        let default = default.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;
+        (default.id, default.version)
+    };
+    let profile = profiles::get_resolved(c, agent, agent_version)
+        .await?
+        .profile;
+    let options = PassOptions {
+        trigger: CompactionTrigger::Manual,
+        keep: wish.keep,
+        before_seq: None,
+        max_tokens: wish.max_tokens,
+        summary_model: profile.memory.and_then(|memory| memory.summary_model),
+        model: None,
+    };
+    let new = NewTask {
+        workspace,
+        kind: TaskKind::Compact,
+        agent,
+        agent_version,
+        channel: access.channel_access.channel,
+        thread: access.thread,
+        fork: access.fork_id(),
+        trigger: None,
+        requested_by: access.channel_access.actor.user,
+        retry_of: None,
+        parent: None,
+        lane: Lane::Background,
+        prompt: String::new(),
+        options: serde_json::to_value(options).ok(),
+    };
+    let task = queue::insert(c, &new, None).await?;
+    let task = task.ok_or(CompactionError::Running)?;
+    queue::announce(c, &task, access.channel_access.audience()).await?;
+    Ok(task)
+}
+
+/// Sends the messages of a segment instead of its summary, or its summary again.
+///
+/// # Errors
+/// `NotFound`, or an error of the access checks.
+pub async fn set_expanded(
+    c: &mut Conn,
+    caller: &Caller,
+    id: CompactionId,
+    state: CompactionState,
+) -> Result<CompactionRecord, CompactionError> {
+    let (segment, access) = visible(c, caller, id).await?;
+    let access = access.writing()?;
+    dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
+    let (segment, _) = visible(c, caller, segment.id).await?;
+    let changes = match state {
+        CompactionState::Expanded => segment.state == CompactionState::Active,
+        _ => segment.state == CompactionState::Expanded,
+    };
+    let segment = if changes {
+        segments::set_state(c, &segment, state).await?
+    } else {
+        segment
+    };
+    only(records(c, vec![segment]).await?)
+}
+
+/// Queues another pass over the messages of a segment.
+///
+/// # Errors
+/// `NotFound`, `Running`, or an error of the access checks.
+pub async fn redo(
+    c: &mut Conn,
+    caller: &Caller,
+    id: CompactionId,
+) -> Result<Task, CompactionError> {
+    let (segment, access) = visible(c, caller, id).await?;
+    let access = access.writing()?;
+    dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
+    if queue::active_compact(c, segment.conversation_id)
+        .await?
+        .is_some()
+    {
+        return Err(CompactionError::Running);
+    }
+    if segment.state != CompactionState::Blank {
+        segments::set_state(c, &segment, CompactionState::Stale).await?;
+    }
+    segments::queue_redo(c, &segment).await?;
+    let task = queue::active_compact(c, segment.conversation_id).await?;
+    task.ok_or(CompactionError::NotFound)
+}
+
+/// Deletes a segment with its automatic entries; its messages are compacted again by the next pass.
+///
+/// # Errors
+/// `NotFound`, `NotYours`, or an error of the access checks.
+pub async fn delete(
+    c: &mut Conn,
+    caller: &Caller,
+    id: CompactionId,
+) -> Result<(), CompactionError> {
+    let (segment, access) = visible(c, caller, id).await?;
+    let access = access.writing_closed()?;
+    let actor = &access.channel_access.actor;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    if segment.created_by != actor.user {
+        actor
+            .require(Scope::WorkspaceAdmin)
+            .map_err(|_| CompactionError::NotYours)?;
+        let data = serde_json::json!({"created_by": segment.created_by});
+        auth::record_audit(c, actor, "compaction.deleted", id.to_string(), data).await?;
+    }
+    derived::changed(c, SourceId::Compaction(segment.id), Change::Deleted).await?;
+    store::delete(c, &segment).await?;
+    let audience = access.channel_access.audience();
+    segments::announce(c, &segment, EventType::CompactionDeleted, audience).await?;
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! Statements of segments and windows.
+
+use uuid::Uuid;
+
+use crate::{
+    agents::segments::Segment,
+    db::{Conn, DbError},
+    ids::{AgentId, ForkId, ThreadId, WorkspaceId},
+    replies::history::said,
+    segment_sql,
+    time::Timestamp,
+};
+
+/// Segments with text that contain a message from this seq on, oldest first.
+pub async fn list_since(
+    c: &mut Conn,
+    conversation: Uuid,
+    seq: i64,
+) -> Result<Vec<Segment>, DbError> {
+    c.q(segment_sql!(
+        "where k.conversation_id = $1 and k.to_seq >= $2 and k.state <> 'blank' order by k.from_seq limit 1000"
+    ))
+    .bind(conversation)
+    .bind(seq)
+    .all()
+    .await
+}
+
+/// Segments with text that begin before a seq, newest first.
+pub async fn list_before(
+    c: &mut Conn,
+    conversation: Uuid,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Segment>, DbError> {
+    c.q(segment_sql!(
+        "where k.conversation_id = $1 and k.from_seq < $2 and k.state <> 'blank' order by k.from_seq desc limit $3"
+    ))
+    .bind(conversation)
+    .bind(seq)
+    .bind(limit)
+    .all()
+    .await
+}
+
+/// All segments of a conversation in creation order.
+pub async fn list(c: &mut Conn, conversation: Uuid, limit: i64) -> Result<Vec<Segment>, DbError> {
+    c.q(segment_sql!(
+        "where k.conversation_id = $1 order by k.id limit $2"
+    ))
+    .bind(conversation)
+    .bind(limit)
+    .all()
+    .await
+}
+
+/// Segments that have to be made again, oldest first.
+pub async fn list_outdated(
+    c: &mut Conn,
+    conversation: Uuid,
+    limit: i64,
+) -> Result<Vec<Segment>, DbError> {
+    c.q(segment_sql!(
+        "where k.conversation_id = $1 and k.state in ('blank', 'stale') order by k.from_seq limit $2"
+    ))
+    .bind(conversation)
+    .bind(limit)
+    .all()
+    .await
+}
+
+pub async fn has_segments(c: &mut Conn, conversation: Uuid) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from compactions where conversation_id = $1 and state <> 'blank')")
+        .bind(conversation)
+        .value()
+        .await
+}
+
+/// First message that is sent to the agent.
+pub async fn window_start(
+    c: &mut Conn,
+    conversation: Uuid,
+    agent: AgentId,
+) -> Result<Option<i64>, DbError> {
+    let row: Option<(Option<i64>,)> = c
+        .q("select window_start_seq from conversation_agents where conversation_id = $1 and agent_id = $2")
+        .bind(conversation)
+        .bind(agent)
+        .opt()
+        .await?;
+    Ok(row.and_then(|row| row.0))
+}
+
+/// Conversation of a row in `conversations`.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    pub workspace: WorkspaceId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+}
+
+impl Key {
+    pub fn id(self) -> Uuid {
+        self.fork.map_or(self.thread.0, |fork| fork.0)
+    }
+}
+
+pub async fn insert_conversation(c: &mut Conn, key: Key) -> Result<(), DbError> {
+    c.q("insert into conversations (id, workspace_id, thread_id, fork_id) values ($1, $2, $3, $4) on conflict (id) do nothing")
+        .bind(key.id())
+        .bind(key.workspace)
+        .bind(key.thread)
+        .bind(key.fork)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Counts a reply of the agent, and stores where its window starts.
+pub async fn note_reply(
+    c: &mut Conn,
+    key: Key,
+    agent: AgentId,
+    start: Option<i64>,
+) -> Result<(), DbError> {
+    insert_conversation(c, key).await?;
+    c.q("insert into conversation_agents (conversation_id, agent_id, window_start_seq, turns) values ($1, $2, $3, 1) \
+         on conflict (conversation_id, agent_id) do update set turns = conversation_agents.turns + 1, \
+         window_start_seq = coalesce(excluded.window_start_seq, conversation_agents.window_start_seq)")
+        .bind(key.id())
+        .bind(agent)
+        .bind(start)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Moves the windows of all agents behind a segment, and that of one that has not replied yet.
+pub async fn move_starts(
+    c: &mut Conn,
+    key: Key,
+    agent: AgentId,
+    start: i64,
+) -> Result<(), DbError> {
+    c.q("insert into conversation_agents (conversation_id, agent_id, window_start_seq, turns) values ($1, $2, $3, 0) \
+         on conflict (conversation_id, agent_id) do nothing")
+        .bind(key.id())
+        .bind(agent)
+        .bind(start)
+        .run()
+        .await?;
+    c.q("update conversation_agents set window_start_seq = $2 where conversation_id = $1 and coalesce(window_start_seq, 0) < $2")
+        .bind(key.id())
+        .bind(start)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Number of messages before a seq that are in segments.
+pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
+    let whole: i64 = c
+        .q("select cast(coalesce(sum(message_count), 0) as bigint) from compactions where conversation_id = $1 and to_seq < $2 and state <> 'blank'")
+        .bind(conversation)
+        .bind(seq)
+        .value()
+        .await?;
+    let part: i64 = c
+        .q(concat!(
+            "select count(*) from compactions k join messages m on m.conversation_id = k.conversation_id and m.seq >= k.from_seq \
+             and m.seq < $2 where k.conversation_id = $1 and k.from_seq < $2 and k.to_seq >= $2 and k.state <> 'blank'",
+            said!()
+        ))
+        .bind(conversation)
+        .bind(seq)
+        .value()
+        .await?;
+    Ok(whole + part)
+}
+
+/// The seq of the `n`th newest eligible message before a seq; `None` if there are fewer.
+pub async fn nth_newest(
+    c: &mut Conn,
+    conversation: Uuid,
+    before_seq: i64,
+    n: i64,
+) -> Result<Option<i64>, DbError> {
+    let row: Option<(i64,)> = c
+        .q(concat!(
+            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2",
+            said!(),
+            "order by m.seq desc limit 1 offset $3"
+        ))
+        .bind(conversation)
+        .bind(before_seq)
+        .bind(n - 1)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Newest eligible messages before a seq that are in no segment, newest first.
+pub async fn uncovered(
+    c: &mut Conn,
+    conversation: Uuid,
+    before_seq: i64,
+    limit: i64,
+) -> Result<Vec<i64>, DbError> {
+    let rows: Vec<(i64,)> = c
+        .q(concat!(
+            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2 \
+             and m.seq > coalesce((select v.covered_to_seq from conversations v where v.id = $1), -1) \
+             and not exists (select 1 from compactions k where k.conversation_id = $1 and k.from_seq <= m.seq and k.to_seq >= m.seq)",
+            said!(),
+            "order by m.seq desc limit $3"
+        ))
+        .bind(conversation)
+        .bind(before_seq)
+        .bind(limit)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Records that all messages before a seq are in segments, so that they are not searched again.
+pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> Result<(), DbError> {
+    c.q("update conversations set covered_from_seq = 0, covered_to_seq = $2 where id = $1 and coalesce(covered_to_seq, -1) < $2")
+        .bind(conversation)
+        .bind(before_seq - 1)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Marks the begin of an automatic pass, unless another one began after `before`.
+pub async fn claim_interval(
+    c: &mut Conn,
+    conversation: Uuid,
+    at: Timestamp,
+    before: Timestamp,
+) -> Result<bool, DbError> {
+    let claimed = c
+        .q("update conversations set last_compacted_at = $2 where id = $1 and (last_compacted_at is null or last_compacted_at <= $3)")
+        .bind(conversation)
+        .bind(at)
+        .bind(before)
+        .run()
+        .await?;
+    Ok(claimed == 1)
+}
+
+/// Inserts a segment, or replaces the one with its ID.
+pub async fn put(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
+    c.q("insert into compactions (id, workspace_id, conversation_id, thread_id, fork_id, trigger, state, from_seq, to_seq, \
+         from_message_id, to_message_id, message_count, tokens_before, tokens_after, agents, gist, left_out, model, task_id, \
+         created_by, created_at, version) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) \
+         on conflict (id) do update set state = excluded.state, from_message_id = excluded.from_message_id, \
+         to_message_id = excluded.to_message_id, message_count = excluded.message_count, tokens_before = excluded.tokens_before, \
+         tokens_after = excluded.tokens_after, agents = excluded.agents, gist = excluded.gist, left_out = excluded.left_out, \
+         model = excluded.model, task_id = excluded.task_id, created_by = excluded.created_by, expanded_at = null, \
+         version = excluded.version")
+        .bind(segment.id)
+        .bind(segment.workspace_id)
+        .bind(segment.conversation_id)
+        .bind(segment.thread_id)
+        .bind(segment.fork_id)
+        .bind(segment.trigger)
+        .bind(segment.state)
+        .bind(segment.from_seq)
+        .bind(segment.to_seq)
+        .bind(segment.from_message_id)
+        .bind(segment.to_message_id)
+        .bind(segment.message_count)
+        .bind(segment.tokens_before)
+        .bind(segment.tokens_after)
+        .bind(segment.agents.clone())
+        .bind(segment.gist.clone())
+        .bind(segment.left_out.clone())
+        .bind(segment.model.clone())
+        .bind(segment.task_id)
+        .bind(segment.created_by)
+        .bind(segment.created_at)
+        .bind(segment.version)
+        .run()
+        .await?;
+    Ok(())
+}
+
+pub async fn delete(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
+    c.q("delete from compactions where id = $1")
+        .bind(segment.id)
+        .run()
+        .await?;
+    uncover(c, segment.conversation_id).await
+}
+
+/// Forgets that all messages are in segments.
+async fn uncover(c: &mut Conn, conversation: Uuid) -> Result<(), DbError> {
+    c.q("update conversations set covered_from_seq = null, covered_to_seq = null where id = $1")
+        .bind(conversation)
+        .run()
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! What a prompt shows of a conversation with segments.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use crate::{
+    agents::segments::{CompactionState, Segment},
+    db::{Conn, DbError},
+    ids::{AgentId, CompactionId},
+    memory::automatic::{self, SegmentEntry},
+    realtime::hub::Conversation,
+    replies::history::{self, Row, said},
+    time::Timestamp,
+};
+
+use super::{
+    profile::Strategy,
+    render::{SegmentState, Summary, SummaryLine},
+    store,
+    window::{self, STEP},
+};
+
+/// Newest segments that a summary reads, their entries, and those whose messages are sent.
+const SEGMENTS_MAX: i64 = 200;
+const ENTRIES_MAX: i64 = 4_000;
+const EXPANDED_MAX: usize = 8;
+
+/// The part of a conversation that is sent to an agent.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// First message that is sent; `None` if the newest ones are sent, whatever they are.
+    pub start: Option<i64>,
+    /// Number of newest messages that are sent.
+    pub sent: usize,
+    /// Maximum number of messages without a start.
+    pub sent_max: usize,
+    /// A pass has to run first.
+    pub is_due: bool,
+    pub has_segments: bool,
+}
+
+impl View {
+    /// Selects the messages before the trigger that are sent.
+    pub async fn find(
+        c: &mut Conn,
+        conversation: Conversation,
+        trigger_seq: i64,
+        agent: AgentId,
+        strategy: Strategy,
+    ) -> Result<Self, DbError> {
+        let (id, n) = (conversation.id(), strategy.window());
+        let newest = newest_seqs(c, id, trigger_seq, n + STEP).await?;
+        let has_segments = strategy.is_on() && store::has_segments(c, id).await?;
+        let (mut covered, mut stored) = (Vec::new(), None);
+        if let Some(oldest) = newest.last().filter(|_| has_segments) {
+            covered = store::list_since(c, id, *oldest).await?;
+            stored = store::window_start(c, id, agent).await?;
+        }
+        let is_covered = |seq: i64| {
+            let is_in = |segment: &Segment| segment.from_seq <= seq && seq <= segment.to_seq;
+            covered.iter().any(is_in)
+        };
+        let window = window::choose(&newest, n, stored, has_segments, is_covered);
+        let first = window.sent.checked_sub(1).and_then(|at| newest.get(at));
+        let start = match (first, stored) {
+            (Some(first), _) => *first,
+            (None, Some(stored)) => stored,
+            (None, None) => trigger_seq,
+        };
+        Ok(Self {
+            start: has_segments.then_some(start),
+            sent: window.sent,
+            sent_max: n,
+            is_due: window.is_due && strategy.is_on(),
+            has_segments,
+        })
+    }
+}
+
+async fn newest_seqs(
+    c: &mut Conn,
+    conversation: Uuid,
+    before_seq: i64,
+    count: usize,
+) -> Result<Vec<i64>, DbError> {
+    let rows: Vec<(i64,)> = c
+        .q(concat!(
+            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2",
+            said!(),
+            "order by m.seq desc limit $3"
+        ))
+        .bind(conversation)
+        .bind(before_seq)
+        .bind(i64::try_from(count).unwrap_or(i64::MAX))
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Summary of the messages before a seq, and the messages of expanded segments, which are sent instead.
+pub(in crate::replies) async fn summary(
+    c: &mut Conn,
+    conversation: Conversation,
+    start: i64,
+) -> Result<(Option<Summary>, Vec<Row>), DbError> {
+    let id = conversation.id();
+    let mut segments = store::list_before(c, id, start, SEGMENTS_MAX).await?;
+    segments.reverse();
+    let Some((first, last)) = segments.first().zip(segments.last()) else {
+        return Ok((None, Vec::new()));
+    };
+    let dates: Vec<(CompactionId, Timestamp, Timestamp)> = c
+        .q("select k.id, f.created_at, t.created_at from compactions k join messages f on f.id = k.from_message_id \
+            join messages t on t.id = k.to_message_id where k.conversation_id = $1 and k.from_seq >= $2 and k.from_seq <= $3")
+        .bind(id)
+        .bind(first.from_seq)
+        .bind(last.from_seq)
+        .all()
+        .await?;
+    let is_expanded = |segment: &Segment| segment.state == CompactionState::Expanded;
+    let (expanded, summarized): (Vec<Segment>, Vec<Segment>) =
+        segments.iter().cloned().partition(is_expanded);
+    let ids = summarized.iter().map(|segment| segment.id);
+    let mut found: HashMap<CompactionId, Vec<SegmentEntry>> = HashMap::new();
+    for entry in automatic::list(c, ids, ENTRIES_MAX).await? {
+        found.entry(entry.compaction_id).or_default().push(entry);
+    }
+    let mut lines: Vec<SummaryLine> = Vec::new();
+    for segment in &summarized {
+        let state = SegmentState {
+            id: segment.id,
+            blanked: segment.blanked,
+        };
+        // The gist of a stale segment may contain what was edited.
+        let has_gist = segment.state == CompactionState::Active && !segment.gist.is_empty();
+        let date = dates.iter().find(|(id, ..)| *id == segment.id);
+        let gist = date.filter(|_| has_gist);
+        let gist = gist.map(|(_, at, _)| SummaryLine::gist(*at, segment.gist.clone()));
+        let entries = found.remove(&segment.id).unwrap_or_default();
+        let own = gist.into_iter().chain(entries.iter().map(SummaryLine::of));
+        lines.extend(own.map(|line| SummaryLine {
+            segment: Some(state),
+            ..line
+        }));
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for segment in expanded.iter().rev().take(EXPANDED_MAX).rev() {
+        let range = (segment.from_seq, segment.to_seq.min(start - 1));
+        rows.extend(history::between(c, conversation, range, 100).await?);
+    }
+    let day = |at: Timestamp| at.day().to_string();
+    let summary = Summary {
+        count: store::count_covered(c, id, start).await?,
+        from: dates
+            .iter()
+            .map(|(_, from, _)| *from)
+            .min()
+            .map(day)
+            .unwrap_or_default(),
+        to: dates
+            .iter()
+            .map(|(_, _, to)| *to)
+            .max()
+            .map(day)
+            .unwrap_or_default(),
+        lines,
+        tokens_max: u64::MAX,
+    };
+    Ok((Some(summary).filter(|_| !summarized.is_empty()), rows))
+}

@@ -1,0 +1,381 @@
+//! When passes run: in the background, or in the worker of a reply that waits for them.
+
+use std::time::Duration;
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{
+    agents::segments::{CompactionTrigger, PassOptions},
+    db::{Conn, DbError, now},
+    failpoint,
+    ids::TaskId,
+    model::CollectError,
+    tasks::{
+        FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
+        TaskStatus, WaitReason, notice_text,
+        queue::{self, End},
+        worker::{Abort, Handler},
+    },
+};
+
+use super::{
+    pass::{AUTOMATIC_MESSAGES_MIN, Compactor, Pass, Passed, options_of},
+    store::{self, Key},
+};
+use crate::replies::utility::Patience;
+
+/// Time that a reply waits for a pass.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+/// Interval at which a reply checks whether the pass of another worker has ended.
+const CHECKED_EVERY: Duration = Duration::from_millis(100);
+/// Waits before a pass that failed is repeated; after them, the next trigger starts another one.
+const DELAYS: [Duration; 3] = [
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(25),
+];
+/// Passes of one task.
+const ROUNDS_MAX: usize = 100;
+
+/// Result of waiting for a pass.
+#[derive(Debug, Clone)]
+pub enum Waited {
+    /// A pass has run, perhaps only in part.
+    Ready,
+    /// No pass may run now.
+    Skipped,
+    Failed(CollectError),
+}
+
+/// What a reply does about an active pass of its conversation.
+enum Turn {
+    Run(Box<Pass>),
+    Wait(TaskId),
+    Skip,
+}
+
+impl Handler for Compactor {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        async move {
+            let outcome = tokio::select! {
+                outcome = self.work(task, lease) => outcome,
+                () = stop.cancelled() => return,
+            };
+            if let Err(Abort::Db(e)) = outcome {
+                tracing::error!(error = %e, "a pass failed; it will be retried");
+            }
+        }
+        .boxed()
+    }
+
+    fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+        async move {
+            let db = self.utility.db.clone();
+            db.write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::lock_lease(c, &lease).await?;
+                finish(c, &lease, Passed::default(), Some(FailCode::WorkerLost)).await
+            })
+            .await
+        }
+        .boxed()
+    }
+}
+
+impl Compactor {
+    async fn work(&self, task: Task, lease: Lease) -> Result<(), Abort> {
+        let Some(options) = options_of(&task) else {
+            return Ok(self.end(lease, Passed::default(), None).await?);
+        };
+        let pass = Pass {
+            task,
+            lease,
+            options,
+            patience: Patience::Background,
+        };
+        let mut all = Passed::default();
+        for _ in 0..ROUNDS_MAX {
+            let passed = self.run(&pass).await?;
+            all.stored.extend(passed.stored);
+            all.model = passed.model;
+            all.error = passed.error;
+            if all.error.is_some() || !passed.has_rest {
+                break;
+            }
+        }
+        Ok(self.end(lease, all, None).await?)
+    }
+
+    /// Ends a task, or requeues it if it failed or `retry_now` is set.
+    async fn end(
+        &self,
+        lease: Lease,
+        passed: Passed,
+        retry_in: Option<Duration>,
+    ) -> Result<(), LeaseLost> {
+        failpoint!("compaction_end");
+        let db = self.utility.db.clone();
+        let passed = std::sync::Arc::new(passed);
+        db.write(lease.workspace.0, async move |c: &mut Conn| {
+            let task = queue::lock_lease(c, &lease).await?;
+            let mut counts = queue::counts_of(c, task.id).await?;
+            let failed = counts
+                .get("failed")
+                .and_then(serde_json::Value::as_u64)
+                .unwrap_or(0);
+            let delay = match &passed.error {
+                Some(_) => DELAYS
+                    .get(usize::try_from(failed).unwrap_or(usize::MAX))
+                    .copied(),
+                None => retry_in,
+            };
+            // A message may have changed since its segment was stored.
+            let is_outdated = !store::list_outdated(c, lease.target.conversation().id(), 1)
+                .await?
+                .is_empty();
+            let delay = delay.or((passed.error.is_none() && is_outdated).then_some(Duration::ZERO));
+            let Some(delay) = delay else {
+                let code = passed.error.as_ref().map(|_| FailCode::ModelUnavailable);
+                let passed = Passed {
+                    stored: passed.stored.clone(),
+                    model: passed.model.clone(),
+                    ..Passed::default()
+                };
+                return finish(c, &lease, passed, code).await;
+            };
+            let failed = if passed.error.is_some() {
+                failed + 1
+            } else {
+                0
+            };
+            counts["failed"] = failed.into();
+            queue::requeue(
+                c,
+                &lease,
+                counts,
+                now() + delay,
+                WaitReason::Unavailable,
+                false,
+            )
+            .await?;
+            Ok(())
+        })
+        .await?;
+        failpoint!("compaction_ended");
+        Ok(())
+    }
+
+    /// Runs a pass in the worker of a reply, or waits for the one that runs; at most 20 s. What is not ready by then
+    /// continues in the background.
+    ///
+    /// # Errors
+    /// If the database fails, or the reply was canceled.
+    pub async fn before_reply(&self, reply: &Lease, options: PassOptions) -> Result<Waited, Abort> {
+        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        let mut waited = Waited::Skipped;
+        loop {
+            let pass = match self.next_turn(reply, &options).await? {
+                Turn::Skip => return Ok(waited),
+                Turn::Wait(other) => {
+                    waited = Waited::Ready;
+                    if self.is_requeued(other, deadline).await? {
+                        continue;
+                    }
+                    return Ok(waited);
+                }
+                Turn::Run(pass) => pass,
+            };
+            let lease = pass.lease;
+            let Ok(passed) = tokio::time::timeout_at(deadline, self.run_pass(&pass)).await else {
+                let again = Some(Duration::ZERO);
+                self.end(lease, Passed::default(), again).await?;
+                return Ok(Waited::Ready);
+            };
+            let passed = passed?;
+            let error = passed.error.clone().filter(|_| passed.stored.is_empty());
+            let again = passed.has_rest.then_some(Duration::ZERO);
+            self.end(lease, passed, again).await?;
+            return Ok(error.map_or(Waited::Ready, Waited::Failed));
+        }
+    }
+
+    async fn next_turn(&self, reply: &Lease, options: &PassOptions) -> Result<Turn, LeaseLost> {
+        let (compactor, held, options) = (self.clone(), *reply, options.clone());
+        let turn = async move |c: &mut Conn| {
+            let task = queue::lock_lease(c, &held).await?;
+            compactor.turn(c, &task, &held, &options).await
+        };
+        self.utility.db.write(reply.workspace.0, turn).await
+    }
+
+    /// Waits until a running pass ends; true if its worker was lost, so that the reply can run it.
+    async fn is_requeued(
+        &self,
+        pass: TaskId,
+        deadline: tokio::time::Instant,
+    ) -> Result<bool, DbError> {
+        while tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(CHECKED_EVERY).await;
+            let mut c = self.utility.db.read().await?;
+            match queue::find_task(&mut c, pass)
+                .await?
+                .map(|task| task.status)
+            {
+                Some(TaskStatus::Running) => {}
+                Some(TaskStatus::Queued) => return Ok(true),
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    async fn run_pass(&self, pass: &Pass) -> Result<Passed, LeaseLost> {
+        Self::run(self, pass).await
+    }
+
+    async fn turn(
+        &self,
+        c: &mut Conn,
+        reply: &Task,
+        lease: &Lease,
+        options: &PassOptions,
+    ) -> Result<Turn, LeaseLost> {
+        let conversation = lease.target.conversation().id();
+        if let Some(active) = queue::active_compact(c, conversation).await? {
+            let taken = queue::take(c, active.id, lease.audience, lease_length()).await?;
+            return Ok(match taken {
+                Some((task, lease)) => Turn::run(task, lease, options),
+                None if active.status == TaskStatus::Running => Turn::Wait(active.id),
+                None => Turn::Skip,
+            });
+        }
+        if options.trigger == CompactionTrigger::Auto && !self.claim_interval(c, lease).await? {
+            return Ok(Turn::Skip);
+        }
+        let stored = PassOptions {
+            before_seq: None,
+            ..options.clone()
+        };
+        let Some(task) = insert(c, reply, lease, &stored).await? else {
+            return Ok(Turn::Skip);
+        };
+        Ok(
+            match queue::take(c, task.id, lease.audience, lease_length()).await? {
+                Some((task, lease)) => Turn::run(task, lease, options),
+                None => Turn::Skip,
+            },
+        )
+    }
+
+    async fn claim_interval(&self, c: &mut Conn, lease: &Lease) -> Result<bool, DbError> {
+        let key = Key {
+            workspace: lease.workspace,
+            thread: lease.target.thread,
+            fork: lease.target.fork,
+        };
+        store::insert_conversation(c, key).await?;
+        let at = now();
+        store::claim_interval(c, key.id(), at, at - self.settings.interval).await
+    }
+
+    /// Queues an automatic pass after a reply if enough messages before the newest ones are in no segment. Called in
+    /// the transaction that completes the reply.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn after_reply(
+        &self,
+        c: &mut Conn,
+        reply: &Task,
+        lease: &Lease,
+        options: &PassOptions,
+    ) -> Result<(), DbError> {
+        let conversation: Uuid = lease.target.conversation().id();
+        let Some(upper) = store::nth_newest(c, conversation, i64::MAX, options.keep).await? else {
+            return Ok(());
+        };
+        let least = i64::try_from(AUTOMATIC_MESSAGES_MIN).unwrap_or(i64::MAX);
+        let uncovered = store::uncovered(c, conversation, upper, least).await?;
+        if uncovered.len() < AUTOMATIC_MESSAGES_MIN
+            || queue::active_compact(c, conversation).await?.is_some()
+            || !self.claim_interval(c, lease).await?
+        {
+            return Ok(());
+        }
+        insert(c, reply, lease, options).await?;
+        Ok(())
+    }
+}
+
+impl Turn {
+    fn run(task: Task, lease: Lease, options: &PassOptions) -> Self {
+        Self::Run(Box::new(Pass {
+            task,
+            lease,
+            options: options.clone(),
+            patience: Patience::ReplyWaits,
+        }))
+    }
+}
+
+/// A pass in the worker of a reply does not renew its lease.
+fn lease_length() -> Duration {
+    WAIT_MAX + Duration::from_secs(10)
+}
+
+/// Queues a pass on behalf of a reply. `None` if one is active.
+async fn insert(
+    c: &mut Conn,
+    parent: &Task,
+    lease: &Lease,
+    options: &PassOptions,
+) -> Result<Option<Task>, DbError> {
+    let new = NewTask {
+        workspace: lease.workspace,
+        kind: TaskKind::Compact,
+        agent: lease.target.agent,
+        agent_version: lease.target.agent_version,
+        channel: lease.target.channel,
+        thread: lease.target.thread,
+        fork: lease.target.fork,
+        trigger: None,
+        requested_by: parent.requested_by,
+        retry_of: None,
+        parent: Some(parent.id),
+        lane: Lane::Background,
+        prompt: String::new(),
+        options: serde_json::to_value(options).ok(),
+    };
+    let task = queue::insert(c, &new, None).await?;
+    if let Some(task) = &task {
+        queue::announce(c, task, lease.audience).await?;
+    }
+    Ok(task)
+}
+
+async fn finish(
+    c: &mut Conn,
+    lease: &Lease,
+    passed: Passed,
+    code: Option<FailCode>,
+) -> Result<(), LeaseLost> {
+    let end = match code {
+        None => End::Completed {
+            output: TaskOutput {
+                compaction_ids: passed.stored,
+                ..TaskOutput::default()
+            },
+            model: passed.model,
+        },
+        Some(code) => End::Failed {
+            error: TaskError {
+                code: code.text(),
+                message: notice_text("The summary", code),
+            },
+            notice: None,
+        },
+    };
+    queue::finish(c, lease, &end).await?;
+    Ok(())
+}

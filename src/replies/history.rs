@@ -1,0 +1,172 @@
+//! Reads messages of conversations for models.
+
+use crate::{
+    chat::messages::{AuthorKind, Mention, MentionKind, MessageKind, MessageState},
+    db::{Conn, DbError, Json},
+    files::Attachment,
+    ids::{AgentId, MessageId, UserId},
+    realtime::hub::Conversation,
+    replies::prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
+    time::Timestamp,
+};
+
+#[derive(sqlx::FromRow, Clone)]
+pub(super) struct Row {
+    pub id: MessageId,
+    pub seq: i64,
+    pub author_type: AuthorKind,
+    pub author_id: Option<uuid::Uuid>,
+    pub author_name: Option<String>,
+    kind: MessageKind,
+    state: MessageState,
+    content: String,
+    attachments: Json<Vec<Attachment>>,
+    pub created_at: Timestamp,
+    author_handle: Option<String>,
+    mentions: Json<Vec<Mention>>,
+    /// Agent that the message asked.
+    pub asked_agent_id: Option<AgentId>,
+    /// For a later reply, the seq of the message that it replies to.
+    parent_seq: Option<i64>,
+}
+
+impl Row {
+    /// Sort key: a later reply directly follows the message that it replies to.
+    pub(super) fn order(&self) -> (i64, i64) {
+        self.parent_seq
+            .map_or((self.seq, 0), |parent| (parent, self.seq))
+    }
+
+    pub(super) fn history_message(self) -> HistoryMessage {
+        HistoryMessage {
+            message_id: self.id,
+            author: author(
+                self.author_type,
+                self.author_id.unwrap_or_default(),
+                self.author_name,
+            ),
+            kind: match (self.kind, self.state) {
+                (MessageKind::Resolution, _) => HistoryKind::Result,
+                (_, MessageState::Interrupted) => HistoryKind::CutOff,
+                _ => HistoryKind::Complete,
+            },
+            handle: self.author_handle,
+            posted_at: self.created_at,
+            mentions_agent: (self.mentions.0.iter())
+                .any(|mention| mention.kind == MentionKind::Agent),
+            asks_agent: self.asked_agent_id.is_some(),
+            content: self.content,
+            attachments: told(self.attachments.0),
+        }
+    }
+
+    /// The content of the message with its attachments as one text.
+    pub(super) fn shown(&self) -> String {
+        let mut text = self.content.clone();
+        for file in told(self.attachments.0.clone()) {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&attached_line(&file));
+        }
+        text
+    }
+}
+
+pub(super) fn author(kind: AuthorKind, id: uuid::Uuid, name: Option<String>) -> Author {
+    if kind == AuthorKind::Agent {
+        Author::Agent {
+            id: AgentId(id),
+            name: name.unwrap_or_else(|| "Deleted agent".to_owned()),
+        }
+    } else {
+        Author::Human {
+            id: UserId(id),
+            name: name.unwrap_or_else(|| "Deleted account".to_owned()),
+        }
+    }
+}
+
+pub(super) fn told(files: Vec<Attachment>) -> Vec<Attached> {
+    files
+        .into_iter()
+        .map(|file| Attached {
+            name: file.name,
+            size_bytes: file.size_bytes,
+        })
+        .collect()
+}
+
+/// Selects the columns of a `Row`, including the author's name, from messages as `m`; the arguments continue the
+/// query.
+macro_rules! row_sql {
+    ($parent_seq:literal, $tail:literal) => {
+        concat!(
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
+             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
+             m.kind, m.state, m.content, m.attachments, m.created_at, coalesce(h.handle, a.name) as author_handle, m.mentions, \
+             (select k.agent_id from tasks k where k.trigger_message_id = m.id and k.kind = 'reply' order by k.id limit 1) as asked_agent_id, ",
+            $parent_seq,
+            " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join members h on m.author_type = 'human' and h.user_id = m.author_id and h.workspace_id = m.workspace_id \
+             left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
+            $tail
+        )
+    };
+}
+
+/// Condition for messages that belong to the history: not deleted, not a notice, not streaming, and only the newest
+/// version of a resolution.
+macro_rules! said {
+    () => {
+        " and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and (m.kind <> 'resolution' or not exists \
+         (select 1 from resolutions r where r.message_id = m.id and r.status = 'superseded')) "
+    };
+}
+
+/// The newest messages in a conversation before a seq, newest first.
+pub(super) async fn before(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    count_max: usize,
+) -> Result<Vec<Row>, DbError> {
+    c.q(concat!(
+        row_sql!(
+            "CAST(null AS BIGINT)",
+            "where m.conversation_id = $1 and m.seq < $2"
+        ),
+        said!(),
+        "order by m.seq desc limit $3"
+    ))
+    .bind(conversation.id())
+    .bind(seq)
+    .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
+    .all()
+    .await
+}
+
+/// Messages from one seq to another, oldest first, at most `count_max`.
+pub(super) async fn between(
+    c: &mut Conn,
+    conversation: Conversation,
+    (from, to): (i64, i64),
+    count_max: usize,
+) -> Result<Vec<Row>, DbError> {
+    c.q(concat!(
+        row_sql!(
+            "CAST(null AS BIGINT)",
+            "where m.conversation_id = $1 and m.seq >= $2 and m.seq <= $3"
+        ),
+        said!(),
+        "order by m.seq limit $4"
+    ))
+    .bind(conversation.id())
+    .bind(from)
+    .bind(to)
+    .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
+    .all()
+    .await
+}
+
+pub(super) use {row_sql, said};

@@ -1,0 +1,206 @@
+//! Calls of a small model for work around replies, such as summaries: nobody reads the text as it comes.
+//!
+//! A request has at most half of the model's window. The workspace's required text comes first, as in every prompt.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    agents::policy,
+    db::{Db, DbError},
+    ids::{AgentId, UserId, WorkspaceId},
+    model::{
+        ChatMessage, ChatRequest, CollectError, JsonSchema, Limits, ModelError, Provider, Role,
+        Window, estimate_tokens,
+    },
+    tasks::calls::{self, CallLog, CallTask, NewCall, Purpose},
+};
+
+use super::budget;
+
+const OUTPUT_TOKENS_MAX: u32 = 1_200;
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+const TIME_MAX: Duration = Duration::from_mins(1);
+/// An answer that cannot be read is requested this often.
+const READ_MAX: usize = 2;
+
+/// Calls small models.
+#[derive(Clone)]
+pub struct Utility {
+    pub db: Db,
+    pub provider: Arc<dyn Provider>,
+    pub calls: CallLog,
+    /// Delays before retries, as for replies.
+    pub delays: Vec<Duration>,
+}
+
+/// The chosen model.
+#[derive(Debug, Clone)]
+pub struct UtilityModel {
+    pub name: String,
+    pub window: Window,
+    required: Option<String>,
+}
+
+impl UtilityModel {
+    fn system(&self, system: &str) -> String {
+        match &self.required {
+            Some(required) => format!("{required}\n\n{system}"),
+            None => system.to_owned(),
+        }
+    }
+
+    /// Estimated tokens that the text after these instructions can have.
+    pub fn room(&self, system: &str) -> u64 {
+        let half = self.window.estimate_for(self.window.tokens / 2);
+        half.saturating_sub(estimate_tokens(&self.system(system)))
+    }
+}
+
+/// Whether somebody waits for the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// A reply waits: one retry.
+    ReplyWaits,
+    /// Retries as for replies.
+    Background,
+}
+
+/// Work for a small model.
+#[derive(Debug, Clone)]
+pub struct UtilityCall {
+    pub workspace: WorkspaceId,
+    pub task: CallTask,
+    pub purpose: Purpose,
+    pub user: UserId,
+    pub agent: Option<AgentId>,
+    pub system: String,
+    pub text: String,
+    pub schema: Option<JsonSchema>,
+    pub patience: Patience,
+}
+
+/// An answer, as the caller's function read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer<T> {
+    Read(T),
+    /// The text could not be read twice.
+    Unread(String),
+}
+
+impl Utility {
+    /// The first available model of the caller's choice, the operator's or the workspace's utility model, the provider's
+    /// small model, and `main`.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn model(
+        &self,
+        workspace: WorkspaceId,
+        choice: Option<&str>,
+        main: &str,
+    ) -> Result<UtilityModel, DbError> {
+        let chosen = match choice {
+            Some(choice) => Some(self.provider.choose_model(Some(choice)).await)
+                .filter(|chosen| chosen == choice),
+            None => None,
+        };
+        let name = match chosen {
+            Some(chosen) => chosen,
+            None => self.provider.utility_model(main).await,
+        };
+        let mut c = self.db.read().await?;
+        Ok(UtilityModel {
+            window: self.provider.window(&name).await,
+            name,
+            required: policy::find(&mut c, workspace).await?.required_text,
+        })
+    }
+
+    /// Calls the model until `read` accepts its answer, at most twice; temporary failures are retried.
+    ///
+    /// # Errors
+    /// `Ok(Err(_))` if the model fails; `Err` if the database fails.
+    pub async fn ask<T>(
+        &self,
+        model: &UtilityModel,
+        call: &UtilityCall,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Result<Answer<T>, CollectError>, DbError> {
+        let system = model.system(&call.system);
+        let room = model.room(&call.system);
+        let text = budget::without_middle(&call.text, room).unwrap_or_else(|| call.text.clone());
+        let tokens = (model.window).corrected(estimate_tokens(&system) + estimate_tokens(&text));
+        let request = ChatRequest {
+            model: model.name.clone(),
+            max_output_tokens: Some(model.window.output_limit(OUTPUT_TOKENS_MAX, tokens)),
+            system,
+            turns: vec![ChatMessage::new(Role::User, text)],
+            json_schema: call.schema.clone(),
+            ..ChatRequest::default()
+        };
+        let mut unread = String::new();
+        for _ in 0..READ_MAX {
+            let answer = match self.call(model, call, &request, tokens).await? {
+                Ok(answer) => answer,
+                Err(_) if !unread.is_empty() => break,
+                Err(e) => return Ok(Err(e)),
+            };
+            match read(&answer) {
+                Some(value) => return Ok(Ok(Answer::Read(value))),
+                None => unread = answer,
+            }
+        }
+        Ok(Ok(Answer::Unread(unread)))
+    }
+
+    async fn call(
+        &self,
+        model: &UtilityModel,
+        call: &UtilityCall,
+        request: &ChatRequest,
+        prompt_tokens: u64,
+    ) -> Result<Result<String, CollectError>, DbError> {
+        let retries = match call.patience {
+            Patience::ReplyWaits => self.delays.len().min(1),
+            Patience::Background => self.delays.len(),
+        };
+        let limits = Limits {
+            bytes_max: ANSWER_BYTES_MAX,
+            silence_max: TIME_MAX,
+            time_max: TIME_MAX,
+        };
+        let mut delays = self.delays[..retries].iter();
+        loop {
+            let new = NewCall {
+                workspace: call.workspace,
+                task: Some(call.task),
+                purpose: call.purpose,
+                user: call.user,
+                agent: call.agent,
+                model: model.name.clone(),
+                prompt_tokens,
+            };
+            let open = self.calls.begin(&self.provider, new).await?;
+            let error = match calls::collect(open, request.clone(), limits).await? {
+                Ok(answer) => return Ok(Ok(answer.text)),
+                Err(e) => e,
+            };
+            match delays.next().filter(|_| may_pass(&error)) {
+                Some(delay) => tokio::time::sleep(*delay).await,
+                None => return Ok(Err(error)),
+            }
+        }
+    }
+}
+
+fn may_pass(error: &CollectError) -> bool {
+    matches!(
+        error,
+        CollectError::Model(
+            ModelError::Unavailable(_)
+                | ModelError::Broken(_)
+                | ModelError::RateLimited { .. }
+                | ModelError::Empty
+        )
+    )
+}

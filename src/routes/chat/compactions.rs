@@ -1,0 +1,254 @@
+//! Compaction over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, WhichObject, write_for};
+use crate::{
+    agents::segments::CompactionState,
+    auth::Caller,
+    chat::access,
+    db::Conn,
+    http::{
+        ApiError,
+        extract::{Body, Path},
+        page::List,
+    },
+    ids::{CompactionId, ForkId, ThreadId},
+    realtime::hub::Conversation,
+    replies::compaction::{
+        record::{self, CompactionRecord, ManualPass},
+        store,
+    },
+    server::State,
+    tasks::Task,
+};
+
+/// Newest records in a list.
+const LISTED_MAX: i64 = 500;
+const KEEP_DEFAULT: i64 = 10;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_thread_compactions, compact_thread))
+        .routes(routes!(list_fork_compactions, compact_fork))
+        .routes(routes!(get_compaction, delete_compaction))
+        .routes(routes!(expand_compaction))
+        .routes(routes!(collapse_compaction))
+        .routes(routes!(redo_compaction))
+}
+
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct CompactForm {
+    /// Number of newest messages that are not compacted: 10 to 50; 10 by default.
+    keep: Option<i64>,
+    /// Maximum size of the sentences of each segment in tokens: 200 to 2,000; 450 by default.
+    max_tokens: Option<u64>,
+}
+
+impl CompactForm {
+    fn parse(&self) -> Result<ManualPass, ApiError> {
+        let invalid =
+            |text: &str, param| ApiError::invalid("invalid_value", text.to_owned(), param);
+        let keep = self.keep.unwrap_or(KEEP_DEFAULT);
+        if !(10..=50).contains(&keep) {
+            return Err(invalid("keep is a number from 10 to 50", "keep"));
+        }
+        if self
+            .max_tokens
+            .is_some_and(|tokens| !(200..=2_000).contains(&tokens))
+        {
+            return Err(invalid(
+                "max_tokens is a number from 200 to 2,000",
+                "max_tokens",
+            ));
+        }
+        Ok(ManualPass {
+            keep,
+            max_tokens: self.max_tokens,
+        })
+    }
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct Compacting {
+    task: Task,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct DeletedCompaction {
+    id: CompactionId,
+    /// Always `compaction`.
+    object: &'static str,
+    deleted: bool,
+}
+
+async fn list(
+    state: &State,
+    caller: &Caller,
+    conversation: Conversation,
+) -> Result<Json<List<CompactionRecord>>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    access::find_conversation(&mut c, caller, conversation)
+        .await?
+        .reading()?;
+    let segments = store::list(&mut c, conversation.id(), LISTED_MAX).await?;
+    let records = record::records(&mut c, segments).await?;
+    let list = List::new(records, LISTED_MAX, false, |record: &CompactionRecord| {
+        record.id.to_string()
+    });
+    Ok(Json(list))
+}
+
+async fn compact(
+    state: &State,
+    caller: Caller,
+    conversation: Conversation,
+    form: &CompactForm,
+) -> Result<(StatusCode, Json<Compacting>), ApiError> {
+    let wish = form.parse()?;
+    let start = async move |c: &mut Conn| record::start(c, &caller, conversation, wish).await;
+    let task = write_for(state, conversation.into(), start).await?;
+    Ok((StatusCode::ACCEPTED, Json(Compacting { task })))
+}
+
+/// Records of compacted messages of a thread, in creation order
+#[utoipa::path(get, path = "/v1/threads/{id}/compactions", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path)), responses((status = 200, body = List<CompactionRecord>)))]
+async fn list_thread_compactions(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+) -> Result<Json<List<CompactionRecord>>, ApiError> {
+    list(&state, &caller, Conversation::Thread(id)).await
+}
+
+/// Records of compacted messages of a fork, in creation order
+#[utoipa::path(get, path = "/v1/forks/{id}/compactions", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path)), responses((status = 200, body = List<CompactionRecord>)))]
+async fn list_fork_compactions(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+) -> Result<Json<List<CompactionRecord>>, ApiError> {
+    list(&state, &caller, Conversation::Fork(id)).await
+}
+
+/// Summarize the older messages of a thread for agents
+#[utoipa::path(post, path = "/v1/threads/{id}/compactions", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)),
+    request_body(content = Option<CompactForm>, example = json!({"keep": 10})),
+    responses((status = 202, body = Compacting, description = "The task is queued")))]
+async fn compact_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(form): Body<CompactForm>,
+) -> Result<(StatusCode, Json<Compacting>), ApiError> {
+    compact(&state, caller, Conversation::Thread(id), &form).await
+}
+
+/// Summarize the older messages of a fork for agents
+#[utoipa::path(post, path = "/v1/forks/{id}/compactions", tag = "forks",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)),
+    request_body(content = Option<CompactForm>, example = json!({"keep": 10})),
+    responses((status = 202, body = Compacting, description = "The task is queued")))]
+async fn compact_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Body(form): Body<CompactForm>,
+) -> Result<(StatusCode, Json<Compacting>), ApiError> {
+    compact(&state, caller, Conversation::Fork(id), &form).await
+}
+
+/// Get a record of compacted messages
+#[utoipa::path(get, path = "/v1/compactions/{id}", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = CompactionId, Path)), responses((status = 200, body = CompactionRecord)))]
+async fn get_compaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<CompactionId>,
+) -> Result<Json<CompactionRecord>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    Ok(Json(record::get(&mut c, &caller, id).await?))
+}
+
+/// Send the messages instead of their summary, as far as they fit
+#[utoipa::path(post, path = "/v1/compactions/{id}/expand", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = CompactionId, Path)), responses((status = 200, body = CompactionRecord)))]
+async fn expand_compaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<CompactionId>,
+) -> Result<Json<CompactionRecord>, ApiError> {
+    let expand = async move |c: &mut Conn| {
+        record::set_expanded(c, &caller, id, CompactionState::Expanded).await
+    };
+    Ok(Json(
+        write_for(&state, WhichObject::Compaction(id), expand).await?,
+    ))
+}
+
+/// Send the summary instead of the messages again
+#[utoipa::path(post, path = "/v1/compactions/{id}/collapse", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = CompactionId, Path)), responses((status = 200, body = CompactionRecord)))]
+async fn collapse_compaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<CompactionId>,
+) -> Result<Json<CompactionRecord>, ApiError> {
+    let collapse = async move |c: &mut Conn| {
+        record::set_expanded(c, &caller, id, CompactionState::Active).await
+    };
+    Ok(Json(
+        write_for(&state, WhichObject::Compaction(id), collapse).await?,
+    ))
+}
+
+/// Make a summary again
+#[utoipa::path(post, path = "/v1/compactions/{id}/redo", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = CompactionId, Path)),
+    responses((status = 202, body = Compacting, description = "The task is queued")))]
+async fn redo_compaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<CompactionId>,
+) -> Result<(StatusCode, Json<Compacting>), ApiError> {
+    let redo = async move |c: &mut Conn| record::redo(c, &caller, id).await;
+    let task = write_for(&state, WhichObject::Compaction(id), redo).await?;
+    Ok((StatusCode::ACCEPTED, Json(Compacting { task })))
+}
+
+/// Delete a record with the sentences made from it
+///
+/// Its messages are compacted again by the next pass. For someone else's record: an admin.
+#[utoipa::path(delete, path = "/v1/compactions/{id}", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = CompactionId, Path)), responses((status = 200, body = DeletedCompaction)))]
+async fn delete_compaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<CompactionId>,
+) -> Result<Json<DeletedCompaction>, ApiError> {
+    let delete = async move |c: &mut Conn| record::delete(c, &caller, id).await;
+    write_for(&state, WhichObject::Compaction(id), delete).await?;
+    if let Err(e) = state.db.scrub().await {
+        tracing::warn!(error = %e, "deleted texts may remain in the write-ahead log until the next checkpoint");
+    }
+    Ok(Json(DeletedCompaction {
+        id,
+        object: "compaction",
+        deleted: true,
+    }))
+}
