@@ -171,6 +171,7 @@ test('each conversation with an agent is in its menu; the switcher lists them un
   await button(page, 'Conversations').click();
   const menu = page.getByRole('dialog', { name: 'Conversations' });
   await menu.getByRole('link', { name: /^First conversation/ }).waitFor();
+  await menu.getByRole('listitem').nth(2).waitFor();
   assert.equal(await menu.getByRole('listitem').count(), 3);
   await accessible(page, 'Conversations');
   await shot(page, '44-conversations-dark');

@@ -898,6 +898,92 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/compactions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a record of compacted messages
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_compaction"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a record with the sentences made from it
+         * @description Its messages are compacted again by the next pass. For someone else's record: an admin.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["delete_compaction"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/compactions/{id}/collapse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the summary instead of the messages again
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["collapse_compaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/compactions/{id}/expand": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the messages instead of their summary, as far as they fit
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["expand_compaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/compactions/{id}/redo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a summary again
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["redo_compaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/decisions": {
         parameters: {
             query?: never;
@@ -1073,6 +1159,30 @@ export interface paths {
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["abandon_fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/compactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Records of compacted messages of a fork, in creation order
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_fork_compactions"];
+        put?: never;
+        /**
+         * Summarize the older messages of a fork for agents
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["compact_fork"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1911,6 +2021,30 @@ export interface paths {
         patch: operations["update_thread"];
         trace?: never;
     };
+    "/v1/threads/{id}/compactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Records of compacted messages of a thread, in creation order
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_thread_compactions"];
+        put?: never;
+        /**
+         * Summarize the older messages of a thread for agents
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["compact_thread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/follow": {
         parameters: {
             query?: never;
@@ -2731,8 +2865,148 @@ export interface components {
             /** @enum {string} */
             type: "typing";
         };
+        CompactForm: {
+            /**
+             * Format: int64
+             * @description Number of newest messages that are not compacted: 10 to 50; 10 by default.
+             */
+            keep?: number | null;
+            /**
+             * Format: int64
+             * @description Maximum size of the sentences of each segment in tokens: 200 to 2,000; 450 by default.
+             */
+            max_tokens?: number | null;
+        };
+        /** @description Number of messages of an author that are not people; `agent_id` is null for people. */
+        CompactedAuthor: {
+            agent_id?: components["schemas"]["AgentId"] | null;
+            /** Format: int64 */
+            count: number;
+        };
+        Compacting: {
+            task: components["schemas"]["Task"];
+        };
         /** @enum {string} */
         Compaction: "off" | "standard" | "aggressive";
+        /** @description An event as it is stored and sent. */
+        CompactionEvent: {
+            /** @enum {string} */
+            type: "compaction.created" | "compaction.updated" | "compaction.deleted";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            data: {
+                compaction: components["schemas"]["SegmentState"];
+            };
+        };
+        /** @description ID of a record of compacted messages: `comp_` and 26 base-32 characters */
+        CompactionId: string;
+        /** @description A sentence made from a segment. */
+        CompactionItem: {
+            memory_id: components["schemas"]["MemoryId"];
+            text: string;
+            /** @description Messages that say it. */
+            sources: components["schemas"]["MessageId"][];
+        };
+        CompactionItems: {
+            /** @description Also preferences. */
+            facts: components["schemas"]["CompactionItem"][];
+            people: components["schemas"]["CompactionItem"][];
+            projects: components["schemas"]["CompactionItem"][];
+            decisions: components["schemas"]["CompactionItem"][];
+            open_loops: components["schemas"]["CompactionItem"][];
+            todo: components["schemas"]["CompactionItem"][];
+            references: components["schemas"]["CompactionItem"][];
+        };
+        /** @description Compaction of conversations, for agents that set none. */
+        CompactionPolicy: {
+            /** @default standard */
+            default?: components["schemas"]["Compaction"];
+            /**
+             * @description By a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part counts.
+             * @default {}
+             */
+            by_mode?: {
+                [key: string]: components["schemas"]["Compaction"];
+            };
+        };
+        /** @description Fields of `PolicyPatch::compaction`: omitted ones stay, and a null removes a mode. */
+        CompactionPolicyPatch: {
+            default?: components["schemas"]["Compaction"] | null;
+            /** @description At most 100 modes. */
+            by_mode?: Record<string, unknown> | null;
+        };
+        /** @description Record of compacted messages. */
+        CompactionRecord: {
+            id: components["schemas"]["CompactionId"];
+            /**
+             * @description Always `compaction`.
+             * @enum {string}
+             */
+            object: "compaction";
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id?: components["schemas"]["ForkId"] | null;
+            trigger: components["schemas"]["CompactionTrigger"];
+            state: components["schemas"]["CompactionState"];
+            from_message_id: components["schemas"]["MessageId"];
+            to_message_id: components["schemas"]["MessageId"];
+            /** Format: int64 */
+            message_count: number;
+            /**
+             * Format: int64
+             * @description Estimated tokens of the messages, and of what replaces them.
+             */
+            tokens_before: number;
+            /** Format: int64 */
+            tokens_after: number;
+            agents: components["schemas"]["CompactedAuthor"][];
+            summary_markdown: string;
+            memory_json: components["schemas"]["CompactionItems"];
+            /** @description Number of sentences that were not kept, by kind. */
+            left_out: Record<string, unknown>;
+            /** @description `builtin` without a model. */
+            model: string;
+            task_id: components["schemas"]["TaskId"];
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            expanded_at?: components["schemas"]["Timestamp"] | null;
+            /** Format: int64 */
+            version: number;
+        };
+        /**
+         * @description State of a segment.
+         *
+         *     `active`: Its summary is sent.
+         *
+         *     `stale`: A message was edited: only what does not depend on it is sent until the segment is made again.
+         *
+         *     `blank`: A message was deleted: there is no text until the segment is made again.
+         *
+         *     `expanded`: Its messages are sent as far as they fit.
+         * @enum {string}
+         */
+        CompactionState: "active" | "stale" | "blank" | "expanded";
+        /**
+         * @description Reason for a pass.
+         *
+         *     `auto`: Many messages before those that are sent.
+         *
+         *     `size`: The messages do not fit the window, or are very long.
+         *
+         *     `overflow`: The model server rejected the prompt as too long.
+         *
+         *     `manual`: Somebody asked for it.
+         *
+         *     `redo`: A message changed, or somebody asked for another summary.
+         * @enum {string}
+         */
+        CompactionTrigger: "auto" | "size" | "overflow" | "manual" | "redo";
         /** @description A frame to one socket about its connection. */
         ControlFrame: {
             /** Format: int32 */
@@ -2854,6 +3128,15 @@ export interface components {
         };
         /** @description `YYYY-MM-DD` */
         Day: string;
+        DeletedCompaction: {
+            id: components["schemas"]["CompactionId"];
+            /**
+             * @description Always `compaction`.
+             * @enum {string}
+             */
+            object: "compaction";
+            deleted: boolean;
+        };
         DeletedResponse: {
             id: components["schemas"]["ResponseId"];
             /**
@@ -2884,8 +3167,7 @@ export interface components {
             about_user_id?: components["schemas"]["UserId"] | null;
             thread_id?: components["schemas"]["ThreadId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
-            /** @description Record of the compacted messages that it was taken from. */
-            compaction_id?: string | null;
+            compaction_id?: components["schemas"]["CompactionId"] | null;
             /** @description Messages that it was taken from; it is forgotten with the last one. */
             source_message_ids: components["schemas"]["MessageId"][];
             visibility: components["schemas"]["Visibility"];
@@ -2959,7 +3241,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted";
         /** @description A page of the event log. */
         Events: {
             /**
@@ -3091,7 +3373,7 @@ export interface components {
             object: "memory";
             /** @description Always true. */
             deleted: boolean;
-            /** @description What still contains the text, counted after the deletion. */
+            /** @description Rows that still contain the text, counted after the deletion. */
             remaining: components["schemas"]["Remaining"];
         };
         /** @description Number of entries that were forgotten. */
@@ -3207,6 +3489,11 @@ export interface components {
             /** Format: int64 */
             since?: number | null;
         };
+        HiddenMemories: {
+            user_id: components["schemas"]["UserId"];
+            name: string;
+            count: number;
+        };
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
             object?: string | null;
@@ -3308,7 +3595,8 @@ export interface components {
         LeftOut: {
             /**
              * @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
-             *     newer version), `context_budget` (the window has no room), `context_too_large` (after an error), or `summarised`.
+             *     newer version), `context_budget` (the window has no room), `context_too_large` (after an error),
+             *     `summarised`, or `not_summarized` (in no summary yet).
              */
             reason: string;
             /** Format: int64 */
@@ -3392,6 +3680,21 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["AuthEvent"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_CompactionRecord: {
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["CompactionRecord"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id?: string | null;
@@ -3724,11 +4027,13 @@ export interface components {
         };
         /** @description Entries of memory that a reply used, without personal ones of other people. */
         MemoriesSeen: {
-            /** @description Number of entries that matched the question, by scope. */
+            /** @description Number of entries that matched the question, by scope; personal ones only for the person who asked. */
             considered: {
                 [key: string]: number;
             };
             used: components["schemas"]["MemorySeen"][];
+            /** @description Personal entries of other people, whose texts are replaced by a line. */
+            hidden: components["schemas"]["HiddenMemories"][];
         };
         /** @description Data that the agent stores. */
         Memory: {
@@ -3883,12 +4188,14 @@ export interface components {
             /** @description As sent; null if it was forgotten since. */
             text?: string | null;
         };
-        /** @description What agents may remember about the caller in this workspace. */
+        /** @description Switches of the caller for memory in this workspace. */
         MemorySettings: {
             /** @description Whether agents remember things about the caller and use them; off also stops `persona`. */
             enabled: boolean;
             /** @description Whether single agents remember how the caller wants to be treated. */
             persona: boolean;
+            /** @description False if `OPENVIBE_MEMORY` turns everything off. */
+            server_enabled: boolean;
         };
         /** @description Fields of `PATCH /v1/memory-settings`; omitted ones stay. */
         MemorySettingsPatch: {
@@ -3907,7 +4214,7 @@ export interface components {
          */
         MemoryStatus: "active" | "stale" | "superseded" | "archived";
         /**
-         * @description Who stated an entry of memory: the least trusted one of its sources.
+         * @description Trust in an entry of memory: that of the least trusted one of its sources.
          * @enum {string}
          */
         MemoryTrust: "person" | "agent";
@@ -4418,6 +4725,7 @@ export interface components {
             /** @description Whether members can create and change agents; admins always can. */
             members_write_agents: boolean;
             memory: components["schemas"]["MemoryPolicy"];
+            compaction: components["schemas"]["CompactionPolicy"];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
@@ -4427,6 +4735,7 @@ export interface components {
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean | null;
             memory?: components["schemas"]["MemoryPolicyPatch"] | null;
+            compaction?: components["schemas"]["CompactionPolicyPatch"] | null;
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -4991,6 +5300,20 @@ export interface components {
             /** Format: int64 */
             tokens: number;
         };
+        /** @description A segment as events show it, without texts. */
+        SegmentState: {
+            id: components["schemas"]["CompactionId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id?: components["schemas"]["ForkId"] | null;
+            trigger: components["schemas"]["CompactionTrigger"];
+            state: components["schemas"]["CompactionState"];
+            from_message_id: components["schemas"]["MessageId"];
+            to_message_id: components["schemas"]["MessageId"];
+            /** Format: int64 */
+            message_count: number;
+            /** Format: int64 */
+            version: number;
+        };
         Sentiment: {
             /** @default null */
             enabled?: boolean | null;
@@ -5032,7 +5355,7 @@ export interface components {
         /** @enum {string} */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
@@ -5252,7 +5575,7 @@ export interface components {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `compact` is a summary for a reply whose context was too large; `response` is a call of `/v1/responses`, recorded
+             * @description `compact` makes summaries of older messages; `response` is a call of `/v1/responses`, recorded
              *     after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
@@ -5356,7 +5679,7 @@ export interface components {
          *
          *     `resolve`: Draft of a resolution.
          *
-         *     `compact`: Summary for a reply whose context was too large.
+         *     `compact`: Summaries of older messages.
          *
          *     `response`: Call of `/v1/responses`, recorded after it has ended; it is never queued.
          * @enum {string}
@@ -5366,11 +5689,15 @@ export interface components {
             message_id?: components["schemas"]["MessageId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
             response_id?: components["schemas"]["ResponseId"] | null;
+            /** @description Segments that a `compact` made. */
+            compaction_ids?: components["schemas"]["CompactionId"][];
             /**
              * Format: int64
              * @description Length of the text in UTF-16 code units.
              */
             response_length: number;
+            /** @description Number of entries of memory that the reply used, with personal ones; omitted if 0. */
+            memories?: number;
         };
         /** @enum {string} */
         TaskStatus: "queued" | "running" | "completed" | "failed" | "cancelled";
@@ -9204,6 +9531,462 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_compaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a record of compacted messages: `comp_` and 26 base-32 characters */
+                id: components["schemas"]["CompactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         {
+                     *           "count": 0
+                     *         }
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": {},
+                     *       "memory_json": {
+                     *         "decisions": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "facts": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "open_loops": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "people": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "projects": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "references": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "todo": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "message_count": 0,
+                     *       "model": "builtin",
+                     *       "object": "compaction",
+                     *       "state": "active",
+                     *       "summary_markdown": "…",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "to_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "tokens_after": 0,
+                     *       "tokens_before": 0,
+                     *       "trigger": "auto",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CompactionRecord"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_compaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a record of compacted messages: `comp_` and 26 base-32 characters */
+                id: components["schemas"]["CompactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "compaction"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedCompaction"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    collapse_compaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a record of compacted messages: `comp_` and 26 base-32 characters */
+                id: components["schemas"]["CompactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         {
+                     *           "count": 0
+                     *         }
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": {},
+                     *       "memory_json": {
+                     *         "decisions": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "facts": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "open_loops": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "people": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "projects": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "references": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "todo": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "message_count": 0,
+                     *       "model": "builtin",
+                     *       "object": "compaction",
+                     *       "state": "active",
+                     *       "summary_markdown": "…",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "to_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "tokens_after": 0,
+                     *       "tokens_before": 0,
+                     *       "trigger": "auto",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CompactionRecord"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    expand_compaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a record of compacted messages: `comp_` and 26 base-32 characters */
+                id: components["schemas"]["CompactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         {
+                     *           "count": 0
+                     *         }
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": {},
+                     *       "memory_json": {
+                     *         "decisions": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "facts": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "open_loops": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "people": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "projects": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "references": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "todo": [
+                     *           {
+                     *             "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "message_count": 0,
+                     *       "model": "builtin",
+                     *       "object": "compaction",
+                     *       "state": "active",
+                     *       "summary_markdown": "…",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "to_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "tokens_after": 0,
+                     *       "tokens_before": 0,
+                     *       "trigger": "auto",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CompactionRecord"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    redo_compaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a record of compacted messages: `comp_` and 26 base-32 characters */
+                id: components["schemas"]["CompactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "attempt": 1,
+                     *         "depth": 0,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "queued",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Compacting"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_decisions: {
         parameters: {
             query?: {
@@ -9802,6 +10585,179 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_fork_compactions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agents": [
+                     *             {
+                     *               "count": 0
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "left_out": {},
+                     *           "memory_json": {
+                     *             "decisions": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "facts": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "open_loops": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "people": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "projects": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "references": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "todo": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ]
+                     *           },
+                     *           "message_count": 0,
+                     *           "model": "builtin",
+                     *           "object": "compaction",
+                     *           "state": "active",
+                     *           "summary_markdown": "…",
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "to_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tokens_after": 0,
+                     *           "tokens_before": 0,
+                     *           "trigger": "auto",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_CompactionRecord"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    compact_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "keep": 10
+                 *     }
+                 */
+                "application/json": components["schemas"]["CompactForm"] | null;
+            };
+        };
+        responses: {
+            /** @description The task is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "attempt": 1,
+                     *         "depth": 0,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "queued",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Compacting"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -11685,7 +12641,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "enabled": false,
-                     *       "persona": false
+                     *       "persona": false,
+                     *       "server_enabled": false
                      *     }
                      */
                     "application/json": components["schemas"]["MemorySettings"];
@@ -11730,7 +12687,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "enabled": false,
-                     *       "persona": false
+                     *       "persona": false,
+                     *       "server_enabled": false
                      *     }
                      */
                     "application/json": components["schemas"]["MemorySettings"];
@@ -12906,6 +13864,13 @@ export interface operations {
                  * @example release plan from:ada has:link
                  */
                 q?: string;
+                /**
+                 * @description `all` words must match (default), or `any` of them, in any of their forms: the best 200 hits, ranked by
+                 *     relevance; names of authors count as words.
+                 */
+                match?: "all" | "any";
+                /** @description `thread`: only the best hit of each thread; with `match=any` or `order=relevance`. */
+                group?: "thread";
                 /** @description Only in this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
                 /** @description Only in this thread, without its forks. */
@@ -12926,7 +13891,10 @@ export interface operations {
                 before?: string;
                 /** @description Only messages at or after the start of this day (UTC) or this time (RFC 3339). */
                 after?: string;
-                /** @description `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits. */
+                /**
+                 * @description `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits. With `match=any`, only
+                 *     `relevance`.
+                 */
                 order?: "newest" | "oldest" | "relevance";
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -13389,6 +14357,13 @@ export interface operations {
                      *       ],
                      *       "memories": {
                      *         "considered": {},
+                     *         "hidden": [
+                     *           {
+                     *             "count": 0,
+                     *             "name": "Ada",
+                     *             "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
                      *         "used": [
                      *           {
                      *             "age_days": 0,
@@ -13643,6 +14618,179 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["MyThread"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_thread_compactions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agents": [
+                     *             {
+                     *               "count": 0
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "left_out": {},
+                     *           "memory_json": {
+                     *             "decisions": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "facts": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "open_loops": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "people": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "projects": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "references": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "todo": [
+                     *               {
+                     *                 "memory_id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "sources": [],
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ]
+                     *           },
+                     *           "message_count": 0,
+                     *           "model": "builtin",
+                     *           "object": "compaction",
+                     *           "state": "active",
+                     *           "summary_markdown": "…",
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "to_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tokens_after": 0,
+                     *           "tokens_before": 0,
+                     *           "trigger": "auto",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_CompactionRecord"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    compact_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "keep": 10
+                 *     }
+                 */
+                "application/json": components["schemas"]["CompactForm"] | null;
+            };
+        };
+        responses: {
+            /** @description The task is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "attempt": 1,
+                     *         "depth": 0,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "queued",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Compacting"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -14894,6 +16042,10 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "compaction": {
+                     *         "by_mode": {},
+                     *         "default": "off"
+                     *       },
                      *       "members_write_agents": false,
                      *       "memory": {
                      *         "enabled": false,
@@ -14945,6 +16097,10 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "compaction": {
+                     *         "by_mode": {},
+                     *         "default": "off"
+                     *       },
                      *       "members_write_agents": false,
                      *       "memory": {
                      *         "enabled": false,

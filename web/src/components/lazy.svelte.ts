@@ -26,6 +26,12 @@ export const messageFiles = lazyComponent(() => import('../files/MessageFiles.sv
 export const missing = lazyComponent(() => import('./Missing.svelte'));
 /** Sources of a reply. */
 export const messageSources = lazyComponent(() => import('./MessageSources.svelte'));
+/** Number of memories that a reply used. */
+export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
+/** Items of a thread's menu. */
+export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
+/** Toolbar of a message. */
+export const messageTools = lazyComponent(() => import('./MessageTools.svelte'));
 /** Editor of a message. */
 export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 /** Loaded by the shell before anyone opens it. */

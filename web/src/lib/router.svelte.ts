@@ -1,11 +1,12 @@
 /** Minimal router: real paths, one reactive `route`, no dependency. */
 const SETTINGS = [
-  ...(['profile', 'password', 'sessions', 'keys', 'data'] as const),
-  ...(['workspace', 'members', 'invites', 'channels', 'agents', 'usage', 'audit', 'model'] as const),
+  ...(['profile', 'password', 'sessions', 'memory', 'keys', 'data'] as const),
+  ...(['workspace', 'members', 'invites', 'channels', 'agents', 'context'] as const),
+  ...(['usage', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
 /** Tabs of an agent's page; `about` has the path without a suffix. */
-export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'history' | 'try';
+export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'memory' | 'history' | 'try';
 export type Route =
   | { name: 'home' }
   | { name: 'setup' }
@@ -42,7 +43,7 @@ export interface Place {
 }
 
 const isSettings = (s: string): s is SettingsPage => (SETTINGS as readonly string[]).includes(s);
-const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'history', 'try'];
+const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'memory', 'history', 'try'];
 const isAgentTab = (s: string): s is AgentTab => AGENT_TABS.includes(s);
 
 export function parsePlace(url: URL): Place {

@@ -95,6 +95,16 @@ export const ACTIONS: Record<string, Action> = {
     name: 'Model server disconnected',
     describe: (e) => `disconnected the model server ${text(e.data, 'base_url')}`,
   },
+  'memory.published': { name: 'Memory published', describe: () => 'published a memory for the workspace' },
+  'memory.deleted': {
+    name: 'Memories forgotten',
+    describe: (e, n) =>
+      `forgot ${typeof e.data.deleted === 'number' ? plural(e.data.deleted, 'memory', 'memories') : 'memories'} about ${e.target ? n.person(e.target) : 'someone'}`,
+  },
+  'compaction.deleted': {
+    name: 'Summary deleted',
+    describe: () => 'deleted a summary of messages for agents',
+  },
   'agent.created': { name: 'Agent created', describe: (e, n) => `created ${agent(e, n)}` },
   'agent.updated': {
     name: 'Agent changed',

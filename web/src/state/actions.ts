@@ -1,4 +1,5 @@
 import type { Component } from 'svelte';
+import Bookmark from '@lucide/svelte/icons/bookmark';
 import Copy from '@lucide/svelte/icons/copy';
 import GitFork from '@lucide/svelte/icons/git-fork';
 import Link from '@lucide/svelte/icons/link';
@@ -74,6 +75,14 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
     { label: 'Copy link', icon: Link, quick: true, run: link },
     { label: 'Copy text', icon: Copy, quick: false, run: () => void copy(m.content, 'Text copied') },
   );
+  const remembers = ws.threads.map.get(m.thread_id)?.memory === 'on';
+  if (remembers && ws.people.canWrite && m.state === 'complete')
+    list.push({
+      label: 'Remember…',
+      icon: Bookmark,
+      quick: false,
+      run: () => (ui.dialog = { name: 'remember', message: m }),
+    });
   if (place instanceof ThreadState)
     list.push({
       label: 'Mark unread from here',

@@ -13,26 +13,6 @@ export async function renameThread(thread: Thread, title: string, { ws }: Thread
   ws.learnThread(await ws.api.patchThread(thread.id, { title: title.trim() || null }));
 }
 
-/** Follows (`all`), mutes (`none`), or restores the default of mentions only (null). */
-export async function setFollow(
-  thread: Thread,
-  level: 'all' | 'none' | null,
-  { ws, ui }: ThreadActionDeps,
-): Promise<void> {
-  try {
-    ws.threads.setFollow(thread.id, await ws.api.follow(thread.id, level));
-    ui.announce(
-      level === 'all'
-        ? 'Following this thread'
-        : level
-          ? 'Thread muted'
-          : 'Notifying only about mentions in this thread',
-    );
-  } catch (e) {
-    ui.show(errorMessage(e));
-  }
-}
-
 /** Archives or unarchives a thread; archiving can be undone from the toast. */
 export async function setArchived(thread: Thread, archived: boolean, deps: ThreadActionDeps): Promise<void> {
   const { ws, ui } = deps;

@@ -1,4 +1,5 @@
 import { device } from '../lib/storage';
+import type { Message, Thread } from '../api/types';
 import { useClock, type Clock } from '../lib/time';
 
 export type Theme = 'dark' | 'light';
@@ -12,6 +13,9 @@ export type Dialog =
   | { name: 'channel' | 'archive-channel'; id: string }
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
+  | { name: 'remember'; message: Message }
+  /** `count`: number of its entries in words, such as "4 memories". */
+  | { name: 'forget-thread'; thread: Thread; count: string }
   | { name: 'keys' }
   | { name: 'sign-out' }
   | null;

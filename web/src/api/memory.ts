@@ -1,0 +1,66 @@
+import { at, ifMatch, type Transport } from './http';
+import type { Forms, Schemas } from './present';
+import type { paths } from './schema';
+import type { List } from './types';
+
+/** A sentence that agents remember. */
+export type Memory = Schemas['Entry'];
+export type MemoryKind = Memory['kind'];
+export type MemoryScope = Memory['scope'];
+export type NewMemory = Forms['MemoryForm'];
+export type MemoryPatch = Forms['MemoryChange'];
+export type MemorySettings = Schemas['MemorySettings'];
+export type MemoryFilter = Omit<
+  NonNullable<paths['/v1/memories']['get']['parameters']['query']>,
+  'q' | 'cursor' | 'limit'
+>;
+/** Entries to forget together. */
+export type Forgettable = { user_id: 'me' } | { thread_id: string } | { agent_id: string };
+
+/** Client of memory, `api.part(MemoryApi)`. Loaded with its pages and dialogs. */
+export class MemoryApi {
+  #http: Transport['http'];
+  #take: Transport['take'];
+  constructor(transport: Transport) {
+    this.#http = transport.http;
+    this.#take = transport.take;
+  }
+  /** Newest first. */
+  list(query: MemoryFilter & { q?: string; cursor?: string; limit: number }): Promise<List<Memory>> {
+    return this.#take(this.#http.GET('/v1/memories', { params: { query } }));
+  }
+  get(id: string): Promise<Memory> {
+    return this.#take(this.#http.GET('/v1/memories/{id}', at({ id })));
+  }
+  /** The entry, and whether it is new: an equal one is stored once. */
+  async create(body: NewMemory): Promise<{ entry: Memory; isNew: boolean }> {
+    let status = 0;
+    const answer = this.#http.POST('/v1/memories', { body }).then((a) => {
+      ({ status } = a.response);
+      return a;
+    });
+    return { entry: await this.#take(answer), isNew: status === 201 };
+  }
+  /** Fails with `Conflict` if the entry no longer has `version`; null applies the change to any. */
+  change(id: string, version: number | null, body: MemoryPatch): Promise<Memory> {
+    const params = { path: { id }, header: version === null ? {} : ifMatch(version) };
+    return this.#take(this.#http.PATCH('/v1/memories/{id}', { params, body }));
+  }
+  async forget(id: string): Promise<void> {
+    await this.#take(this.#http.DELETE('/v1/memories/{id}', at({ id })));
+  }
+  /** Number of entries that were forgotten. */
+  async forgetAll(query: Forgettable): Promise<number> {
+    return (await this.#take(this.#http.DELETE('/v1/memories', { params: { query } }))).deleted;
+  }
+  /** The copy for the workspace. */
+  publish(id: string): Promise<Memory> {
+    return this.#take(this.#http.POST('/v1/memories/{id}/publish', at({ id })));
+  }
+  settings(): Promise<MemorySettings> {
+    return this.#take(this.#http.GET('/v1/memory-settings'));
+  }
+  changeSettings(body: Forms['MemorySettingsPatch']): Promise<MemorySettings> {
+    return this.#take(this.#http.PATCH('/v1/memory-settings', { body }));
+  }
+}
