@@ -55,7 +55,7 @@ pub struct Config {
     pub event_retention: Duration,
     /// Retention of texts sent to models, after their last use.
     pub context_retention: Duration,
-    /// Whether older messages are compacted, whatever agents and policies say.
+    /// True if older messages are compacted, whatever agents and policies say.
     pub compaction: bool,
     /// Minimum time between two automatic passes of a conversation.
     pub compaction_interval: Duration,
@@ -65,7 +65,7 @@ pub struct Config {
     pub upload_orphan_after: Duration,
     pub signup: Signup,
     pub rate_limits: bool,
-    /// Whether agents remember anything.
+    /// True if agents remember anything.
     pub memory: bool,
     /// Maximum number of open HTTP connections in this process.
     pub connections_max: usize,

@@ -91,7 +91,7 @@ fn shares_bits(one: u128, other: u128, width: u8, bits: u8) -> bool {
     (one ^ other).checked_shr(rest).unwrap_or(0) == 0
 }
 
-/// Whether a workspace may use addresses of this machine and of private networks.
+/// Permission of a workspace to use addresses of this machine and of private networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalAddresses {
     Permitted,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl MemoryScope {
-    /// Whether the entry belongs to a person, who alone sees it.
+    /// Checks whether the entry belongs to a person, who alone sees it.
     pub fn is_personal(self) -> bool {
         matches!(self, Self::User | Self::Persona)
     }

@@ -136,7 +136,7 @@ pub struct Policy {
     pub allowed_tools: Option<Vec<ToolKind>>,
     /// Limits that the sandbox of an agent cannot exceed.
     pub sandbox_policy_id: Option<SandboxPolicyId>,
-    /// Whether members can create and change agents; admins always can.
+    /// True if members can create and change agents; admins always can.
     pub members_write_agents: bool,
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,

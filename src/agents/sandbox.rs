@@ -362,7 +362,7 @@ pub async fn delete(
     Ok(())
 }
 
-/// Whether the workspace policy, an agent, or a tool of an agent refers to a policy.
+/// Checks whether the workspace policy, an agent, or a tool of an agent refers to a policy.
 async fn is_used(
     c: &mut Conn,
     workspace: WorkspaceId,

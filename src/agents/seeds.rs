@@ -31,7 +31,7 @@ struct Seed {
     agent: serde_json::Value,
 }
 
-/// Whether each agent is active, and its parts; the first one is the default.
+/// Built-in agents: true if active, and the parts. The first one is the default.
 static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
         tracing::error!(

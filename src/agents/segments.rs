@@ -31,9 +31,9 @@ text_enum! {
         Size = "size",
         /// The model server rejected the prompt as too long.
         Overflow = "overflow",
-        /// Somebody asked for it.
+        /// A person requested it.
         Manual = "manual",
-        /// A message changed, or somebody asked for another summary.
+        /// A message changed, or a person requested another summary.
         Redo = "redo",
     }
 }
@@ -185,7 +185,7 @@ pub async fn find_segment(c: &mut Conn, id: CompactionId) -> Result<Option<Segme
     c.q(segment_sql!("where k.id = $1")).bind(id).opt().await
 }
 
-/// Whether a segment has lost its texts since they were read.
+/// Checks whether a segment has lost its texts since they were read.
 pub async fn is_blanked_since(
     c: &mut Conn,
     segment: CompactionId,

@@ -22,7 +22,7 @@ pub struct ChannelAccess<'a> {
     pub channel: ChannelId,
     pub kind: ChannelKind,
     pub archived: bool,
-    /// Whether the caller has joined the channel.
+    /// True if the caller has joined the channel.
     pub joined: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct ThreadAccess<'a> {
     pub channel_access: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
-    /// Whether an agent is bound to the conversation.
+    /// True if an agent is bound to the conversation.
     pub bound: bool,
     /// `None` for the main line of the thread.
     pub fork: Option<ForkAccess>,
@@ -261,7 +261,7 @@ impl ThreadAccess<'_> {
         })
     }
 
-    /// Whether this is a thread in a channel: not a fork, and not in a direct channel.
+    /// Checks whether this is a thread in a channel: not a fork, and not in a direct channel.
     pub fn is_shared_thread(&self) -> bool {
         self.fork.is_none() && self.channel_access.kind != ChannelKind::Direct
     }

@@ -18,7 +18,7 @@ use crate::{
 /// repeated changes do not fill the thread.
 const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether a bound agent can reply.
+/// State of a bound agent: it can reply or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundState {
     Active,
@@ -35,7 +35,7 @@ pub struct Binding {
     pub version: i64,
     pub auto_reply: bool,
     pub state: BoundState,
-    /// Whether a notice already announced the fallback agent.
+    /// True if a notice already announced the fallback agent.
     pub stood_in: bool,
     access: Option<AccessControl>,
 }
@@ -45,7 +45,7 @@ impl Binding {
         self.state == BoundState::Active
     }
 
-    /// Whether the agent replies to this person.
+    /// Checks whether the agent replies to this person.
     pub fn can_be_invoked_by(&self, actor: &Actor<'_>) -> bool {
         profiles::can_invoke(self.access.as_ref(), actor)
     }

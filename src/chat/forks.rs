@@ -55,12 +55,12 @@ pub struct Fork {
     pub agent_id: Option<AgentId>,
     /// Pinned version of the fork's agent.
     pub agent_version: Option<i64>,
-    /// Whether the fork's agent replies without a mention.
+    /// True if the fork's agent replies without a mention.
     #[sqlx(default)]
     pub auto_reply: bool,
     pub context: ForkContext,
     pub status: ForkStatus,
-    /// Whether a message was posted, edited, or deleted since the newest draft or resolution.
+    /// True if a message was posted, edited, or deleted since the newest draft or resolution.
     pub stale: bool,
     /// Number of messages in the fork, including notices and tombstones.
     pub message_count: i64,

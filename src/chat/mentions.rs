@@ -182,7 +182,7 @@ fn url_start(run: &str) -> Option<usize> {
     }
 }
 
-/// Whether `[A-Za-z0-9_]` or a `\` precedes the `@`.
+/// Checks whether `[A-Za-z0-9_]` or a `\` precedes the `@`.
 fn is_inside_word(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1)
         .map(|before| bytes[before])
@@ -205,7 +205,7 @@ fn continues_word(content: &str, handle_end: usize) -> bool {
     })
 }
 
-/// Whether the handle is part of an email address: `ada.@vibe.com` (its domain) or
+/// Checks whether the handle is part of an email address: `ada.@vibe.com` (its domain) or
 /// `@vibe@example.org`.
 fn is_address(bytes: &[u8], at: usize, handle_end: usize) -> bool {
     let begins_word = |from: usize| bytes.get(from).is_some_and(u8::is_ascii_alphanumeric);

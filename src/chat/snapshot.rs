@@ -59,7 +59,7 @@ pub struct Snapshot {
     pub channels: Vec<MyChannel>,
     /// The first 500 agents.
     pub agents: Vec<AgentSummary>,
-    /// Whether there are more agents; `GET /v1/agents` lists all.
+    /// True if there are more agents; `GET /v1/agents` lists all.
     pub agents_truncated: bool,
     /// Active forks, at most 500.
     pub open_forks: Vec<Fork>,

@@ -91,7 +91,7 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Whether a read that loses this connection can run on another one.
+    /// Checks whether a read that loses this connection can run on another one.
     fn can_repeat(&self) -> bool {
         self.readers.is_some() && !(self.in_transaction && self.has_read)
     }

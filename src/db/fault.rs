@@ -111,7 +111,7 @@ fn of_migration(error: &MigrateError) -> Option<DatabaseFault> {
 }
 
 impl DbError {
-    /// Whether the connection was lost, so that a read can succeed on another one.
+    /// Checks whether the connection was lost, so that a read can succeed on another one.
     pub fn is_lost_connection(&self) -> bool {
         matches!(self, Self::Sql(e) if is_lost(e))
     }

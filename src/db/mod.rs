@@ -274,7 +274,7 @@ impl Db {
         }
     }
 
-    /// Whether every writer can store something now. Asks them at most every 2 s.
+    /// Checks whether every writer can store something now. Asks them at most every 2 s.
     ///
     /// # Errors
     /// `Away` if a writer fails or does not respond within 5 s.

@@ -110,7 +110,7 @@ pub(super) async fn begin(
     Ok(drafts::insert_draft(c, fork, &new, content).await?)
 }
 
-/// Whether the content cites a deleted message: such a draft stays stale, even after an edit.
+/// Checks whether the content cites a deleted message: such a draft stays stale, even after an edit.
 async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError> {
     for source in content.sources().collect::<HashSet<MessageId>>() {
         let deleted: Vec<(MessageId,)> = c

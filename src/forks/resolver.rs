@@ -285,7 +285,7 @@ impl Resolver {
 /// The draft after a resolve task.
 struct Stored {
     resolution: Resolution,
-    /// Whether it is the task's draft; otherwise people edited theirs in the meantime, and it was
+    /// True if it is the task's draft; otherwise people edited theirs in the meantime, and it was
     /// kept.
     is_new: bool,
 }

@@ -32,7 +32,7 @@ pub struct NewItem {
     /// Time of the first source, and its author if that is a person.
     pub said_at: Timestamp,
     pub said_by: Option<UserId>,
-    /// Person whom it is about.
+    /// Person that the sentence is about.
     pub about: Option<UserId>,
     pub trust: MemoryTrust,
     /// Owner of the personal entry to make in addition.
@@ -47,7 +47,7 @@ pub struct PersonalOwner {
     pub agent: Option<AgentId>,
 }
 
-/// Entries that keep similar ones from being made again from the same messages: somebody forgot, archived, or rewrote them.
+/// Entries that a person forgot, archived, or rewrote. Similar ones are not made from the same messages again.
 struct Barriers(Vec<Barrier>);
 
 #[derive(sqlx::FromRow)]
@@ -99,7 +99,7 @@ impl Barriers {
         if self.0.iter().any(is_same) {
             return Ok(true);
         }
-        // What somebody says again later counts as new.
+        // The same words in a later message count as new.
         for hash in &item.content.hashes {
             let is_forgotten: bool = c
                 .q("select exists (select 1 from memories where workspace_id = $1 and hash = $2 and key = $3 and forgotten_at >= $4)")
@@ -125,7 +125,7 @@ struct Place {
 }
 
 /// Stores the entries of a segment, and personal ones where memory is on; `agent` are the scopes that the agent of the
-/// pass turns off. Returns the kinds of those that were not stored: a limit is reached, or somebody forgot them.
+/// pass turns off. Returns the kinds of those that were not stored: a limit is reached, or a person forgot them.
 ///
 /// # Errors
 /// If the database fails.
@@ -236,7 +236,7 @@ async fn insert_personal(
         channel: place.channel_id,
         question: *first,
     };
-    // Somebody who has left the channel or the workspace gets no entry.
+    // Former members of the channel or the workspace get no entry.
     let Some(is_alone) = shared::is_alone(c, &readers).await? else {
         return Ok(());
     };

@@ -50,7 +50,7 @@ pub(super) fn require_some(actor: &Actor<'_>) -> Result<(), MemoryError> {
 /// Requires the right to change an entry that the actor can see.
 ///
 /// # Errors
-/// `NotFound` for the personal entry of somebody else, or an error of the access checks.
+/// `NotFound` for the personal entry of another person, or an error of the access checks.
 pub(super) async fn require_change(
     c: &mut Conn,
     caller: &Caller,

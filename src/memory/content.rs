@@ -178,7 +178,7 @@ const VALUE_CHARS_MIN: usize = 6;
 const RANDOM_CHARS_MIN: usize = 24;
 const RANDOM_DIGITS_MIN: usize = 4;
 
-/// Whether a text contains a key, a token, a password, or a card number.
+/// Checks whether a text contains a key, a token, a password, or a card number.
 pub fn looks_like_secret(text: &str) -> bool {
     if text.contains("-----BEGIN") || has_card_number(text) || has_credentials(text) {
         return true;

@@ -59,7 +59,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether agents use an entry of memory.
+    /// Status of an entry of memory. Agents use active entries only.
     pub enum MemoryStatus {
         Active = "active",
         /// A source was edited since; not used until someone confirms it by setting `active`.

@@ -18,9 +18,9 @@ const SERVER: &str = "memory";
 /// Switches of the caller for memory in this workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 pub struct MemorySettings {
-    /// Whether agents remember things about the caller and use them; off also stops `persona`.
+    /// True if agents remember things about the caller and use them; off also stops `persona`.
     pub enabled: bool,
-    /// Whether single agents remember how the caller wants to be treated.
+    /// True if single agents remember how the caller wants to be treated.
     pub persona: bool,
     /// False if `OPENVIBE_MEMORY` turns everything off.
     pub server_enabled: bool,

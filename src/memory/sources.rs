@@ -112,7 +112,7 @@ impl Grounds {
         })
     }
 
-    /// Whether everyone in the workspace can read all of it.
+    /// Checks whether everyone in the workspace can read all of it.
     pub(super) fn is_public(&self) -> bool {
         self.closed.is_empty()
     }

@@ -269,10 +269,10 @@ pub trait Provider: Send + Sync {
     /// The small model for summaries, or `main` (the agent's model) if there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 
-    /// Whether clients can request `model` by its name. If the server's models are not known, any name may be one.
+    /// Checks whether clients can request `model` by its name. While the server's models are unknown, any name can be one.
     fn has_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Whether the server's list of models contains `model`.
+    /// Checks whether the server's list of models contains `model`.
     fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
 
     /// Context window of `model`: from the model table; otherwise `OPENVIBE_CONTEXT_WINDOW`; otherwise as the server

@@ -175,7 +175,7 @@ impl Table {
             .find_map(|name| self.models.get(name))
     }
 
-    /// Whether the window of `model` depends on the host: the built-in entry of an open-weight model states the largest one.
+    /// Checks whether the window of `model` depends on the host: a built-in entry of an open-weight model has the largest.
     pub fn has_host_window(&self, model: &Model) -> bool {
         model.provider.is_none() && !self.is_custom
     }

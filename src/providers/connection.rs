@@ -47,7 +47,7 @@ pub struct ModelConnection {
     pub model: Option<String>,
     /// Model for summaries; null for the server's default.
     pub utility_model: Option<String>,
-    /// Whether an API key is stored. The key itself is never returned.
+    /// True if an API key is stored. The key itself is never returned.
     pub key_set: bool,
     /// Settings from the environment apply to all workspaces and cannot be changed here.
     pub source: ModelSource,

@@ -49,7 +49,7 @@ crate::text_enum::text_enum! {
 }
 
 impl EventType {
-    /// Whether the event is about an agent: keys without a scope for agents do not receive it.
+    /// Checks whether the event is about an agent: keys without a scope for agents do not receive it.
     pub fn is_of_agent(self) -> bool {
         matches!(
             self,

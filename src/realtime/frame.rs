@@ -10,7 +10,7 @@ use crate::{
 };
 
 text_enum! {
-    /// Whether a member has a socket.
+    /// Presence of a member: online with at least one socket.
     pub enum PresenceStatus {
         Online = "online",
         Offline = "offline",

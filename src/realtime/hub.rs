@@ -120,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Whether closing was requested.
+    /// Checks whether closing was requested.
     pub fn is_closed(&self) -> bool {
         self.close_code() != 0
     }
@@ -571,7 +571,7 @@ impl Hub {
         }
     }
 
-    /// Whether the socket watches the conversation.
+    /// Checks whether the socket watches the conversation.
     pub fn is_watching(
         &self,
         workspace: WorkspaceId,

@@ -50,12 +50,12 @@ pub struct AgentVisibility {
 }
 
 impl AgentVisibility {
-    /// Whether the reader is one of the recipients.
+    /// Checks whether the reader is one of the recipients.
     fn reaches(self, only: &Recipients, user: UserId) -> bool {
         only.users.contains(&user) || (only.managers && self.all_agents)
     }
 
-    /// Whether the reader receives an event.
+    /// Checks whether the reader receives an event.
     pub fn permits(self, event: &Envelope, user: UserId) -> bool {
         (self.agents || !event.is_of_agent)
             && event

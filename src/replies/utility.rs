@@ -56,7 +56,7 @@ impl UtilityModel {
     }
 }
 
-/// Whether somebody waits for the answer.
+/// Urgency of a call, which decides its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// A reply waits: one retry.

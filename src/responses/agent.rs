@@ -24,7 +24,7 @@ pub(super) struct RequestedAgent {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub tools: Vec<Tool>,
-    /// Whether the workspace allows functions.
+    /// True if the workspace allows functions.
     pub may_call_functions: bool,
     pub store: Option<bool>,
     pub store_required: bool,

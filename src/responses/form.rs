@@ -96,7 +96,7 @@ pub struct CreateResponse {
     /// Accepted without effect.
     #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Value>,
-    /// Whether the response is stored, so that it can be retrieved and continued; true unless the agent disables it.
+    /// True if the response is stored, so that it can be retrieved and continued; true unless the agent disables it.
     pub store: Option<bool>,
     /// The response to continue: its conversation comes first, and its agent and version reply again unless the
     /// request sets another agent.

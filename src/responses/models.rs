@@ -25,7 +25,7 @@ pub struct Model {
     pub created: i64,
     /// `openvibe` for an agent, otherwise the provider.
     pub owned_by: String,
-    /// Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
+    /// True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
     /// settings).
     pub overrides_agents: bool,
 }

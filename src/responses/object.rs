@@ -168,7 +168,7 @@ pub struct Response {
     pub output: Vec<responses::OutputItem>,
     pub parallel_tool_calls: bool,
     pub previous_response_id: Option<ResponseId>,
-    /// Whether the response can be retrieved and continued.
+    /// True if the response can be retrieved and continued.
     pub store: bool,
     /// Null means the provider's default.
     pub temperature: Option<f64>,

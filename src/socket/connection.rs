@@ -68,7 +68,7 @@ pub(super) struct Connection {
     pub(super) socket: Arc<Socket>,
     pub(super) queue: mpsc::Receiver<Outgoing>,
     pub(super) tick: Interval,
-    /// Whether the network is polled before the queue.
+    /// True if the network is polled before the queue.
     pub(super) network_first: bool,
     /// Highest sequence number sent; queued events up to it are skipped.
     pub(super) cursor: i64,

@@ -101,7 +101,7 @@ pub struct TokenUsage {
     pub model: String,
     /// In US dollars, if the model table has prices.
     pub cost_usd: Option<f64>,
-    /// Whether some of the counts are estimates because the provider sent none.
+    /// True if some of the counts are estimates because the provider sent none.
     pub estimated: bool,
 }
 

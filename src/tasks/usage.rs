@@ -311,7 +311,7 @@ pub async fn total(c: &mut Conn, workspace: WorkspaceId, filter: &Filter) -> Res
         .await
 }
 
-/// Whether the person has any usage in the workspace.
+/// Checks whether the person has usage in the workspace.
 pub async fn knows(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, DbError> {
     let row: Option<(UserId,)> = c
         .q("select user_id from usage where workspace_id = $1 and user_id = $2 limit 1")

@@ -17,7 +17,7 @@ const WAIT_MS = 120_000;
 const KEY = 'sk-model-servers-0123456789abcdef0123456789abcdef';
 const dir = await mkdtemp(join(tmpdir(), 'openvibe-model-servers-'));
 const children = [];
-/** What the model servers printed. */
+/** Output of the model servers. */
 const log = [];
 
 const freePort = () =>
@@ -166,7 +166,7 @@ class House {
   context = (task) => this.done('GET', `/v1/tasks/${task}/context`);
 }
 
-/** What holds with and without a proxy. */
+/** Checks that hold with and without a proxy. */
 async function responses(house) {
   const unknown = await house.call('POST', '/v1/responses', {
     model: 'nosuch',

@@ -1,4 +1,4 @@
-// What agents remember: pages, dialogs, and the memories of a reply, live in several windows.
+// Memory of agents: pages, dialogs, and the memories of a reply, live in several windows.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';

@@ -129,7 +129,7 @@ pub(crate) fn lexicon(language: Language) -> &'static Lexicon {
     &LEXICONS[language as usize]
 }
 
-/// Whether a folded word is a function word of any of the languages.
+/// Checks whether a folded word is a function word of any of the languages.
 pub fn is_function_word(word: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.function.contains(word))
 }

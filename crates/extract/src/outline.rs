@@ -117,14 +117,14 @@ impl Maker<'_> {
         found
     }
 
-    /// Whether a text has a value that was corrected after its line, without the correction.
+    /// Checks whether a text has a value that was corrected after its line, without the correction.
     fn is_superseded(&self, text: &str, line: usize) -> bool {
         self.thread.superseded.iter().rev().take(SCANNED_MAX).any(|value| {
             value.line > line && has_value(text, &value.old) && !has_value(text, &value.new)
         })
     }
 
-    /// Whether a unit is an option that was dropped; it is not quoted as the context of something else.
+    /// Checks whether a unit is an option that was dropped; it is not quoted as the context of something else.
     fn is_rejected(&self, at: usize) -> bool {
         let first = self.thread.matters.partition_point(|matter| matter.unit < at);
         let found = self.thread.matters[first..].iter().take_while(|matter| matter.unit == at);
@@ -314,7 +314,7 @@ impl Maker<'_> {
     }
 }
 
-/// Whether a value occurs in a text as whole words.
+/// Checks whether a value occurs in a text as whole words.
 pub(crate) fn has_value(text: &str, value: &str) -> bool {
     let (text, value) = (text.to_lowercase(), value.to_lowercase());
     text.match_indices(&value).any(|(at, _)| {

@@ -40,8 +40,8 @@ impl Reading {
         items.map(|item| Item { text: shortened(&item.text), ..item }).collect()
     }
 
-    /// Returns at most `most` statements of people with the most frequent words, oldest first. What addresses an agent or
-    /// a machine is none.
+    /// Returns at most `most` statements of people with the most frequent words, oldest first. Text for an agent or a
+    /// machine is left out.
     pub fn main_points(&self, most: usize) -> Vec<Point> {
         let is_statement = |unit: &&Unit| {
             unit.person.is_some()

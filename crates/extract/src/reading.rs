@@ -122,12 +122,12 @@ impl Reading {
         &self.thread.superseded
     }
 
-    /// Whether a person agreed to an agent's statement in this line.
+    /// Checks whether a person agreed to an agent's statement in this line.
     pub fn is_adopted(&self, line: usize) -> bool {
         self.thread.adopted.contains(&line)
     }
 
-    /// Whether everything that a line suggests or states was retracted, overruled, or objected to.
+    /// Checks whether everything that a line suggests or states was retracted, overruled, or objected to.
     pub fn is_rejected(&self, line: usize) -> bool {
         let line_of = |matter: &Matter| self.thread.units[matter.unit].line;
         let first = self.thread.matters.partition_point(|matter| line_of(matter) < line);

@@ -78,7 +78,7 @@ fn is_emoji_part(c: char) -> bool {
     matches!(c as u32, 0x200d | 0xfe0e | 0xfe0f | 0x1f3fb..=0x1f3ff | 0x20e3)
 }
 
-/// Whether words of this script are written without spaces.
+/// Checks whether words of this script are written without spaces.
 pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(c as u32, 0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff | 0x3400..=0x9fff | 0xf900..=0xfaff)
 }

@@ -78,7 +78,7 @@ pub(crate) struct Task {
     pub(crate) owner: Option<usize>,
     pub(crate) sources: Vec<usize>,
     pub(crate) state: TaskState,
-    /// Whether the owner is named in the request.
+    /// True if the owner is named in the request.
     pub(crate) is_named: bool,
     pub(crate) due: Option<NaiveDate>,
     turn: usize,
@@ -414,7 +414,7 @@ impl Thread {
         Some(found)
     }
 
-    /// Whether no person proposed, decided, or corrected anything between two units.
+    /// Checks whether no person proposed, decided, or corrected anything between two units.
     fn is_last_idea(&self, from: usize, to: usize) -> bool {
         let line = self.units[to].line;
         let mut between = self.units[from + 1..to]
@@ -425,7 +425,7 @@ impl Thread {
         })
     }
 
-    /// Whether a unit names an option of a question ("blue or green?").
+    /// Checks whether a unit names an option of a question ("blue or green?").
     fn picks(&self, at: usize) -> bool {
         let unit = &self.units[at];
         // "Right, Friday is a holiday" names one without choosing it.
@@ -823,7 +823,7 @@ impl Thread {
         false
     }
 
-    /// Whether the person was asked for something in the last two lines.
+    /// Checks whether the person was asked for something in the last two lines.
     fn is_asked(&self, at: usize, person: usize) -> bool {
         let turn = self.units[at].turn;
         let mut last = self.tasks.iter().rev().take(ENTRIES_MAX);

@@ -35,7 +35,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Whether one value can correct the other.
+    /// Checks whether one value can correct the other.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let is_unit = self.unit == other.unit || self.unit.is_empty() || other.unit.is_empty();
         self.kind == other.kind && is_unit

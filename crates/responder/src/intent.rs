@@ -43,7 +43,7 @@ const THANKS_BYTES_MAX: usize = 200;
 /// Maximum number of characters read of a question.
 const QUESTION_CHARS_MAX: usize = 1_000;
 
-/// Whether a message only thanks or agrees, so that a reaction answers it.
+/// Checks whether a message only thanks or agrees, so that a reaction answers it.
 pub fn is_thanks(text: &str) -> bool {
     let is_emoji =
         |c: char| matches!(c, '👍' | '🙏' | '❤' | '🎉' | '👏' | '😊' | '🙂' | '🏻'..='🏿');
@@ -66,7 +66,7 @@ pub fn is_thanks(text: &str) -> bool {
     true
 }
 
-/// Whether a message is addressed to the responder and not to the others.
+/// Checks whether a message is addressed to the responder and not to the others.
 pub fn asks(text: &str) -> bool {
     is_question(text)
         || is_thanks(text)

@@ -55,7 +55,7 @@ impl Topic {
         self.words.is_empty()
     }
 
-    /// Whether the title contains every word of the topic.
+    /// Checks whether the title contains every word of the topic.
     pub(crate) fn is_titled(&self) -> bool {
         self.titled.len() == self.words.len()
     }
@@ -100,7 +100,7 @@ impl Topic {
         !self.kinds.is_empty()
     }
 
-    /// Whether a text is about the topic: it and its context have most of the words that are not in the title.
+    /// Checks whether a text is about the topic: it and its context have most of the words that are not in the title.
     pub(crate) fn fits(&self, text: &str, context: &BTreeSet<String>, day: NaiveDate) -> bool {
         let covered = self.covered(text, context);
         let untitled = self.words.len() - self.titled.len();
@@ -119,7 +119,7 @@ impl Topic {
     }
 }
 
-/// Whether a text ends with a question mark.
+/// Checks whether a text ends with a question mark.
 pub fn is_question(text: &str) -> bool {
     text.trim_end().ends_with(['?', '？', '؟'])
 }

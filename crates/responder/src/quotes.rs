@@ -101,7 +101,7 @@ impl Entry {
     }
 }
 
-/// Whether a text has a value that was replaced.
+/// Checks whether a text has a value that was replaced.
 pub(crate) fn is_outdated_by(text: &str, value: &Superseded) -> bool {
     has_words(text, &value.old) && !has_words(text, &value.new)
 }

@@ -104,7 +104,7 @@ impl<'a> Read<'a> {
         texts.join(" ")
     }
 
-    /// Whether an entry is about the topic. Names in a question about a task are owners.
+    /// Checks whether an entry is about the topic. Names in a question about a task are owners.
     fn is_about(&self, entry: &Entry, sources: &[usize]) -> bool {
         let own = entry.quotes.last().map_or_else(|| entry.text(), |last| last.text.clone());
         let context = self.texts(sources);
@@ -141,7 +141,7 @@ impl<'a> Read<'a> {
         Section { heading: Some(heading), entries }
     }
 
-    /// Whether an entry states something. A question alone does if it proposes.
+    /// Checks whether an entry states something. A question alone does if it proposes.
     fn is_result(&self, entry: &Entry) -> bool {
         let can_propose = self.language != Language::Other;
         !entry.is_asking() || can_propose && self.proposes(entry.last_line())
@@ -446,7 +446,7 @@ impl<'a> Read<'a> {
         &all[all.len().saturating_sub(SUPERSEDED_MAX)..]
     }
 
-    /// Whether a line has a value that was corrected later.
+    /// Checks whether a line has a value that was corrected later.
     fn is_outdated(&self, at: usize, text: &str) -> bool {
         self.superseded().iter().any(|value| at < value.line && is_outdated_by(text, value))
     }

@@ -89,7 +89,7 @@ pub(crate) fn filled(language: Language, name: &str, values: &[(&str, &str)]) ->
     filled
 }
 
-/// Whether a text contains the introduction in any language.
+/// Checks whether a text contains the introduction in any language.
 pub fn says(name: &str, said: &str) -> bool {
     LANGUAGES.iter().any(|language| {
         let own = text(*language, name);
@@ -136,7 +136,7 @@ pub(crate) fn after<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
-/// Whether `text` contains `phrase` as whole words; both in normal form.
+/// Checks whether `text` contains `phrase` as whole words; both in normal form.
 pub(crate) fn contains(text: &str, phrase: &str) -> bool {
     format!(" {text} ").contains(&format!(" {phrase} "))
 }

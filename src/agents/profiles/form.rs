@@ -113,7 +113,7 @@ pub struct NewAgent {
     /// Null or two empty lists allow everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
-    /// Whether `/v1/responses` stores responses if the request does not set `store`.
+    /// True if `/v1/responses` stores responses if the request does not set `store`.
     #[serde(default)]
     pub store: Option<bool>,
     /// Requests cannot opt out of `store`.

@@ -33,7 +33,7 @@ pub(in crate::chat) struct ResolvedMentions {
 }
 
 impl ResolvedMentions {
-    /// Whether the message mentions members or a group.
+    /// Checks whether the message mentions members or a group.
     pub(in crate::chat) fn names_people(&self) -> bool {
         self.everyone || !self.people.is_empty()
     }

@@ -29,7 +29,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether agents remember a thread and its deep dives.
+    /// Switch for the memory of a thread and its deep dives.
     pub enum ThreadMemory {
         On = "on",
         /// No memories are used in the thread, and none of its own anywhere.
@@ -58,7 +58,7 @@ pub struct Thread {
     pub agent_id: Option<AgentId>,
     /// Pinned version of that agent.
     pub agent_version: Option<i64>,
-    /// Whether `agent_id` replies without a mention.
+    /// True if `agent_id` replies without a mention.
     pub auto_reply: bool,
     #[schema(inline)]
     pub memory: ThreadMemory,

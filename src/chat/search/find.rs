@@ -86,7 +86,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Which of the words of a search a message contains.
+    /// Required words of a search: all, or any of them.
     pub enum MatchMode {
         All = "all",
         Any = "any",
@@ -94,7 +94,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What a search returns one hit for.
+    /// Unit of a search that has at most one hit.
     pub enum Group {
         Thread = "thread",
     }

@@ -100,7 +100,7 @@ pub fn has_term(what: Has) -> &'static str {
     }
 }
 
-/// Whether a message is the root of a thread, and the title of that thread.
+/// Place of a message: the root of a thread with its title, or any other.
 #[derive(Debug, Clone, Copy)]
 pub enum ThreadRoot<'a> {
     Nothing,

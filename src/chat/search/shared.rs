@@ -233,7 +233,7 @@ async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<Uuid
     Ok(is_alone.map(|is_alone| (!is_alone).then_some(readers.channel.0)))
 }
 
-/// Whether only the requester can ever read the conversation; `None` if the requester may not read it.
+/// Checks whether only the requester can ever read the conversation; `None` if the requester may not read it.
 pub async fn is_alone(c: &mut Conn, readers: &Readers) -> Result<Option<bool>, DbError> {
     let row: Option<(bool,)> = c
         .q(concat!(

@@ -22,7 +22,7 @@ pub(super) struct Word {
     /// Byte offset in the text.
     pub start: usize,
     pub end: usize,
-    /// Whether the word is a single character of a script without spaces, or an emoji.
+    /// True if the word is a single character of a script without spaces, or an emoji.
     pub is_alone: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn composed(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether `c` belongs to a script without spaces, or is an emoji.
+/// Checks whether `c` belongs to a script without spaces, or is an emoji.
 fn stands_alone(c: char) -> bool {
     matches!(u32::from(c),
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF // Thai, Lao, Burmese, Khmer

@@ -354,7 +354,7 @@ pub(super) fn words_of(outline: &Outline, material: &Material) -> usize {
         + items.sum::<usize>()
 }
 
-/// Whether both texts have the same words, or share nearly all of them.
+/// Checks whether both texts have the same words, or share nearly all of them.
 fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (plain(one), plain(other));
     let words = |text: &str| {

@@ -16,7 +16,7 @@ pub enum Doubt {
     Unsettled,
 }
 
-/// Whether a text alone gives an order to a machine.
+/// Checks whether a text alone gives an order to a machine.
 fn is_order(line: &Line, text: String) -> bool {
     let lines = vec![Line {
         text,
@@ -29,7 +29,7 @@ fn is_order(line: &Line, text: String) -> bool {
     Reading::new(&alone).acts(0).contains(&Act::Machine)
 }
 
-/// Whether the code or the quoted lines of a message, which the extractor does not read, give an order to a machine.
+/// Checks whether the code or the quoted lines of a message give an order to a machine. The extractor does not read them.
 fn hides_order(line: &Line) -> bool {
     let is_mark = |c: char| matches!(c, '`' | '>' | '~');
     line.text.contains(is_mark) && is_order(line, line.text.replace(is_mark, " "))
@@ -51,7 +51,7 @@ pub(super) fn without_order(line: &Line) -> (String, Option<Doubt>) {
     (said, None)
 }
 
-/// Whether one of the next people's lines agrees, before one objects.
+/// Checks whether one of the next people's lines agrees, before one objects.
 pub(super) fn is_agreed(material: &Material, reading: &Reading, line: usize) -> bool {
     const AGAINST: [Act; 5] = [
         Act::Dissent,

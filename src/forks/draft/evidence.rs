@@ -58,7 +58,7 @@ pub(super) struct Evidence<'a> {
     language: Language,
     lines: Vec<Said>,
     superseded: Vec<&'a Superseded>,
-    /// Whether only one person speaks, who decides alone.
+    /// True if only one person speaks, who decides alone.
     is_alone: bool,
     /// Words of a text that only states that nothing was settled.
     unsettled: BTreeSet<String>,
@@ -174,7 +174,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether the extractor knows the acts of the conversation's language.
+    /// Checks whether the extractor knows the acts of the conversation's language.
     fn is_read(&self) -> bool {
         self.language != Language::Other
     }
@@ -206,7 +206,7 @@ impl<'a> Evidence<'a> {
         roots(text, self.language)
     }
 
-    /// Whether enough content words of a text occur in its source text; without sources, in the conversation.
+    /// Checks whether enough content words of a text occur in its source text; without sources, in the conversation.
     pub(super) fn supports(&self, text: &str, origin: Origin<'_>) -> bool {
         let words = self.words(text);
         let lines = self.source_text(origin);
@@ -394,7 +394,7 @@ impl<'a> Evidence<'a> {
         (theirs.len() > 1 && theirs.len() * 3 >= words.len() * 2).then(|| theirs[0])
     }
 
-    /// Whether a line states a decision or a task, answers somebody's question, or somebody agreed to it.
+    /// Checks whether a line states a decision or a task, answers somebody's question, or somebody agreed to it.
     fn is_settled(&self, line: usize) -> bool {
         const SETTLED: [Act; 3] = [Act::Decision, Act::Commitment, Act::Assent];
         let is_asked = |asked: usize| {
@@ -420,7 +420,7 @@ impl<'a> Evidence<'a> {
             .collect()
     }
 
-    /// Whether several people speak in these lines.
+    /// Checks whether several people speak in these lines.
     fn is_shared(&self, lines: &[usize]) -> bool {
         let people: BTreeSet<_> = lines
             .iter()
@@ -432,7 +432,7 @@ impl<'a> Evidence<'a> {
         people.len() > 1
     }
 
-    /// Whether a text names the author of one of the doubtful sources.
+    /// Checks whether a text names the author of one of the doubtful sources.
     pub(super) fn is_view(&self, text: &str, sources: &[usize]) -> bool {
         let text = plain(text);
         let doubtful = |line: &usize| {
@@ -450,7 +450,7 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Whether a plain text names a person by name, handle, or first name.
+    /// Checks whether a plain text names a person by name, handle, or first name.
     fn is_named(&self, person: usize, text: &str) -> bool {
         names(self.material, person).iter().any(|name| {
             let first = name.split_whitespace().next().unwrap_or_default();
@@ -487,7 +487,7 @@ impl<'a> Evidence<'a> {
             .any(|act| wanted.contains(act))
     }
 
-    /// Whether somebody takes on a task in these lines, or is asked to.
+    /// Checks whether somebody takes on a task in these lines, or is asked to.
     pub(super) fn commits(&self, sources: &[usize], owner: Option<&Owner>) -> bool {
         const WORK: [Act; 7] = [
             Act::Commitment,
@@ -512,7 +512,7 @@ impl<'a> Evidence<'a> {
             })
     }
 
-    /// Whether a person speaks in the sources, is named there, or accepts a request there.
+    /// Checks whether a person speaks in the sources, is named there, or accepts a request there.
     pub(super) fn takes_part(&self, person: usize, sources: &[usize]) -> bool {
         let is_own = |line: usize| self.speaker(line) == Some(&Speaker::Person(person));
         let accepts = |line: usize| {
@@ -527,7 +527,7 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Whether the last message of a person in the lines after the sources is a refusal. Whoever speaks in the sources
+    /// Checks whether the last message of a person in the lines after the sources is a refusal. Whoever speaks in the sources
     /// does not refuse.
     pub(super) fn refuses(&self, person: usize, sources: &[usize]) -> bool {
         let Some(last) = sources.iter().max() else {
@@ -543,7 +543,7 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Whether a message names a due date, or the sources name its weekday or its number, or were written on it.
+    /// Checks whether a message names a due date, or the sources name its weekday or its number, or were written on it.
     pub(super) fn is_dated(&self, due: NaiveDate, sources: &[usize]) -> bool {
         let days = |line: usize| {
             self.reading
@@ -587,7 +587,7 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Whether a name occurs in the conversation, or in the source text of these lines.
+    /// Checks whether a name occurs in the conversation, or in the source text of these lines.
     pub(super) fn is_mentioned(&self, name: &str, sources: Option<&[usize]>) -> bool {
         let name = plain(name);
         let near = sources.map(|sources| self.with_answered(sources));
@@ -612,7 +612,7 @@ fn names(material: &Material, person: usize) -> [String; 2] {
     })
 }
 
-/// Whether a message corrects the value, or decides on another one of the same unit.
+/// Checks whether a message corrects the value, or decides on another one of the same unit.
 fn is_correction(value: &Superseded, reading: &Reading, language: Language) -> bool {
     let unit = |text: &str| {
         let value = values(text, language, NaiveDate::default())

@@ -197,7 +197,7 @@ impl Fault {
         }
     }
 
-    /// Whether a text with this fault is removed. Other faults have been removed by the check, or are cut to the limits.
+    /// Checks whether a text with this fault is removed. The check has removed other faults, or they are cut to the limits.
     pub(super) fn is_fatal(&self) -> bool {
         matches!(
             self.kind,

@@ -328,7 +328,7 @@ fn shortened(text: &str) -> String {
 /// Placeholders for no value.
 const NO_VALUES: &str = "|null|none|nil|n/a|na|tbd|tba|unknown|unassigned|undefined|nobody|no one|not specified|unspecified|?|keine|keiner|niemand|ninguno|ninguna|nadie|aucun|aucune|personne";
 
-/// Whether a text is a placeholder for no value.
+/// Checks whether a text is a placeholder for no value.
 fn is_none(text: &str) -> bool {
     let bare = text
         .trim()

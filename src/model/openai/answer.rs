@@ -393,7 +393,7 @@ impl Answer {
         }
     }
 
-    /// Whether the response so far contains text or calls.
+    /// Checks whether the response so far contains text or calls.
     fn has_output(&self) -> bool {
         self.has_words || !self.calls.is_empty()
     }

@@ -33,7 +33,7 @@ pub(super) struct Listed {
     pub(super) context_window: Option<u64>,
 }
 
-/// Whether a list that is older than `FRESH` can be used without asking the server.
+/// Permitted age of a list: one older than `FRESH` can be used, or the server has to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     Fresh,

@@ -90,7 +90,7 @@ impl Places {
 }
 
 impl Taken {
-    /// Whether another call ran at any time during this one.
+    /// Checks whether another call ran at any time during this one.
     pub(super) fn ran_beside_another(&self) -> bool {
         self.began_beside || self.places.state().started > self.number
     }

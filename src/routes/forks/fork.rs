@@ -96,7 +96,7 @@ struct ForkForm {
     client_id: Option<String>,
 }
 
-/// Whether the thread's workspace has no model.
+/// Checks whether the thread's workspace has no model.
 async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
     let workspace: Option<(WorkspaceId,)> = state
         .db

@@ -40,7 +40,7 @@ impl Shares {
     }
 }
 
-/// Whether several workspaces share the server.
+/// Number of workspaces on the server: one, or several that share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tenancy {
     Single,

@@ -275,7 +275,7 @@ async fn a_redo_respects_what_people_did_with_the_entries() {
     let facts = list(&shown, "/memory_json/facts");
     assert_eq!(facts.len(), 2, "{shown}");
     assert!(text(&shown, "/summary_markdown").contains("4,500"));
-    // What is said again later is new.
+    // The same words in a later message are new.
     t.ada.say(&thread, "The ferry is green").await;
     t.model().script(
         "summary",

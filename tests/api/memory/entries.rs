@@ -239,7 +239,7 @@ async fn an_entry_reaches_no_further_than_its_sources() {
     let wider = json!({"visibility": "workspace"});
     let code = t.ada.patch(&path(&made), wider).await.refused(422);
     assert_eq!(code, "not_visible_there");
-    // What somebody cannot read is no source for them.
+    // A message that a person cannot read cannot be their source.
     let fields = json!({"source_message_ids": [source]});
     assert_eq!(refused(&t.bo, fields).await, "404 message_not_found");
     let here = remember(&t.ada, "Only here", json!({"thread_id": thread})).await;
@@ -266,7 +266,7 @@ async fn only_messages_of_people_and_complete_replies_are_sources() {
         (&changed["trust"], &changed["origin"]),
         (&json!("agent"), &json!("hand"))
     );
-    // What an agent said never becomes a memory about a person.
+    // An agent's words never become a memory about a person.
     let fields = json!({"source_message_ids": [reply]});
     assert_eq!(refused(&t.ada, fields).await, "422 invalid_value");
     let gone = t.ada.tell(&thread, "Never mind").await;

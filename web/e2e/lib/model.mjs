@@ -52,7 +52,7 @@ export class Model {
   draft = DRAFT;
   /** Responses to requests that contain one of these words. */
   answers = new Map();
-  /** Whether drafts wait for `release`. */
+  /** True if drafts wait for `release`. */
   holdDrafts = false;
   base = '';
 

@@ -36,7 +36,7 @@ export class AgentsContext {
   draftKey(id: string): string {
     return `openvibe.agent.${this.ws.myId}.${this.ws.id}.${id}`;
   }
-  /** Whether a field has unsaved text. */
+  /** Checks whether a field has unsaved text. */
   hasDraft(id: string): boolean {
     return device.get(this.draftKey(id)) !== null;
   }

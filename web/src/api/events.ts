@@ -20,7 +20,7 @@ export type DroppableFrame = FrameOf<
 export type ReadyFrame = FrameOf<'ready'>;
 export type ControlFrame = S['ControlFrame'] | FrameOf<'heartbeat'>;
 
-/** What the client sends. */
+/** Frames that the client sends. */
 export type ClientFrame = S['ClientFrame'];
 
 export const isDurable = (frame: ServerFrame): frame is ServerEvent => 'data' in frame && 'ts' in frame;

@@ -2571,7 +2571,7 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
             /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
@@ -3001,9 +3001,9 @@ export interface components {
          *
          *     `overflow`: The model server rejected the prompt as too long.
          *
-         *     `manual`: Somebody asked for it.
+         *     `manual`: A person requested it.
          *
-         *     `redo`: A message changed, or somebody asked for another summary.
+         *     `redo`: A message changed, or a person requested another summary.
          * @enum {string}
          */
         CompactionTrigger: "auto" | "size" | "overflow" | "manual" | "redo";
@@ -3081,7 +3081,7 @@ export interface components {
             stream?: boolean | null;
             /** @description Accepted without effect. */
             stream_options?: Record<string, unknown> | null;
-            /** @description Whether the response is stored, so that it can be retrieved and continued; true unless the agent disables it. */
+            /** @description True if the response is stored, so that it can be retrieved and continued; true unless the agent disables it. */
             store?: boolean | null;
             /**
              * @description The response to continue: its conversation comes first, and its agent and version reply again unless the
@@ -3397,11 +3397,11 @@ export interface components {
              * @description Pinned version of the fork's agent.
              */
             agent_version?: number | null;
-            /** @description Whether the fork's agent replies without a mention. */
+            /** @description True if the fork's agent replies without a mention. */
             auto_reply: boolean;
             context: components["schemas"]["ForkContext"];
             status: components["schemas"]["ForkStatus"];
-            /** @description Whether a message was posted, edited, or deleted since the newest draft or resolution. */
+            /** @description True if a message was posted, edited, or deleted since the newest draft or resolution. */
             stale: boolean;
             /**
              * Format: int64
@@ -4190,9 +4190,9 @@ export interface components {
         };
         /** @description Switches of the caller for memory in this workspace. */
         MemorySettings: {
-            /** @description Whether agents remember things about the caller and use them; off also stops `persona`. */
+            /** @description True if agents remember things about the caller and use them; off also stops `persona`. */
             enabled: boolean;
-            /** @description Whether single agents remember how the caller wants to be treated. */
+            /** @description True if single agents remember how the caller wants to be treated. */
             persona: boolean;
             /** @description False if `OPENVIBE_MEMORY` turns everything off. */
             server_enabled: boolean;
@@ -4203,7 +4203,7 @@ export interface components {
             persona?: boolean | null;
         };
         /**
-         * @description Whether agents use an entry of memory.
+         * @description Status of an entry of memory. Agents use active entries only.
          *
          *     `stale`: A source was edited since; not used until someone confirms it by setting `active`.
          *
@@ -4368,7 +4368,7 @@ export interface components {
             /** @description `openvibe` for an agent, otherwise the provider. */
             owned_by: string;
             /**
-             * @description Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
+             * @description True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
              *     settings).
              */
             overrides_agents: boolean;
@@ -4382,7 +4382,7 @@ export interface components {
             model?: string | null;
             /** @description Model for summaries; null for the server's default. */
             utility_model?: string | null;
-            /** @description Whether an API key is stored. The key itself is never returned. */
+            /** @description True if an API key is stored. The key itself is never returned. */
             key_set: boolean;
             /** @description Settings from the environment apply to all workspaces and cannot be changed here. */
             source: components["schemas"]["ModelSource"];
@@ -4585,7 +4585,7 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
             /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
@@ -4722,7 +4722,7 @@ export interface components {
             /** @description Kinds of tools that agents can have; null allows all. */
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
-            /** @description Whether members can create and change agents; admins always can. */
+            /** @description True if members can create and change agents; admins always can. */
             members_write_agents: boolean;
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
@@ -4805,7 +4805,7 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
             /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
@@ -4836,7 +4836,7 @@ export interface components {
             status: components["schemas"]["PresenceStatus"];
         };
         /**
-         * @description Whether a member has a socket.
+         * @description Presence of a member: online with at least one socket.
          * @enum {string}
          */
         PresenceStatus: "online" | "offline";
@@ -5136,7 +5136,7 @@ export interface components {
             output: components["schemas"]["OutputItem"][];
             parallel_tool_calls: boolean;
             previous_response_id?: components["schemas"]["ResponseId"] | null;
-            /** @description Whether the response can be retrieved and continued. */
+            /** @description True if the response can be retrieved and continued. */
             store: boolean;
             /**
              * Format: double
@@ -5483,7 +5483,7 @@ export interface components {
             channels: components["schemas"]["MyChannel"][];
             /** @description The first 500 agents. */
             agents: components["schemas"]["AgentSummary"][];
-            /** @description Whether there are more agents; `GET /v1/agents` lists all. */
+            /** @description True if there are more agents; `GET /v1/agents` lists all. */
             agents_truncated: boolean;
             /** @description Active forks, at most 500. */
             open_forks: components["schemas"]["Fork"][];
@@ -5772,7 +5772,7 @@ export interface components {
             persona_id?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
             store?: boolean | null;
             /** @description Requests cannot opt out of `store`. */
             store_required?: boolean | null;
@@ -5807,10 +5807,10 @@ export interface components {
              * @description Pinned version of that agent.
              */
             agent_version?: number | null;
-            /** @description Whether `agent_id` replies without a mention. */
+            /** @description True if `agent_id` replies without a mention. */
             auto_reply: boolean;
             /**
-             * @description Whether agents remember a thread and its deep dives.
+             * @description Switch for the memory of a thread and its deep dives.
              *
              *     `off`: No memories are used in the thread, and none of its own anywhere.
              * @enum {string}
@@ -5888,7 +5888,7 @@ export interface components {
              * @description In US dollars, if the model table has prices.
              */
             cost_usd?: number | null;
-            /** @description Whether some of the counts are estimates because the provider sent none. */
+            /** @description True if some of the counts are estimates because the provider sent none. */
             estimated: boolean;
         };
         /** @description A tool object, tagged by its `type`. */

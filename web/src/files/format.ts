@@ -22,7 +22,7 @@ export function kindOf(type: string): FileKind {
 
 /** Size limit of all text files that an agent reads with a message. */
 export const READABLE_BYTES_MAX = 32 * 1024;
-/** Which of a message's files an agent can read: text files, in order, as long as they fit together. */
+/** Files of a message that an agent can read: text files, in order, as long as they fit together. */
 export function readable(files: readonly { type: string; size: number }[]): boolean[] {
   let room = READABLE_BYTES_MAX;
   return files.map(({ type, size }) => {

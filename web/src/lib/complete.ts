@@ -35,7 +35,7 @@ export function findTrigger(text: string, caret: number): Trigger | null {
   return inCode(head.slice(0, start)) ? null : { sigil, query, start };
 }
 
-/** Whether the position is inside an open fence, or after an unpaired backtick on the line. */
+/** Checks whether the position is inside an open fence, or after an unpaired backtick on the line. */
 function inCode(head: string): boolean {
   const fences = head.match(/^ {0,3}(```|~~~)/gm)?.length ?? 0;
   if (fences % 2) return true;

@@ -40,7 +40,7 @@ export const isFrom = (m: Message, user: string): boolean =>
   m.author.type === 'human' && m.author.id === user;
 
 /**
- * Whether a message counts as unread for `me`: messages of others in the thread; notices and messages of forks do not
+ * Checks whether a message counts as unread for `me`: messages of others in the thread; notices and messages of forks do not
  * count.
  */
 export const counts = (m: Message, me: string): boolean =>

@@ -116,7 +116,7 @@ export class Router {
   /** The dive that is covered by a task or agent panel. */
   #beneath: { panel: string; focus: string | null } | null = null;
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
-  /** Whether the user has navigated since the page was loaded. */
+  /** True if the user has navigated since the page was loaded. */
   moved = false;
   /**
    * Called with the new path before a navigation; returning false blocks it, for example if there are unsaved changes.

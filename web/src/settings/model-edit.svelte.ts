@@ -50,7 +50,7 @@ export class ModelEdit {
     this.address = found.base_url;
     this.#clear();
   }
-  /** Whether the stored key is for the server in the form: the key of another one is never sent to it. */
+  /** True if the stored key is for the server in the form: the key of another one is never sent to it. */
   readonly keepsKey = $derived.by(() => {
     const { key_set, provider, base_url } = this.#stored;
     if (!key_set || this.provider !== provider) return false;
@@ -89,7 +89,7 @@ export class ModelEdit {
     };
   }
   #fail(e: unknown): void {
-    // What was typed stays; it applies to the current version from now on.
+    // The typed values stay; they apply to the current version from now on.
     if (e instanceof Conflict) {
       this.#stored = e.current as ModelConnection;
       this.problem = 'These settings were changed in the meantime. Save again to replace them.';

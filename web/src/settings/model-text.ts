@@ -4,7 +4,7 @@ import { seconds } from '../lib/time';
 export interface Outcome {
   tone: 'ok' | 'slow' | 'bad';
   title: string;
-  /** What to do, or what the result means. */
+  /** Next step, or meaning of the result. */
   then: string;
 }
 const SLOW_MS = 10_000;

@@ -31,7 +31,7 @@ export class AgentDraft {
   version = $state(0);
   theirs = $state.raw<AgentProfile | null>(null);
   /**
-   * Whether the two versions are compared; until then `theirs` is only announced, so that typing is not interrupted.
+   * True if the two versions are compared; until then `theirs` is only announced, so that typing is not interrupted.
    */
   comparing = $state(false);
   /** Parse errors of JSON fields. */

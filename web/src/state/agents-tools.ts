@@ -8,7 +8,7 @@ export const TOOL_KINDS: ToolKind[] = [
   'web_fetch',
   'delegate',
 ];
-/** Whether something here or the calling program can run a tool; matches the server's rule for saved tools. */
+/** Types of tools that something here or the calling program can run; matches the server's rule for saved tools. */
 const RUN_HERE = ['function'];
 
 export interface ReadTools {

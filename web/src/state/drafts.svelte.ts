@@ -76,7 +76,7 @@ export class Drafts {
   current(key: string): string {
     return this.#moved.get(key) ?? key;
   }
-  /** Whether files are attached. */
+  /** Checks whether files are attached. */
   files(key: string): boolean {
     return this.#map.has(`f:${key}`);
   }

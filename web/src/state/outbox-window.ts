@@ -7,7 +7,7 @@ const STEAL_AFTER_MS = 10_000;
 interface Candidate {
   /** Messages that are ready to be sent. */
   waiting(): OutItem[];
-  /** Whether this window is on screen: only then does it take over from another one. */
+  /** Checks whether this window is on screen: only then does it take over from another one. */
   visible(): boolean;
   /** Called when this window becomes the sending one. */
   onElected(): void;
@@ -15,7 +15,7 @@ interface Candidate {
 
 /** Election of the one window of a user that sends the messages of a workspace. */
 export class SendingWindow {
-  /** Whether this window sends. */
+  /** True if this window sends. */
   elected = false;
   #locks: WindowLocks;
   #lock: string;

@@ -16,7 +16,7 @@ export interface OutboxWork {
   newestThread(channel: string): Promise<string | null>;
   /** False if the session is no longer the author's. */
   maySend?(): boolean;
-  /** Whether this window is on screen: only then does it take over from another one. */
+  /** Checks whether this window is on screen: only then does it take over from another one. */
   visible?(): boolean;
   /** The session ended; pending messages wait for the next sign-in. */
   signedOut?(): void;

@@ -20,7 +20,7 @@ export class People {
   readonly isAdmin = $derived(this.me.role === 'admin');
   readonly canWrite = $derived(this.me.role !== 'viewer');
 
-  /** Whether the agent's access lists allow this user. Denials take precedence; no allowed subjects means everyone. */
+  /** Checks whether the agent's access lists allow this user. Denials take precedence; no allowed subjects means everyone. */
   hasAccess(agent: Pick<Agent, 'access_control'>): boolean {
     const lists = agent.access_control;
     const meant = (s: string) => s === this.me.id || s === `role:${this.me.role}`;
@@ -30,7 +30,7 @@ export class People {
       (!lists.allowed_subjects.length || lists.allowed_subjects.some(meant))
     );
   }
-  /** Whether the user can invoke the agent: by a mention, in a dive, or as a thread's responder. */
+  /** Checks whether the user can invoke the agent: by a mention, in a dive, or as a thread's responder. */
   canInvoke(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
     return this.canWrite && agent.status === 'active' && this.hasAccess(agent);
   }

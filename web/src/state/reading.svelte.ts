@@ -185,7 +185,7 @@ export class Reading {
   #pending(): Message[] {
     return this.#loaded.messages.filter((m) => m.seq > this.#readSeq && counts(m, this.#deps.myId));
   }
-  /** Whether no unread message is older than the loaded ones. */
+  /** Checks whether no unread message is older than the loaded ones. */
   #reaches(): boolean {
     const { messages, hasOlder } = this.#loaded;
     const first = messages[0];

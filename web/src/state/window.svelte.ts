@@ -6,7 +6,7 @@ import { insert, isFrom, merge, replace, setReactions } from '../lib/messages';
 import type { Reading } from './reading.svelte';
 
 export type Loading = 'loading' | 'ready' | 'missing' | 'error';
-/** Where to open it: at the first unread message, at the end, or around a message. */
+/** Position to open it at: at the first unread message, at the end, or around a message. */
 export type OpenAt = 'unread' | 'end' | { around: string };
 export interface WindowDeps {
   readonly api: Api;

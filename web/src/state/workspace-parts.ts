@@ -17,7 +17,7 @@ import type { Threads } from './threads.svelte';
 import type { Typing } from './typing.svelte';
 import type { Loading } from './window.svelte';
 
-/** What the parts of a workspace's state see of it: they do not depend on `WorkspaceState`, which consists of them. */
+/** Interface of a workspace's state for its parts: they do not depend on `WorkspaceState`, which consists of them. */
 export interface WorkspaceParts {
   readonly id: string;
   readonly myId: string;

@@ -37,7 +37,7 @@ export interface WorkspaceDeps {
   locks: WindowLocks;
   socketUrl: string;
   socket?: SocketDeps;
-  /** Whether the window is visible. */
+  /** Checks whether the window is visible. */
   visible(): boolean;
   /** False after another window signed this user out or another user in. */
   isCurrentUser(): boolean;

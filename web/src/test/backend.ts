@@ -91,7 +91,7 @@ export class Scene {
   sent: Record<string, unknown>[] = [];
   seq = 100;
   visible = true;
-  /** Whether this window's user is still signed in. */
+  /** True if this window's user is still signed in. */
   current = true;
   ended = 0;
   ws: WorkspaceState;

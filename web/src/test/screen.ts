@@ -10,7 +10,7 @@ import { Scene } from './backend';
 import { store } from './make';
 import InWorkspace from './InWorkspace.svelte';
 
-/** What happy-dom lacks: sizes, so that lists show what fits on the screen, and popovers. */
+/** Features that happy-dom lacks: sizes, so that lists show what fits on the screen, and popovers. */
 const SIZE_PX = 100;
 class FixedSize implements ResizeObserver {
   #onresize: ResizeObserverCallback;

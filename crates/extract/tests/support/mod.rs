@@ -119,7 +119,7 @@ fn plain(text: &str) -> String {
     text.to_lowercase().replace(['’', '‘'], "'")
 }
 
-/// Whether a word begins so; numbers must be whole.
+/// Checks whether a word begins with a string; numbers must be whole.
 fn has(text: &str, word: &str) -> bool {
     let word = word.trim();
     !word.is_empty()
