@@ -15,7 +15,7 @@ use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLaye
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    http::{ApiError, assets, encoding, error, requests, serve::Bounds},
+    http::{ApiError, ErrorCode, assets, encoding, error, requests, serve::Bounds},
     openapi, routes,
     server::{
         State,
@@ -154,7 +154,7 @@ async fn count_address(
 async fn refuse_nul(request: Request, next: Next) -> Response {
     if request.uri().to_string().contains("%00") {
         return ApiError::invalid(
-            "invalid_address",
+            ErrorCode::InvalidAddress,
             "the URL contains a NUL character: remove it".to_owned(),
             "",
         )

@@ -2,7 +2,7 @@ use super::{files::File, profiles::Agent};
 use crate::{
     auth::AuthError,
     db::DbError,
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
     ids::IdError,
 };
 
@@ -104,75 +104,90 @@ impl From<AgentError> for ApiError {
         let text = e.to_string();
         let make = |status, code| ApiError::new(status, code, text);
         match e {
-            E::NotFound => make(StatusCode::NOT_FOUND, "agent_not_found"),
-            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
+            E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound),
+            E::NameTaken(_) => make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name"),
             E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
             E::Malformed(text, path) => ApiError::malformed_field(text, path),
-            E::ResolvedTooLarge(..) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "resolved_too_large").param("instructions")
-            }
+            E::ResolvedTooLarge(..) => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::ResolvedTooLarge,
+            )
+            .param("instructions"),
             E::NoSuchBase => {
-                make(StatusCode::NOT_FOUND, "agent_not_found").param("base_profile_id")
+                make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param("base_profile_id")
             }
             E::NoBaseNamed(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_base").param("agent.base")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchBase).param("agent.base")
             }
-            E::BaseArchived => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "base_archived").param("base_profile_id")
-            }
-            E::Cycle => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_cycle").param("base_profile_id")
-            }
-            E::TooDeep => make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_too_deep")
+            E::BaseArchived => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BaseArchived)
                 .param("base_profile_id"),
+            E::Cycle => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::InheritanceCycle,
+            )
+            .param("base_profile_id"),
+            E::TooDeep => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::InheritanceTooDeep,
+            )
+            .param("base_profile_id"),
             E::DuplicateTool(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "duplicate_tool").param("tools")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::DuplicateTool).param("tools")
             }
             E::TooManyChildren(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_children").param("base_profile_id")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::TooManyChildren)
+                    .param("base_profile_id")
             }
-            E::HasChildren => make(StatusCode::CONFLICT, "has_children"),
-            E::NotActive => make(StatusCode::CONFLICT, "not_active"),
-            E::NoSuchSandboxPolicy(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_sandbox_policy")
-                    .param("sandbox_policy_id")
+            E::HasChildren => make(StatusCode::CONFLICT, ErrorCode::HasChildren),
+            E::NotActive => make(StatusCode::CONFLICT, ErrorCode::NotActive),
+            E::NoSuchSandboxPolicy(_) => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::NoSuchSandboxPolicy,
+            )
+            .param("sandbox_policy_id"),
+            E::SandboxPolicyNotFound => {
+                make(StatusCode::NOT_FOUND, ErrorCode::SandboxPolicyNotFound)
             }
-            E::SandboxPolicyNotFound => make(StatusCode::NOT_FOUND, "sandbox_policy_not_found"),
-            E::SandboxPolicyInUse => make(StatusCode::CONFLICT, "sandbox_policy_in_use"),
+            E::SandboxPolicyInUse => make(StatusCode::CONFLICT, ErrorCode::SandboxPolicyInUse),
             E::NoSuchMember(_, param) => {
-                make(StatusCode::NOT_FOUND, "member_not_found").param(param)
+                make(StatusCode::NOT_FOUND, ErrorCode::MemberNotFound).param(param)
             }
             E::NoSuchTool(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_tool").param("tools")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchTool).param("tools")
             }
             E::NoSuchPersona(_) => {
-                make(StatusCode::NOT_FOUND, "persona_not_found").param("persona_id")
+                make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound).param("persona_id")
             }
-            E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, "version_not_found"),
-            E::InvalidPath(_) => make(StatusCode::BAD_REQUEST, "invalid_path").param("path"),
-            E::FileNotFound(_) => make(StatusCode::NOT_FOUND, "file_not_found"),
+            E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::VersionNotFound),
+            E::InvalidPath(_) => {
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidPath).param("path")
+            }
+            E::FileNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
             E::FileRefused(..) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "file_refused").param("path")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::FileRefused).param("path")
             }
             E::FileTooLarge(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("content")
+                make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge).param("content")
             }
-            E::ExportTooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "export_too_large"),
-            E::FileStale(file) => make(StatusCode::CONFLICT, "version_conflict")
+            E::ExportTooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::ExportTooLarge),
+            E::FileStale(file) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&file),
-            E::InstructionsTooLarge(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, "instructions_too_large").param("instructions")
+            E::InstructionsTooLarge(_) => make(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                ErrorCode::InstructionsTooLarge,
+            )
+            .param("instructions"),
+            E::Stale(agent) => {
+                make(StatusCode::CONFLICT, ErrorCode::VersionConflict).with_current(&agent)
             }
-            E::Stale(agent) => make(StatusCode::CONFLICT, "version_conflict").with_current(&agent),
-            E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),
-            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, "default_agent"),
-            E::LocksYouOut => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "locks_you_out").param("access_control")
-            }
-            E::BadId(_) => make(StatusCode::BAD_REQUEST, "invalid_id"),
+            E::DefaultMustStay => make(StatusCode::CONFLICT, ErrorCode::DefaultAgent),
+            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, ErrorCode::DefaultAgent),
+            E::LocksYouOut => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::LocksYouOut)
+                .param("access_control"),
+            E::BadId(_) => make(StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
             E::Avatar(e) => ApiError::from(e).param("avatar.file_id"),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

@@ -270,7 +270,7 @@ pub async fn change(
     auth::record_audit(
         c,
         actor,
-        "policy.changed",
+        auth::AuditAction::PolicyChanged,
         actor.workspace.to_string(),
         data,
     )

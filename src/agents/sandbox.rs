@@ -302,14 +302,14 @@ pub async fn create(
         .bind(now())
         .run()
         .await?;
-    audited(c, actor, "sandbox_policy.created", id).await
+    audited(c, actor, auth::AuditAction::SandboxPolicyCreated, id).await
 }
 
 /// Records a change of a policy in the audit log and returns the current policy.
 async fn audited(
     c: &mut Conn,
     actor: &Actor<'_>,
-    action: &'static str,
+    action: auth::AuditAction,
     id: SandboxPolicyId,
 ) -> Result<SandboxPolicy, AgentError> {
     let policy = get(c, actor.workspace, id).await?;
@@ -338,7 +338,7 @@ pub async fn replace(
         .bind(now())
         .run()
         .await?;
-    audited(c, actor, "sandbox_policy.changed", id).await
+    audited(c, actor, auth::AuditAction::SandboxPolicyChanged, id).await
 }
 
 /// # Errors
@@ -354,7 +354,7 @@ pub async fn delete(
     if is_used(c, actor.workspace, id).await? {
         return Err(AgentError::SandboxPolicyInUse);
     }
-    audited(c, actor, "sandbox_policy.deleted", id).await?;
+    audited(c, actor, auth::AuditAction::SandboxPolicyDeleted, id).await?;
     c.q("delete from sandbox_policies where id = $1")
         .bind(id)
         .run()

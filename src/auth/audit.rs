@@ -11,12 +11,48 @@ use crate::{
     text_enum::text_enum,
 };
 
+text_enum! {
+    /// Recorded action.
+    pub enum AuditAction {
+        MemberRoleChanged = "member.role_changed",
+        MemberHandleChanged = "member.handle_changed",
+        MemberRemoved = "member.removed",
+        MemberExported = "member.exported",
+        MemberErased = "member.erased",
+        KeyCreated = "key.created",
+        KeyDeleted = "key.deleted",
+        InviteCreated = "invite.created",
+        InviteWithdrawn = "invite.withdrawn",
+        WorkspaceUpdated = "workspace.updated",
+        PolicyChanged = "policy.changed",
+        ModelChanged = "model.changed",
+        ModelRemoved = "model.removed",
+        MemoryPublished = "memory.published",
+        MemoryDeleted = "memory.deleted",
+        CompactionDeleted = "compaction.deleted",
+        AgentCreated = "agent.created",
+        AgentUpdated = "agent.updated",
+        AgentStatusChanged = "agent.status_changed",
+        AgentMadeDefault = "agent.made_default",
+        AgentDeleted = "agent.deleted",
+        FileChanged = "file.changed",
+        FileDeleted = "file.deleted",
+        SandboxPolicyCreated = "sandbox_policy.created",
+        SandboxPolicyChanged = "sandbox_policy.changed",
+        SandboxPolicyDeleted = "sandbox_policy.deleted",
+        ChannelArchived = "channel.archived",
+        ChannelUnarchived = "channel.unarchived",
+        ChannelMemberRemoved = "channel.member_removed",
+        MessageDeleted = "message.deleted",
+        TaskRetried = "task.retried",
+    }
+}
+
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct AuditEntry {
     pub id: AuditEntryId,
     pub actor_id: UserId,
-    /// Action name, such as `member.role_changed`.
-    pub action: String,
+    pub action: AuditAction,
     /// ID of the affected object.
     pub target: Option<String>,
     #[schema(value_type = Object)]
@@ -27,7 +63,7 @@ pub struct AuditEntry {
 pub async fn record(
     c: &mut Conn,
     actor: &Actor<'_>,
-    action: &'static str,
+    action: AuditAction,
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
@@ -39,7 +75,7 @@ pub async fn record(
 pub async fn record_of(
     c: &mut Conn,
     (workspace, user): (WorkspaceId, UserId),
-    action: &'static str,
+    action: AuditAction,
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {

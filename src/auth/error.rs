@@ -1,6 +1,6 @@
 use super::{Role, Scope};
 use crate::db::DbError;
-use crate::http::error::{ApiError, StatusCode};
+use crate::http::error::{ApiError, ErrorCode, StatusCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -92,54 +92,55 @@ impl From<AuthError> for ApiError {
         let text = e.to_string();
         let make = |status, code| ApiError::new(status, code, text);
         match e {
-            E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, "not_signed_in"),
-            E::MetricsToken => make(StatusCode::UNAUTHORIZED, "metrics_token_required"),
-            E::WrongPassword => make(StatusCode::UNAUTHORIZED, "wrong_credentials"),
+            E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, ErrorCode::NotSignedIn),
+            E::MetricsToken => make(StatusCode::UNAUTHORIZED, ErrorCode::MetricsTokenRequired),
+            E::WrongPassword => make(StatusCode::UNAUTHORIZED, ErrorCode::WrongCredentials),
             E::WrongCurrentPassword => {
-                make(StatusCode::FORBIDDEN, "wrong_password").param("current_password")
+                make(StatusCode::FORBIDDEN, ErrorCode::WrongPassword).param("current_password")
             }
             E::TooManyAttempts(seconds) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts").retry_after(seconds)
+                make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyAttempts).retry_after(seconds)
             }
             E::RateLimited(seconds) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "rate_limited").retry_after(seconds)
+                make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited).retry_after(seconds)
             }
-            E::TooManySockets(_) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "too_many_sockets").retry_after(SOCKET_AFTER_S)
-            }
-            E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, "too_many_sockets")
+            E::TooManySockets(_) => make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManySockets)
+                .retry_after(SOCKET_AFTER_S),
+            E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManySockets)
                 .retry_after(SOCKET_AFTER_S)
                 .logged(),
-            E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, "quota_exceeded"),
-            E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, "too_many_workspaces"),
-            E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
-            E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
-            E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, "role_too_low"),
+            E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::QuotaExceeded),
+            E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyWorkspaces),
+            E::SessionRequired => make(StatusCode::FORBIDDEN, ErrorCode::SessionRequired),
+            E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
+            E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, ErrorCode::RoleTooLow),
             E::WorkspaceNotFound | E::NoWorkspace => {
-                make(StatusCode::NOT_FOUND, "workspace_not_found")
+                make(StatusCode::NOT_FOUND, ErrorCode::WorkspaceNotFound)
             }
             E::WorkspaceRequired => {
-                make(StatusCode::BAD_REQUEST, "workspace_required").param("X-Workspace-Id")
+                make(StatusCode::BAD_REQUEST, ErrorCode::WorkspaceRequired).param("X-Workspace-Id")
             }
             E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
-            E::EmailTaken => make(StatusCode::CONFLICT, "email_taken").param("email"),
-            E::HandleTaken(_) => make(StatusCode::CONFLICT, "handle_taken").param("handle"),
-            E::SlugTaken(_) => make(StatusCode::CONFLICT, "slug_taken").param("slug"),
-            E::SignupClosed(_) => make(StatusCode::FORBIDDEN, "signup_closed"),
+            E::EmailTaken => make(StatusCode::CONFLICT, ErrorCode::EmailTaken).param("email"),
+            E::HandleTaken(_) => make(StatusCode::CONFLICT, ErrorCode::HandleTaken).param("handle"),
+            E::SlugTaken(_) => make(StatusCode::CONFLICT, ErrorCode::SlugTaken).param("slug"),
+            E::SignupClosed(_) => make(StatusCode::FORBIDDEN, ErrorCode::SignupClosed),
             E::SetupToken => {
-                make(StatusCode::FORBIDDEN, "setup_token_required").param("setup_token")
+                make(StatusCode::FORBIDDEN, ErrorCode::SetupTokenRequired).param("setup_token")
             }
-            E::WorkspaceCreationClosed => make(StatusCode::FORBIDDEN, "workspace_creation_closed"),
-            E::InviteNotFound => make(StatusCode::NOT_FOUND, "invite_not_found"),
-            E::InviteForAnother => make(StatusCode::FORBIDDEN, "invite_for_another"),
-            E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
+            E::WorkspaceCreationClosed => {
+                make(StatusCode::FORBIDDEN, ErrorCode::WorkspaceCreationClosed)
+            }
+            E::InviteNotFound => make(StatusCode::NOT_FOUND, ErrorCode::InviteNotFound),
+            E::InviteForAnother => make(StatusCode::FORBIDDEN, ErrorCode::InviteForAnother),
+            E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::MemberNotFound),
             E::HandleMismatch => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "handle_mismatch").param("handle")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::HandleMismatch).param("handle")
             }
-            E::LastAdmin => make(StatusCode::CONFLICT, "last_admin"),
-            E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
+            E::LastAdmin => make(StatusCode::CONFLICT, ErrorCode::LastAdmin),
+            E::NotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::NotFound),
             E::Hash => {
                 tracing::error!("could not hash a password");
                 ApiError::internal().logged()

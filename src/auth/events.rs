@@ -8,6 +8,7 @@ use super::AuthError;
 use crate::{
     db::{Conn, DbError, now},
     ids::{AuthEventId, UserId},
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -16,30 +17,20 @@ const KEPT: Duration = Duration::from_hours(90 * 24);
 /// Maximum number of failed sign-ins kept per account: anyone can cause them, so they are limited separately.
 const FAILURES_MAX: i64 = 500;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AuthEventKind {
-    SignedIn,
-    SignInFailed,
-    PasswordChanged,
-    KeyCreated,
-}
-
-impl AuthEventKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::SignedIn => "signed_in",
-            Self::SignInFailed => "sign_in_failed",
-            Self::PasswordChanged => "password_changed",
-            Self::KeyCreated => "key_created",
-        }
+text_enum! {
+    /// Security event of an account.
+    pub enum AuthEventKind {
+        SignedIn = "signed_in",
+        SignInFailed = "sign_in_failed",
+        PasswordChanged = "password_changed",
+        KeyCreated = "key_created",
     }
 }
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct AuthEvent {
     pub id: AuthEventId,
-    /// `signed_in`, `sign_in_failed`, `password_changed`, or `key_created`.
-    pub kind: String,
+    pub kind: AuthEventKind,
     /// Name of a new key.
     pub detail: Option<String>,
     pub user_agent: Option<String>,
@@ -74,7 +65,7 @@ pub(crate) async fn record(
     c.q("insert into auth_events (id, user_id, kind, detail, user_agent, address, created_at) values ($1, $2, $3, $4, $5, $6, $7)")
         .bind(AuthEventId::new())
         .bind(user)
-        .bind(kind.as_str())
+        .bind(kind)
         .bind(detail.map(str::to_owned))
         .bind(user_agent.map(|text| text.chars().take(200).collect::<String>()))
         .bind(device.address.clone())
@@ -85,7 +76,7 @@ pub(crate) async fn record(
         c.q("delete from auth_events where user_id = $1 and kind = $2 and id <= \
              (select id from auth_events where user_id = $1 and kind = $2 order by id desc limit 1 offset $3)")
             .bind(user)
-            .bind(kind.as_str())
+            .bind(kind)
             .bind(FAILURES_MAX)
             .run()
             .await?;

@@ -91,7 +91,7 @@ pub(crate) async fn create(
     super::record_audit(
         c,
         actor,
-        "invite.created",
+        super::AuditAction::InviteCreated,
         invite.id.to_string(),
         serde_json::json!({"role": invite.role, "email": invite.email}),
     )
@@ -212,7 +212,7 @@ pub(crate) async fn withdraw(
     super::record_audit(
         c,
         actor,
-        "invite.withdrawn",
+        super::AuditAction::InviteWithdrawn,
         id.to_string(),
         serde_json::json!({}),
     )

@@ -79,7 +79,7 @@ pub(crate) async fn create(
     super::record_audit(
         c,
         actor,
-        "key.created",
+        super::AuditAction::KeyCreated,
         key.id.to_string(),
         serde_json::json!({"name": key.name, "scopes": key.scopes.0}),
     )
@@ -210,7 +210,7 @@ pub(crate) async fn delete(c: &mut Conn, actor: &Actor<'_>, id: ApiKeyId) -> Res
     super::record_audit(
         c,
         actor,
-        "key.deleted",
+        super::AuditAction::KeyDeleted,
         id.to_string(),
         serde_json::json!({"user_id": owner}),
     )

@@ -233,7 +233,7 @@ pub(crate) async fn update(
         super::record_audit(
             c,
             actor,
-            "member.role_changed",
+            super::AuditAction::MemberRoleChanged,
             user.to_string(),
             serde_json::json!({"from": member.role, "to": role}),
         )
@@ -254,7 +254,7 @@ pub(crate) async fn update(
             super::record_audit(
                 c,
                 actor,
-                "member.handle_changed",
+                super::AuditAction::MemberHandleChanged,
                 user.to_string(),
                 serde_json::json!({"from": member.handle, "to": handle}),
             )
@@ -283,7 +283,7 @@ pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
     super::record_audit(
         c,
         actor,
-        "member.removed",
+        super::AuditAction::MemberRemoved,
         user.to_string(),
         serde_json::json!({"name": member.name}),
     )

@@ -24,7 +24,7 @@ pub mod workspaces;
 
 pub(crate) use actor::credential_is_valid;
 pub use actor::{Actor, ActorSnapshot, Caller, Credential, WorkspaceCaller};
-pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of};
+pub use audit::{AuditAction, AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;

@@ -225,7 +225,7 @@ pub(crate) async fn update(
     super::record_audit(
         c,
         actor,
-        "workspace.updated",
+        super::AuditAction::WorkspaceUpdated,
         workspace.id.to_string(),
         serde_json::json!({"name": workspace.name, "slug": workspace.slug}),
     )

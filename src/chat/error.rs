@@ -3,7 +3,7 @@ use crate::{
     auth::AuthError,
     db::DbError,
     files::FileError,
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
 };
 
 /// Maximum message size in UTF-8 bytes.
@@ -88,45 +88,53 @@ impl From<ChatError> for ApiError {
         let text = e.to_string();
         let make = |status, code| ApiError::new(status, code, text);
         match e {
-            E::ChannelNotFound => make(StatusCode::NOT_FOUND, "channel_not_found"),
-            E::ThreadNotFound => make(StatusCode::NOT_FOUND, "thread_not_found"),
-            E::ForkNotFound => make(StatusCode::NOT_FOUND, "fork_not_found"),
-            E::ForkClosed => make(StatusCode::CONFLICT, "fork_closed"),
-            E::MessageNotFound => make(StatusCode::NOT_FOUND, "message_not_found"),
-            E::TaskNotFound => make(StatusCode::NOT_FOUND, "task_not_found"),
-            E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
-            E::NoSuchAgent(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("agent_id"),
-            E::NoSuchAuthor(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("author_id"),
-            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
+            E::ChannelNotFound => make(StatusCode::NOT_FOUND, ErrorCode::ChannelNotFound),
+            E::ThreadNotFound => make(StatusCode::NOT_FOUND, ErrorCode::ThreadNotFound),
+            E::ForkNotFound => make(StatusCode::NOT_FOUND, ErrorCode::ForkNotFound),
+            E::ForkClosed => make(StatusCode::CONFLICT, ErrorCode::ForkClosed),
+            E::MessageNotFound => make(StatusCode::NOT_FOUND, ErrorCode::MessageNotFound),
+            E::TaskNotFound => make(StatusCode::NOT_FOUND, ErrorCode::TaskNotFound),
+            E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, ErrorCode::MemberNotFound),
+            E::NoSuchAgent(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param("agent_id")
+            }
+            E::NoSuchAuthor(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param("author_id")
+            }
+            E::NameTaken(_) => make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name"),
             E::Invalid(_, "cursor") => {
-                make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidCursor).param("cursor")
             }
             E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
             E::InvalidQuery(_, param) => {
-                make(StatusCode::BAD_REQUEST, "invalid_query").param(param)
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidQuery).param(param)
             }
             E::MessageTooLong(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, "message_too_long").param("content")
+                make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::MessageTooLong).param("content")
             }
             E::TooManyAgents(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_agents").param("content")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::TooManyAgents).param("content")
             }
-            E::ChannelArchived => make(StatusCode::CONFLICT, "channel_archived"),
-            E::ThreadArchived => make(StatusCode::CONFLICT, "thread_archived"),
-            E::ClientIdReused => make(StatusCode::CONFLICT, "client_id_reused").param("client_id"),
+            E::ChannelArchived => make(StatusCode::CONFLICT, ErrorCode::ChannelArchived),
+            E::ThreadArchived => make(StatusCode::CONFLICT, ErrorCode::ThreadArchived),
+            E::ClientIdReused => {
+                make(StatusCode::CONFLICT, ErrorCode::ClientIdReused).param("client_id")
+            }
             E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry => {
-                make(StatusCode::FORBIDDEN, "not_yours")
+                make(StatusCode::FORBIDDEN, ErrorCode::NotYours)
             }
-            E::MessageDeleted | E::TriggerDeleted => make(StatusCode::CONFLICT, "message_deleted"),
-            E::NotEditable => make(StatusCode::CONFLICT, "not_editable"),
-            E::MemberLeft(_) => make(StatusCode::CONFLICT, "member_left"),
-            E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
-            E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
-            E::NotJoined => make(StatusCode::CONFLICT, "not_joined"),
-            E::TooManyFollowers(_) => make(StatusCode::CONFLICT, "too_many_followers"),
-            E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
+            E::MessageDeleted | E::TriggerDeleted => {
+                make(StatusCode::CONFLICT, ErrorCode::MessageDeleted)
+            }
+            E::NotEditable => make(StatusCode::CONFLICT, ErrorCode::NotEditable),
+            E::MemberLeft(_) => make(StatusCode::CONFLICT, ErrorCode::MemberLeft),
+            E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::DirectIsFixed),
+            E::NotRetryable => make(StatusCode::CONFLICT, ErrorCode::NotRetryable),
+            E::NotJoined => make(StatusCode::CONFLICT, ErrorCode::NotJoined),
+            E::TooManyFollowers(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFollowers),
+            E::AlreadyRetried => make(StatusCode::CONFLICT, ErrorCode::AlreadyRetried),
             E::File(e) => ApiError::from(e).param_if_none("attachments"),
             E::Auth(e) => e.into(),
             E::Agent(e) => e.into(),

@@ -155,7 +155,7 @@ pub async fn delete_message(
             id.to_string(),
             serde_json::json!({"author_id": message.author.id}),
         );
-        auth::record_audit(c, actor, "message.deleted", target, data).await?;
+        auth::record_audit(c, actor, auth::AuditAction::MessageDeleted, target, data).await?;
     }
     take_back(c, &message, hub, access.channel_access.audience()).await
 }

@@ -1,7 +1,7 @@
 use crate::{
     auth::AuthError,
     db::DbError,
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
 };
 
 /// Maximum number of files attached to a message.
@@ -43,21 +43,27 @@ impl From<FileError> for ApiError {
         let text = e.to_string();
         let make = |status, code| ApiError::new(status, code, text);
         match e {
-            E::NotFound => make(StatusCode::NOT_FOUND, "file_not_found"),
-            E::InUse => make(StatusCode::CONFLICT, "file_in_use"),
-            E::NotYours => make(StatusCode::FORBIDDEN, "not_yours"),
-            E::TooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("file"),
-            E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, "file_empty").param("file"),
-            E::Multipart(_) => make(StatusCode::BAD_REQUEST, "invalid_multipart").param("file"),
-            E::TooSlow => make(StatusCode::BAD_REQUEST, "upload_too_slow"),
-            E::TooMany(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_attachments").param("attachments")
+            E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
+            E::InUse => make(StatusCode::CONFLICT, ErrorCode::FileInUse),
+            E::NotYours => make(StatusCode::FORBIDDEN, ErrorCode::NotYours),
+            E::TooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge).param("file")
             }
+            E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::FileEmpty).param("file"),
+            E::Multipart(_) => {
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidMultipart).param("file")
+            }
+            E::TooSlow => make(StatusCode::BAD_REQUEST, ErrorCode::UploadTooSlow),
+            E::TooMany(_) => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::TooManyAttachments,
+            )
+            .param("attachments"),
             E::Twice => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param("attachments")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param("attachments")
             }
             E::NoImage => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_image").param("avatar.file_id")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoImage).param("avatar.file_id")
             }
             E::Io(e) => {
                 tracing::error!(error = %e, "could not store or read a file");

@@ -19,7 +19,7 @@ use crate::{
     db::{Conn, now},
     model::Collected,
     replies::{
-        manifest::AskedBy,
+        manifest::{AskedBy, RequesterRole},
         retry::{Attempt, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
@@ -109,7 +109,7 @@ impl Resolver {
             };
             let (step, new_counts) = next_step(&failure, counts, &self.policy, attempt);
             counts = new_counts;
-            tracing::info!(attempt = calls.attempt, code = failure.code().text(), step = ?step, "model call for a draft failed");
+            tracing::info!(attempt = calls.attempt, code = %failure.code(), step = ?step, "model call for a draft failed");
             let error = AttemptError::from(&failure);
             match step {
                 // People wait for the draft: an extracted draft is better than a long wait.
@@ -155,7 +155,7 @@ impl Resolver {
     }
 
     async fn asked_by(&self, task: &Task) -> Result<AskedBy, Abort> {
-        let row: Option<(String, Option<String>)> = self
+        let row: Option<(String, Option<crate::auth::Role>)> = self
             .db
             .read()
             .await?
@@ -168,7 +168,7 @@ impl Resolver {
         Ok(AskedBy {
             id: task.requested_by,
             name,
-            role: role.unwrap_or_else(|| "former member".to_owned()),
+            role: RequesterRole::from(role),
         })
     }
 
@@ -207,7 +207,7 @@ impl Resolver {
 
 fn bad_response(message: &str) -> AttemptError {
     AttemptError {
-        code: "bad_response".to_owned(),
+        code: FailCode::BadResponse,
         message: message.to_owned(),
     }
 }
@@ -255,7 +255,7 @@ impl Calls<'_> {
             Ok(mut answers) => draft::parse(&answers.remove(0).text, &self.ids()),
             Err(Failed::Call(failure)) => {
                 tracing::info!(
-                    code = failure.code().text(),
+                    code = %failure.code(),
                     "draft repair failed; dropping the faulty parts"
                 );
                 return Ok(checked);

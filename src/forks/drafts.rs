@@ -5,6 +5,7 @@ use crate::{
     chat::forks::Fork,
     db::{Conn, DbError, Json, now},
     ids::{MessageId, ResolutionId, UserId, WorkspaceId},
+    tasks::FailCode,
 };
 
 /// The validated, editable part of a resolution.
@@ -67,7 +68,7 @@ impl Content {
 pub struct NewDraft {
     pub generated_by: Option<String>,
     /// Why it was extracted although there is a model.
-    pub fallback_reason: Option<String>,
+    pub fallback_reason: Option<FailCode>,
     pub edited_by: Vec<UserId>,
     pub covers_seq: i64,
     /// Revision of the draft that this one replaces; 0 if there was none.
@@ -112,7 +113,7 @@ pub async fn insert_draft(
         .bind(new.covers_seq)
         .bind(at)
         .bind(revision)
-        .bind(new.fallback_reason.clone())
+        .bind(new.fallback_reason)
         .run()
         .await?;
     insert_items(c, fork.workspace_id, id, &content.action_items).await?;

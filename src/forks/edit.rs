@@ -96,7 +96,7 @@ pub(super) async fn begin(
     }
     let new = NewDraft {
         generated_by: published.and_then(|known| known.generated_by.clone()),
-        fallback_reason: published.and_then(|known| known.fallback_reason.clone()),
+        fallback_reason: published.and_then(|known| known.fallback_reason),
         edited_by,
         covers_seq: last_seq,
         replaces_revision: 0,

@@ -3,7 +3,7 @@ use crate::{
     auth::AuthError,
     chat::ChatError,
     db::DbError,
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
 };
 
 /// Maximum number of active forks in a thread.
@@ -58,33 +58,39 @@ impl From<ForkError> for ApiError {
         let make = |status, code| ApiError::new(status, code, text);
         match e {
             E::NotForkable(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "not_forkable").param("message_id")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotForkable).param("message_id")
             }
-            E::TooManyForks => make(StatusCode::CONFLICT, "too_many_forks"),
-            E::ForkEmpty => make(StatusCode::UNPROCESSABLE_ENTITY, "fork_empty"),
-            E::DraftEdited => make(StatusCode::CONFLICT, "draft_edited").param("replace_draft"),
-            E::NoResolution => make(StatusCode::NOT_FOUND, "no_resolution"),
-            E::NoDraft => make(StatusCode::CONFLICT, "no_draft"),
-            E::PreconditionRequired => {
-                make(StatusCode::PRECONDITION_REQUIRED, "precondition_required").param("If-Match")
+            E::TooManyForks => make(StatusCode::CONFLICT, ErrorCode::TooManyForks),
+            E::ForkEmpty => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::ForkEmpty),
+            E::DraftEdited => {
+                make(StatusCode::CONFLICT, ErrorCode::DraftEdited).param("replace_draft")
             }
-            E::Stale(current) => make(StatusCode::CONFLICT, "version_conflict")
+            E::NoResolution => make(StatusCode::NOT_FOUND, ErrorCode::NoResolution),
+            E::NoDraft => make(StatusCode::CONFLICT, ErrorCode::NoDraft),
+            E::PreconditionRequired => make(
+                StatusCode::PRECONDITION_REQUIRED,
+                ErrorCode::PreconditionRequired,
+            )
+            .param("If-Match"),
+            E::Stale(current) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&current),
-            E::DraftGone => make(StatusCode::CONFLICT, "version_conflict").param("If-Match"),
+            E::DraftGone => {
+                make(StatusCode::CONFLICT, ErrorCode::VersionConflict).param("If-Match")
+            }
             E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
             E::InvalidSource(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_source").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidSource).param(param)
             }
             E::NoSuchMember(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_member").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchMember).param(param)
             }
             E::NoSuchItem(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_item").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchItem).param(param)
             }
-            E::ItemNotFound => make(StatusCode::NOT_FOUND, "action_item_not_found"),
+            E::ItemNotFound => make(StatusCode::NOT_FOUND, ErrorCode::ActionItemNotFound),
             E::Chat(e) => e.into(),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

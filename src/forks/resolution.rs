@@ -11,6 +11,7 @@ use crate::{
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
+    tasks::FailCode,
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -72,7 +73,7 @@ pub struct Resolution {
     pub generated_by: Option<String>,
     /// Why it was extracted although a model is connected: the error code of the model call, as in a
     /// task; `bad_response` for an unusable answer.
-    pub fallback_reason: Option<String>,
+    pub fallback_reason: Option<FailCode>,
     /// People who edited it, in the order of their first edit.
     pub edited_by: Vec<UserId>,
     /// At most 120 characters; can be blank only in a draft.
@@ -105,7 +106,7 @@ struct Row {
     version: i64,
     status: ResolutionStatus,
     generated_by: Option<String>,
-    fallback_reason: Option<String>,
+    fallback_reason: Option<FailCode>,
     edited_by: Json<Vec<UserId>>,
     headline: String,
     conclusion: String,

@@ -267,7 +267,7 @@ impl Resolver {
                         .await?;
                 attempts::end_attempt(c, task.id, AttemptOutcome::Failed, None, 0, now()).await?;
                 let error = TaskError {
-                    code: "worker_lost".to_owned(),
+                    code: FailCode::WorkerLost,
                     message,
                 };
                 let end = End::Failed {
@@ -322,7 +322,7 @@ async fn store_draft(
     let content = content_of(dive, outline, published.as_ref());
     let new = NewDraft {
         generated_by: Some(by.map_or_else(|| EXTRACTED.to_owned(), |agent| agent.to_string())),
-        fallback_reason: fallback.map(FailCode::text),
+        fallback_reason: fallback,
         edited_by: Vec::new(),
         covers_seq: dive.covers_seq,
         replaces_revision,

@@ -20,7 +20,7 @@ use axum::{
 use bytes::BytesMut;
 use futures::{Stream, StreamExt};
 
-use super::ApiError;
+use super::error::{ApiError, ErrorCode};
 use crate::share::{Permit, Pool, PoolBounds};
 
 /// Maximum body size with a session or key.
@@ -127,7 +127,7 @@ async fn collect<K: std::hash::Hash + Eq + Clone>(
     while let Some(piece) = stream.next().await {
         let piece = piece.map_err(|_| {
             ApiError::invalid(
-                "invalid_body",
+                ErrorCode::InvalidBody,
                 "could not read the request body".to_owned(),
                 "",
             )

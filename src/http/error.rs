@@ -1,6 +1,7 @@
 //! Maps errors to HTTP statuses and bodies `{"error":{type,code,message,param?}}`. Each capability converts
 //! its own errors, in its `error.rs`.
 
+pub use super::error_code::ErrorCode;
 pub use axum::http::StatusCode;
 use axum::{
     Json,
@@ -58,7 +59,7 @@ text_enum! {
 pub struct ApiError {
     status: StatusCode,
     kind: ErrorKind,
-    code: &'static str,
+    code: ErrorCode,
     message: String,
     param: Option<String>,
     retry_after_s: Option<u64>,
@@ -81,7 +82,7 @@ pub struct ErrorDetail {
     #[serde(rename = "type")]
     pub kind: ErrorKind,
     /// Specific cause, for programs.
-    pub code: String,
+    pub code: ErrorCode,
     /// Cause and remedy, for people.
     pub message: String,
     /// Field, parameter, or header that caused the error.
@@ -97,7 +98,7 @@ pub struct ErrorDetail {
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, message: String) -> Self {
+    pub fn new(status: StatusCode, code: ErrorCode, message: String) -> Self {
         let kind = match status {
             StatusCode::BAD_REQUEST
             | StatusCode::METHOD_NOT_ALLOWED
@@ -150,7 +151,7 @@ impl ApiError {
         self.has_lost_connection
     }
 
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         self.code
     }
 
@@ -170,7 +171,7 @@ impl ApiError {
     }
 
     /// 400
-    pub fn invalid(code: &'static str, message: String, param: impl Into<String>) -> Self {
+    pub fn invalid(code: ErrorCode, message: String, param: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message).param(param)
     }
 
@@ -178,29 +179,29 @@ impl ApiError {
     pub fn malformed_field(text: String, path: String) -> Self {
         let param = if path == "." { String::new() } else { path };
         if text.contains(crate::ids::OTHER_KIND) {
-            Self::unprocessable("wrong_kind_of_id", text).param(param)
+            Self::unprocessable(ErrorCode::WrongKindOfId, text).param(param)
         } else {
-            Self::invalid("invalid_field", text, param)
+            Self::invalid(ErrorCode::InvalidField, text, param)
         }
     }
 
     /// 422
-    pub fn unprocessable(code: &'static str, message: String) -> Self {
+    pub fn unprocessable(code: ErrorCode, message: String) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
     }
 
-    pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn not_found(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, message.into())
     }
 
-    pub fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn forbidden(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, code, message.into())
     }
 
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "unavailable",
+            ErrorCode::Unavailable,
             message.into(),
         )
         .retry_after(UNAVAILABLE_FOR_S)
@@ -214,7 +215,7 @@ impl ApiError {
     pub fn overloaded() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "overloaded",
+            ErrorCode::Overloaded,
             "the server is overloaded: try again in a moment".to_owned(),
         )
         .retry_after(UNAVAILABLE_FOR_S)
@@ -225,7 +226,7 @@ impl ApiError {
     /// 400
     pub fn unknown_host() -> Self {
         Self::invalid(
-            "unknown_host",
+            ErrorCode::UnknownHost,
             "this server only accepts localhost, loopback addresses, and the host of OPENVIBE_PUBLIC_URL: use one of them, \
              or set OPENVIBE_PUBLIC_URL to the address that people use"
                 .to_owned(),
@@ -252,7 +253,7 @@ impl ApiError {
 
     pub fn no_route() -> Self {
         Self::not_found(
-            "route_not_found",
+            ErrorCode::RouteNotFound,
             "no route has this path: see /openapi.json",
         )
     }
@@ -260,7 +261,7 @@ impl ApiError {
     pub fn wrong_method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "method_not_allowed",
+            ErrorCode::MethodNotAllowed,
             "this route does not support this method: see /openapi.json".to_owned(),
         )
     }
@@ -273,7 +274,7 @@ impl ApiError {
         };
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "body_too_large",
+            ErrorCode::BodyTooLarge,
             format!("the request body is larger than {limit}: send less"),
         )
     }
@@ -281,7 +282,7 @@ impl ApiError {
     /// 400
     pub fn body_too_slow() -> Self {
         Self::invalid(
-            "body_too_slow",
+            ErrorCode::BodyTooSlow,
             "the request body did not arrive in time: try again".to_owned(),
             "",
         )
@@ -290,14 +291,14 @@ impl ApiError {
     pub fn range_not_satisfiable(size_bytes: u64) -> Self {
         Self::new(
             StatusCode::RANGE_NOT_SATISFIABLE,
-            "range_not_satisfiable",
+            ErrorCode::RangeNotSatisfiable,
             format!("the file has {size_bytes} bytes: request a range within them"),
         )
     }
 
     pub fn cross_origin() -> Self {
         Self::forbidden(
-            "cross_origin",
+            ErrorCode::CrossOrigin,
             "the request comes from another site: use this server's own pages, or an API key",
         )
     }
@@ -305,7 +306,7 @@ impl ApiError {
     pub fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
+            ErrorCode::Internal,
             "something went wrong on the server and was logged: try again".to_owned(),
         )
     }
@@ -355,7 +356,7 @@ pub struct OpenAiErrorDetail {
     /// Field that caused the error.
     pub param: Option<String>,
     /// Specific cause, for programs.
-    pub code: &'static str,
+    pub code: ErrorCode,
 }
 
 impl ApiError {
@@ -446,7 +447,7 @@ impl From<LowDiskSpace> for ApiError {
     fn from(e: LowDiskSpace) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "low_disk_space",
+            ErrorCode::LowDiskSpace,
             e.to_string(),
         )
         .retry_after(DISK_AFTER_S)
@@ -481,6 +482,6 @@ fn advice(trouble: DatabaseFault) -> &'static str {
 
 impl From<crate::ids::IdError> for ApiError {
     fn from(e: crate::ids::IdError) -> Self {
-        Self::invalid("invalid_id", e.to_string(), "")
+        Self::invalid(ErrorCode::InvalidId, e.to_string(), "")
     }
 }

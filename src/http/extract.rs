@@ -9,7 +9,7 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::ApiError;
+use super::error::{ApiError, ErrorCode};
 
 /// A JSON body; an empty body counts as `{}`.
 pub struct Body<T>(pub T);
@@ -23,7 +23,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
                 ApiError::body_too_large(super::bodies::MEMBER_BYTES_MAX)
             } else {
                 ApiError::invalid(
-                    "invalid_body",
+                    ErrorCode::InvalidBody,
                     "could not read the request body".to_owned(),
                     "",
                 )
@@ -43,7 +43,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     if holds_nul(text) {
         return Err(ApiError::invalid(
-            "invalid_field",
+            ErrorCode::InvalidField,
             "a text contains a NUL character: remove it".to_owned(),
             "",
         ));
@@ -59,15 +59,19 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
             ApiError::malformed_field(message, param)
         } else {
             ApiError::invalid(
-                "invalid_json",
+                ErrorCode::InvalidJson,
                 format!("the body is not JSON: {message}"),
                 param,
             )
         }
     })?;
-    deserializer
-        .end()
-        .map_err(|e| ApiError::invalid("invalid_json", format!("the body is not JSON: {e}"), ""))?;
+    deserializer.end().map_err(|e| {
+        ApiError::invalid(
+            ErrorCode::InvalidJson,
+            format!("the body is not JSON: {e}"),
+            "",
+        )
+    })?;
     Ok(value)
 }
 
@@ -98,7 +102,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
         axum::extract::Path::<T>::from_request_parts(parts, state)
             .await
             .map(|path| Self(path.0))
-            .map_err(|e| ApiError::invalid("invalid_id", e.body_text(), "path"))
+            .map_err(|e| ApiError::invalid(ErrorCode::InvalidId, e.body_text(), "path"))
     }
 }
 
@@ -119,7 +123,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             }
             if !seen.insert(name.clone()) {
                 return Err(ApiError::invalid(
-                    "invalid_query",
+                    ErrorCode::InvalidQuery,
                     format!("the parameter `{name}` is repeated: send it once"),
                     name,
                 ));
@@ -134,34 +138,39 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 }
 
 /// Error code for an invalid value of a query parameter.
-fn code_of_parameter(name: &str) -> &'static str {
+fn code_of_parameter(name: &str) -> ErrorCode {
     match name {
-        "limit" => "invalid_limit",
-        "order" => "invalid_order",
-        "status" => "invalid_status",
-        "cursor" => "invalid_cursor",
-        "from" | "to" => "invalid_month",
-        "after" | "before" | "around" => "invalid_id",
-        name if name.ends_with("_id") => "invalid_id",
-        _ => "invalid_query",
+        "limit" => ErrorCode::InvalidLimit,
+        "order" => ErrorCode::InvalidOrder,
+        "status" => ErrorCode::InvalidStatus,
+        "cursor" => ErrorCode::InvalidCursor,
+        "from" | "to" => ErrorCode::InvalidMonth,
+        "after" | "before" | "around" => ErrorCode::InvalidId,
+        name if name.ends_with("_id") => ErrorCode::InvalidId,
+        _ => ErrorCode::InvalidQuery,
     }
 }
 
 /// Checks whether the parameter without a value is the same as no parameter. Limits and IDs need a value.
 fn counts_as_absent(name: &str) -> bool {
-    !matches!(code_of_parameter(name), "invalid_limit" | "invalid_id")
+    !matches!(
+        code_of_parameter(name),
+        ErrorCode::InvalidLimit | ErrorCode::InvalidId
+    )
 }
 
 /// 400 for a query parameter that cannot be parsed, or is unknown (`name` is `?` or `.`).
 fn invalid_parameter(name: &str, cause: &serde_urlencoded::de::Error) -> ApiError {
     let is_unknown = name.chars().all(|c| matches!(c, '?' | '.'));
     let (code, param) = if is_unknown {
-        ("invalid_query", "query")
+        (ErrorCode::InvalidQuery, "query")
     } else {
         (code_of_parameter(name), name)
     };
     let message = match code {
-        "invalid_query" | "invalid_order" | "invalid_status" if !is_unknown => {
+        ErrorCode::InvalidQuery | ErrorCode::InvalidOrder | ErrorCode::InvalidStatus
+            if !is_unknown =>
+        {
             format!("{name}: {cause}")
         }
         _ => cause.to_string(),
@@ -201,7 +210,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         match number.parse::<i64>() {
             Ok(n) if n >= 0 => Ok(Self(Some(n))),
             _ => Err(ApiError::invalid(
-                "invalid_if_match",
+                ErrorCode::InvalidIfMatch,
                 format!("If-Match must be a version such as \"3\", not `{text}`"),
                 "If-Match",
             )),

@@ -6,6 +6,7 @@ pub mod bodies;
 mod connection;
 pub mod encoding;
 pub mod error;
+mod error_code;
 pub mod extract;
 pub mod meter;
 pub mod page;
@@ -14,3 +15,4 @@ pub mod serve;
 pub mod unsent;
 
 pub use error::ApiError;
+pub use error_code::ErrorCode;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ApiError;
+use super::error::{ApiError, ErrorCode};
 
 pub const LIMIT_MAX: i64 = 100;
 
@@ -69,7 +69,7 @@ impl<Id: utoipa::ToSchema> PageQuery<Id> {
     pub fn page(self, default_limit: i64) -> Result<Page<Id>, ApiError> {
         if self.after.is_some() && self.before.is_some() {
             return Err(ApiError::invalid(
-                "invalid_cursor",
+                ErrorCode::InvalidCursor,
                 "give `after` or `before`, not both".to_owned(),
                 "before",
             ));
@@ -99,7 +99,10 @@ impl<Id: PartialEq + Copy> Page<Id> {
             rows.iter()
                 .position(|row| id(row) == wanted)
                 .ok_or_else(|| {
-                    ApiError::not_found("cursor_not_found", format!("{wanted} is not in this list"))
+                    ApiError::not_found(
+                        ErrorCode::CursorNotFound,
+                        format!("{wanted} is not in this list"),
+                    )
                 })
         };
         let from = self.after.map(place).transpose()?.map_or(0, |i| i + 1);

@@ -69,7 +69,7 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
     let error = response.extensions().get::<ApiError>();
     span.in_scope(|| {
         if status.is_server_error() && !error.is_some_and(ApiError::is_logged) {
-            let code = error.map_or("", ApiError::code);
+            let code = error.map_or("", |error| error.code().as_str());
             tracing::warn!(
                 status = status.as_u16(),
                 code,

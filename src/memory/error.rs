@@ -3,7 +3,7 @@ use crate::{
     auth::AuthError,
     chat::ChatError,
     db::DbError,
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
     memory::entry::Entry,
 };
 
@@ -51,30 +51,31 @@ impl From<MemoryError> for ApiError {
         let text = e.to_string();
         let make = |status, code| ApiError::new(status, code, text);
         match e {
-            E::NotFound => make(StatusCode::NOT_FOUND, "memory_not_found"),
+            E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::MemoryNotFound),
             E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
             E::InvalidQuery(_, "cursor") => {
-                make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidCursor).param("cursor")
             }
             E::InvalidQuery(_, param) => {
-                make(StatusCode::BAD_REQUEST, "invalid_query").param(param)
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidQuery).param(param)
             }
             E::NotVisibleThere => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "not_visible_there").param("visibility")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotVisibleThere)
+                    .param("visibility")
             }
             E::LooksLikeSecret => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, "looks_like_secret").param("text")
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::LooksLikeSecret).param("text")
             }
-            E::Off(_) => make(StatusCode::CONFLICT, "memory_off"),
-            E::Full(_) => make(StatusCode::CONFLICT, "memory_full"),
-            E::Stale(entry) => make(StatusCode::CONFLICT, "version_conflict")
+            E::Off(_) => make(StatusCode::CONFLICT, ErrorCode::MemoryOff),
+            E::Full(_) => make(StatusCode::CONFLICT, ErrorCode::MemoryFull),
+            E::Stale(entry) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&entry),
-            E::FromFile => make(StatusCode::CONFLICT, "from_file"),
-            E::NotShared => make(StatusCode::UNPROCESSABLE_ENTITY, "not_shared"),
-            E::KindNotAllowed => make(StatusCode::UNPROCESSABLE_ENTITY, "kind_not_allowed"),
+            E::FromFile => make(StatusCode::CONFLICT, ErrorCode::FromFile),
+            E::NotShared => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotShared),
+            E::KindNotAllowed => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::KindNotAllowed),
             E::Auth(e) => e.into(),
             E::Agent(e) => e.into(),
             E::Chat(e) => e.into(),

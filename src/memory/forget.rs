@@ -193,7 +193,14 @@ pub async fn record(
     count: i64,
 ) -> Result<(), MemoryError> {
     let data = serde_json::json!({"deleted": count});
-    Ok(auth::record_audit(c, actor, "memory.deleted", user.to_string(), data).await?)
+    Ok(auth::record_audit(
+        c,
+        actor,
+        auth::AuditAction::MemoryDeleted,
+        user.to_string(),
+        data,
+    )
+    .await?)
 }
 
 /// Deletes some entries by and about a person with their rows, for the erasure of that person; returns their number.

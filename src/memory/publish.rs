@@ -79,6 +79,13 @@ pub async fn publish(
             .await?;
     }
     let data = serde_json::json!({"memory_id": id});
-    auth::record_audit(c, actor, "memory.published", copy.to_string(), data).await?;
+    auth::record_audit(
+        c,
+        actor,
+        auth::AuditAction::MemoryPublished,
+        copy.to_string(),
+        data,
+    )
+    .await?;
     find::get(c, actor, copy).await
 }

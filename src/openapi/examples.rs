@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::http::error::{ErrorCode, ErrorKind};
+
 /// Maximum nesting, because schemas can be recursive.
 const DEPTH_MAX: usize = 5;
 /// Part of an example ID after the prefix.
@@ -24,12 +26,10 @@ fn by_name(name: &str) -> Option<Value> {
         "description" => json!("Helps with plans"),
         "instructions" => json!("You help the team with its plans."),
         "message" => json!("the thread does not exist, or you are not in its channel"),
-        "code" => json!("thread_not_found"),
         "model" => json!("claude-sonnet-4-5"),
         "address" => json!("192.0.2.7"),
         "url" => json!("https://chat.example.org/invite/…"),
         "path" => json!("SOUL.md"),
-        "action" => json!("member.role_changed"),
         "epoch" => json!("01k5t3h8xz"),
         "seq" | "since" => json!(124),
         "version" | "agent_version" | "revision" | "attempt" => json!(1),
@@ -171,65 +171,66 @@ impl Examples {
 
 /// Example error for a status.
 pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
+    use {ErrorCode as E, ErrorKind as K};
     let (kind, code, message) = match status {
         "400" => (
-            "invalid_request",
-            "invalid_limit",
+            K::InvalidRequest,
+            E::InvalidLimit,
             "limit must be a number from 1 to 100, not `many`",
         ),
         "401" => (
-            "unauthenticated",
-            "not_authenticated",
+            K::Unauthenticated,
+            E::NotSignedIn,
             "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
         ),
         "403" => (
-            "permission_denied",
-            "scope_missing",
+            K::PermissionDenied,
+            E::ScopeMissing,
             "this key lacks the scope `chat:write`: create a key that has it",
         ),
         "404" => (
-            "not_found",
-            "thread_not_found",
+            K::NotFound,
+            E::ThreadNotFound,
             "the thread does not exist, or you are not in its channel",
         ),
         "409" => (
-            "conflict",
-            "name_taken",
+            K::Conflict,
+            E::NameTaken,
             "a channel named `launch` already exists: choose another name",
         ),
         "413" => (
-            "payload_too_large",
-            "body_too_large",
+            K::PayloadTooLarge,
+            E::BodyTooLarge,
             "the request body is larger than 1 MiB: send less",
         ),
         "416" => (
-            "invalid_request",
-            "range_not_satisfiable",
+            K::InvalidRequest,
+            E::RangeNotSatisfiable,
             "the file has 48213 bytes: request a range within them",
         ),
         "422" => (
-            "unprocessable_entity",
-            "invalid_value",
+            K::UnprocessableEntity,
+            E::InvalidValue,
             "a title is one line of at most 200 characters",
         ),
         "428" => (
-            "precondition_required",
-            "if_match_required",
+            K::PreconditionRequired,
+            E::PreconditionRequired,
             "changing a draft requires an If-Match header: send the ETag from when you read it",
         ),
         "429" => (
-            "rate_limited",
-            "rate_limited",
+            K::RateLimited,
+            E::RateLimited,
             "too many requests: try again in 3 s",
         ),
         "500" => (
-            "internal",
-            "internal",
+            K::Internal,
+            E::Internal,
             "something went wrong on the server and was logged: try again",
         ),
         "503" => (
-            "unavailable",
-            "unavailable",
+            K::Unavailable,
+            E::Unavailable,
             "the server is shutting down: try again in a moment",
         ),
         _ => return None,

@@ -687,7 +687,12 @@ async fn scrub_record(
     id: AuditEntryId,
     words: &[String],
 ) -> Result<(), ChatError> {
-    let (actor, action, target, Json(mut data)): (UserId, String, Option<String>, Json<Value>) = c
+    let (actor, action, target, Json(mut data)): (
+        UserId,
+        auth::AuditAction,
+        Option<String>,
+        Json<Value>,
+    ) = c
         .q("select actor_id, action, target, data from audit_log where id = $1")
         .bind(id)
         .one()
@@ -695,7 +700,12 @@ async fn scrub_record(
     let (user, alias) = (e.user_id.to_string(), e.alias_id.to_string());
     let is_theirs = actor == e.user_id;
     let is_about = target.as_ref() == Some(&user);
-    if (is_theirs && action.starts_with("key.")) || (is_about && action == "member.handle_changed")
+    if (is_theirs
+        && matches!(
+            action,
+            auth::AuditAction::KeyCreated | auth::AuditAction::KeyDeleted
+        ))
+        || (is_about && action == auth::AuditAction::MemberHandleChanged)
     {
         data = serde_json::json!({});
     }
@@ -781,6 +791,13 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
     let done = get(c, e.id).await?;
     let data = serde_json::json!({"messages": done.messages, "files": done.files, "account_deleted": account_deleted});
     let by = (workspace, e.requested_by);
-    auth::record_audit_of(c, by, "member.erased", alias.to_string(), data).await?;
+    auth::record_audit_of(
+        c,
+        by,
+        auth::AuditAction::MemberErased,
+        alias.to_string(),
+        data,
+    )
+    .await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::connection::{ModelConnection, ModelStatus};
 use crate::{
     auth::AuthError,
     db::DbError,
-    http::{ApiError, error::StatusCode},
+    http::{ApiError, ErrorCode, error::StatusCode},
     outbound::Denied,
     secrets::SecretError,
 };
@@ -55,36 +55,42 @@ impl From<ProviderError> for ApiError {
         use ProviderError as E;
         let text = error.to_string();
         match error {
-            E::SetByEnvironment => Self::new(StatusCode::CONFLICT, "set_by_environment", text),
-            E::Stale(current) => Self::new(StatusCode::CONFLICT, "version_conflict", text)
+            E::SetByEnvironment => {
+                Self::new(StatusCode::CONFLICT, ErrorCode::SetByEnvironment, text)
+            }
+            E::Stale(current) => Self::new(StatusCode::CONFLICT, ErrorCode::VersionConflict, text)
                 .param("If-Match")
                 .with_current(&current),
-            E::Invalid(_, param) => Self::unprocessable("invalid_value", text).param(param),
+            E::Invalid(_, param) => Self::unprocessable(ErrorCode::InvalidValue, text).param(param),
             E::Denied(denied) => {
                 let code = match denied {
-                    Denied::OwnServer(_) => "own_server",
-                    Denied::NotPublic(_) | Denied::NotEncrypted(_) => "address_not_allowed",
-                    Denied::NotFound(_) => ModelStatus::Unreachable.as_str(),
+                    Denied::OwnServer(_) => ErrorCode::OwnServer,
+                    Denied::NotPublic(_) | Denied::NotEncrypted(_) => ErrorCode::AddressNotAllowed,
+                    Denied::NotFound(_) => ErrorCode::Unreachable,
                 };
                 Self::unprocessable(code, text).param("base_url")
             }
             E::Unusable(status, _) => {
-                let param = match status {
-                    ModelStatus::AuthFailed => "api_key",
-                    ModelStatus::NoModel => "model",
-                    ModelStatus::Ok | ModelStatus::Unreachable => "base_url",
+                let (code, param) = match status {
+                    ModelStatus::AuthFailed => (ErrorCode::AuthFailed, "api_key"),
+                    ModelStatus::NoModel => (ErrorCode::NoModel, "model"),
+                    ModelStatus::Ok | ModelStatus::Unreachable => {
+                        (ErrorCode::Unreachable, "base_url")
+                    }
                 };
-                Self::unprocessable(status.as_str(), text).param(param)
+                Self::unprocessable(code, text).param(param)
             }
-            E::Secret(SecretError::KeyMissing) => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "secret_key_missing", text)
-                    .param("api_key")
-            }
+            E::Secret(SecretError::KeyMissing) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::SecretKeyMissing,
+                text,
+            )
+            .param("api_key"),
             E::Secret(error) => {
                 tracing::error!(error = %error, "a secret could not be stored");
                 Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "secret_key_missing",
+                    ErrorCode::SecretKeyMissing,
                     "this server cannot store secrets: its log contains the cause".to_owned(),
                 )
                 .param("api_key")

@@ -314,7 +314,7 @@ impl Providers {
                     "provider": row.provider, "base_url": row.base_url, "model": row.model,
                     "utility_model": row.utility_model, "status": row.status, "api_key": key.as_str(),
                 });
-                auth::record_audit(c, actor, "model.changed", owner, data).await?;
+                auth::record_audit(c, actor, auth::AuditAction::ModelChanged, owner, data).await?;
                 Ok::<_, ProviderError>(true)
             })
             .await?;
@@ -367,7 +367,7 @@ impl Providers {
                 let owner = actor.workspace.to_string();
                 secrets::delete(c, &owner).await?;
                 let data = serde_json::json!({"base_url": current.base_url});
-                auth::record_audit(c, actor, "model.removed", owner, data).await?;
+                auth::record_audit(c, actor, auth::AuditAction::ModelRemoved, owner, data).await?;
                 Ok::<_, ProviderError>(true)
             })
             .await?;

@@ -20,7 +20,7 @@ use crate::{
             view::{self, View},
         },
         history::{Row, author, before, row_sql, said, told},
-        manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
+        manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason, RequesterRole},
         prompt::{
             Ask, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
             PARTICIPANTS_MAX, Participant, Setting, fork_quote,
@@ -89,16 +89,22 @@ pub async fn load(
             root_before(c, thread_root, first_seq.unwrap_or(trigger_seq)).await?
         }
     };
-    let older = left_out
-        .iter()
-        .find(|left| [OLDER, NOT_SUMMARIZED].contains(&&*left.reason));
+    let older = left_out.iter().find(|left| {
+        matches!(
+            left.reason,
+            LeftOutReason::OlderThanNewest50 | LeftOutReason::NotSummarized
+        )
+    });
     let older = older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default());
     if view.is_due && !view.has_segments {
-        for left in left_out.iter_mut().filter(|left| left.reason == OLDER) {
-            NOT_SUMMARIZED.clone_into(&mut left.reason);
+        for left in left_out
+            .iter_mut()
+            .filter(|left| left.reason == LeftOutReason::OlderThanNewest50)
+        {
+            left.reason = LeftOutReason::NotSummarized;
         }
     }
-    let requester: Option<(String, Option<String>, Option<String>)> = c
+    let requester: Option<(String, Option<crate::auth::Role>, Option<String>)> = c
         .q("select u.name, m.role, m.handle from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
         .bind(task.requested_by)
         .bind(task.workspace_id)
@@ -106,7 +112,7 @@ pub async fn load(
         .await?;
     let (name, role, handle) =
         requester.unwrap_or_else(|| ("Deleted account".to_owned(), None, None));
-    let role = role.unwrap_or_else(|| "former member".to_owned());
+    let role = RequesterRole::from(role);
     let recalled = memory::recall::recall(
         c,
         &Recall {
@@ -159,7 +165,7 @@ pub async fn load(
                 requester_id: task.requested_by,
                 requester_name: name.clone(),
                 requester_handle: handle,
-                requester_role: role.clone(),
+                requester_role: role.to_string(),
                 asked_at: now(),
             },
         },
@@ -187,11 +193,6 @@ fn remembered(entry: &RecalledEntry) -> Memory {
     }
 }
 
-/// Reason for messages before the window.
-const OLDER: &str = "older_than_newest_50";
-/// Reasons for messages before the window of a conversation with segments.
-const SUMMARISED: &str = "summarised";
-const NOT_SUMMARIZED: &str = "not_summarized";
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
@@ -449,26 +450,37 @@ async fn left_out(
             None => 0,
         };
         let parts = match view.start {
-            Some(_) => [(SUMMARISED, covered), (NOT_SUMMARIZED, count - covered)],
-            None => [(OLDER, count), (SUMMARISED, 0)],
+            Some(_) => [
+                (LeftOutReason::Summarised, covered),
+                (LeftOutReason::NotSummarized, count - covered),
+            ],
+            None => [
+                (LeftOutReason::OlderThanNewest50, count),
+                (LeftOutReason::Summarised, 0),
+            ],
         };
         for (reason, count) in parts.into_iter().filter(|(_, count)| *count > 0) {
             reasons.push(LeftOut {
-                reason: reason.to_owned(),
+                reason,
                 count,
                 message_ids: older.clone(),
             });
         }
     }
-    for reason in ["deleted", "notice", "streaming", "superseded"] {
+    for reason in [
+        LeftOutReason::Deleted,
+        LeftOutReason::Notice,
+        LeftOutReason::Streaming,
+        LeftOutReason::Superseded,
+    ] {
         let ids: Vec<MessageId> = passed_over
             .iter()
-            .filter(|(_, why)| why == reason)
+            .filter(|(_, why)| *why == reason)
             .map(|(id, _)| *id)
             .collect();
         if !ids.is_empty() {
             reasons.push(LeftOut {
-                reason: reason.to_owned(),
+                reason,
                 count: i64::try_from(ids.len()).unwrap_or(i64::MAX),
                 message_ids: ids.into_iter().take(LEFT_OUT_IDS_MAX).collect(),
             });
@@ -484,7 +496,7 @@ async fn passed_over(
     conversation: Conversation,
     trigger_seq: i64,
     oldest: i64,
-) -> Result<Vec<(MessageId, String)>, DbError> {
+) -> Result<Vec<(MessageId, LeftOutReason)>, DbError> {
     c.q(
         "select m.id, case when m.deleted_at is not null then 'deleted' when m.kind = 'notice' then 'notice' \
          when m.kind = 'resolution' then 'superseded' else 'streaming' end from messages m where m.conversation_id = $1 \

@@ -35,26 +35,65 @@ use crate::{
     model::{Role, Window, WindowSource},
     replies::prompt::{Author, Part, Prompt, Source},
     tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
+    text_enum::text_enum,
     time::Timestamp,
 };
 
 /// Maximum number of message IDs listed per reason; the count includes all messages.
 pub const LEFT_OUT_IDS_MAX: usize = 50;
 
+text_enum! {
+    /// Role of the requester at the time of the prompt.
+    pub enum RequesterRole {
+        Admin = "admin",
+        Member = "member",
+        Viewer = "viewer",
+        FormerMember = "former member",
+    }
+}
+
+impl From<Option<crate::auth::Role>> for RequesterRole {
+    fn from(role: Option<crate::auth::Role>) -> Self {
+        match role {
+            Some(crate::auth::Role::Admin) => Self::Admin,
+            Some(crate::auth::Role::Member) => Self::Member,
+            Some(crate::auth::Role::Viewer) => Self::Viewer,
+            None => Self::FormerMember,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AskedBy {
     pub id: UserId,
     pub name: String,
-    /// `admin`, `member`, `viewer`, or `former member`.
-    pub role: String,
+    pub role: RequesterRole,
+}
+
+text_enum! {
+    /// Reason why messages are not in the prompt.
+    pub enum LeftOutReason {
+        OlderThanNewest50 = "older_than_newest_50",
+        Deleted = "deleted",
+        Notice = "notice",
+        /// The reply was not complete.
+        Streaming = "streaming",
+        /// Resolution messages replaced by a newer version.
+        Superseded = "superseded",
+        /// The window has no room.
+        ContextBudget = "context_budget",
+        /// Left out after the provider's error.
+        ContextTooLarge = "context_too_large",
+        /// A summary replaces them.
+        Summarised = "summarised",
+        /// In no summary yet.
+        NotSummarized = "not_summarized",
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
-    /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
-    /// newer version), `context_budget` (the window has no room), `context_too_large` (after an error),
-    /// `summarised`, or `not_summarized` (in no summary yet).
-    pub reason: String,
+    pub reason: LeftOutReason,
     pub count: i64,
     /// The newest of these messages, at most 50.
     pub message_ids: Vec<MessageId>,
@@ -62,9 +101,9 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Messages left out for one reason, oldest first.
-    pub fn of(reason: &str, ids: &[MessageId]) -> Self {
+    pub fn of(reason: LeftOutReason, ids: &[MessageId]) -> Self {
         Self {
-            reason: reason.to_owned(),
+            reason,
             count: i64::try_from(ids.len()).unwrap_or(i64::MAX),
             message_ids: ids.iter().rev().take(LEFT_OUT_IDS_MAX).copied().collect(),
         }

@@ -116,7 +116,7 @@ impl std::fmt::Display for Failure {
 impl From<&Failure> for AttemptError {
     fn from(failure: &Failure) -> Self {
         Self {
-            code: failure.code().text(),
+            code: failure.code(),
             message: failure.to_string(),
         }
     }

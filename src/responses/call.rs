@@ -12,7 +12,7 @@ use super::{
     Plan, ResponseError, ResponsesService,
     conversation::{Conversation, prompt_tokens_max, tool_tokens},
     draft::Draft,
-    object::{Fault, IncompleteDetails, Response, ResponseUsage, Status},
+    object::{Fault, FaultCode, IncompleteDetails, Response, ResponseUsage, Status},
     plan::Wish,
     store::{self, NewRow},
 };
@@ -89,14 +89,16 @@ impl Response {
             status: Status::Failed,
             error: Some(Fault {
                 code: match error {
-                    ResponseError::Model(ModelError::RateLimited { .. }) => "rate_limit_exceeded",
+                    ResponseError::Model(ModelError::RateLimited { .. }) => {
+                        FaultCode::RateLimitExceeded
+                    }
                     ResponseError::ContextTooLarge { .. }
                     | ResponseError::Model(ModelError::ContextTooLarge) => {
-                        "context_length_exceeded"
+                        FaultCode::ContextLengthExceeded
                     }
-                    ResponseError::ModelNotFound(_) => "model_not_found",
-                    ResponseError::Refused(..) => "invalid_prompt",
-                    _ => "server_error",
+                    ResponseError::ModelNotFound(_) => FaultCode::ModelNotFound,
+                    ResponseError::Refused(..) => FaultCode::InvalidPrompt,
+                    _ => FaultCode::ServerError,
                 },
                 message: error.public_text(),
             }),
@@ -234,7 +236,7 @@ impl Job {
             // The provider's message is not logged because it may repeat the prompt.
             tracing::info!(
                 attempt = self.attempt,
-                code = error.task_code(),
+                code = %error.task_code(),
                 "a model call failed"
             );
             let ResponseError::Model(failed) = error else {
@@ -482,7 +484,7 @@ impl Job {
         let is_gone = matches!(error, ResponseError::Gone);
         let task = queue::Call {
             error: (!is_gone).then(|| TaskError {
-                code: error.task_code().to_owned(),
+                code: error.task_code(),
                 message: error.public_text(),
             }),
             ..self.task(if is_gone {

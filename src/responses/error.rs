@@ -3,8 +3,9 @@ use std::time::Duration;
 use crate::{
     auth::AuthError,
     db::DbError,
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
     model::{ModelError, grouped},
+    tasks::FailCode,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -86,20 +87,20 @@ impl ResponseError {
     }
 
     /// The error code of the task.
-    pub(super) fn task_code(&self) -> &'static str {
+    pub(super) fn task_code(&self) -> FailCode {
         match self {
             Self::Model(e) => match e {
-                ModelError::RateLimited { .. } => "rate_limited",
-                ModelError::Unavailable(_) | ModelError::Broken(_) => "model_unavailable",
-                ModelError::ContextTooLarge => "context_too_large",
-                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => "bad_request",
-                ModelError::Auth(_) => "auth",
-                ModelError::Empty => "bad_response",
+                ModelError::RateLimited { .. } => FailCode::RateLimited,
+                ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
+                ModelError::ContextTooLarge => FailCode::ContextTooLarge,
+                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => FailCode::BadRequest,
+                ModelError::Auth(_) => FailCode::Auth,
+                ModelError::Empty => FailCode::BadResponse,
             },
-            Self::Timeout => "timeout",
-            Self::Refused(..) | Self::ModelNotFound(_) => "bad_request",
-            Self::ContextTooLarge { .. } => "context_too_large",
-            _ => "worker_lost",
+            Self::Timeout => FailCode::Timeout,
+            Self::Refused(..) | Self::ModelNotFound(_) => FailCode::BadRequest,
+            Self::ContextTooLarge { .. } => FailCode::ContextTooLarge,
+            _ => FailCode::WorkerLost,
         }
     }
 }
@@ -140,31 +141,41 @@ impl From<ResponseError> for ApiError {
         let text = e.public_text();
         let make = |status, code| ApiError::new(status, code, text);
         let error = match e {
-            E::Invalid(_, param) => make(StatusCode::BAD_REQUEST, "invalid_value").param(param),
+            E::Invalid(_, param) => {
+                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidValue).param(param)
+            }
             E::Unsupported(_, param) => {
-                make(StatusCode::BAD_REQUEST, "unsupported_value").param(param)
+                make(StatusCode::BAD_REQUEST, ErrorCode::UnsupportedValue).param(param)
             }
-            E::NotFound(_) => make(StatusCode::NOT_FOUND, "response_not_found"),
-            E::PreviousNotFound(_) => make(StatusCode::NOT_FOUND, "previous_response_not_found")
-                .param("previous_response_id"),
+            E::NotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::ResponseNotFound),
+            E::PreviousNotFound(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::PreviousResponseNotFound)
+                    .param("previous_response_id")
+            }
             E::AgentNotFound { param, .. } => {
-                make(StatusCode::NOT_FOUND, "agent_not_found").param(param)
+                make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param(param)
             }
-            E::ModelNotFound(_) => make(StatusCode::NOT_FOUND, "model_not_found").param("model"),
+            E::ModelNotFound(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::ModelNotFound).param("model")
+            }
             E::ContextTooLarge { .. } | E::Model(ModelError::ContextTooLarge) => {
-                make(StatusCode::BAD_REQUEST, "context_length_exceeded").param("input")
+                make(StatusCode::BAD_REQUEST, ErrorCode::ContextLengthExceeded).param("input")
             }
-            E::StoreRequired(_) => make(StatusCode::BAD_REQUEST, "store_required").param("store"),
-            E::Refused(_, param) => make(StatusCode::BAD_REQUEST, "model_refused").param(param),
+            E::StoreRequired(_) => {
+                make(StatusCode::BAD_REQUEST, ErrorCode::StoreRequired).param("store")
+            }
+            E::Refused(_, param) => {
+                make(StatusCode::BAD_REQUEST, ErrorCode::ModelRefused).param(param)
+            }
             E::Busy | E::PersonShareUsed(_) | E::WorkspaceShareUsed(_) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
+                make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests)
             }
             E::Model(ModelError::RateLimited { .. }) => {
-                make(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
+                make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimitExceeded)
             }
-            E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable"),
-            E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, "model_timeout"),
-            E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable),
+            E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelTimeout),
+            E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
             E::Broken => ApiError::internal(),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

@@ -12,6 +12,7 @@ use crate::{
     model::Usage,
     responses::form::Truncation,
     tasks::TokenUsage,
+    text_enum::text_enum,
 };
 
 fn word_or_object() -> Schema {
@@ -114,11 +115,21 @@ impl ResponseUsage {
     }
 }
 
+text_enum! {
+    /// Cause of a failed response.
+    pub enum FaultCode {
+        ServerError = "server_error",
+        RateLimitExceeded = "rate_limit_exceeded",
+        InvalidPrompt = "invalid_prompt",
+        ContextLengthExceeded = "context_length_exceeded",
+        ModelNotFound = "model_not_found",
+    }
+}
+
 /// Reason why the response failed.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Fault {
-    /// `server_error`, `rate_limit_exceeded`, or `invalid_prompt`.
-    pub code: &'static str,
+    pub code: FaultCode,
     pub message: String,
 }
 

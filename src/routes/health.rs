@@ -15,7 +15,13 @@ use axum::{
 use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{db::DbError, http::ApiError, server::State, tasks::queue, telemetry};
+use crate::{
+    db::DbError,
+    http::error::{ApiError, ErrorCode},
+    server::State,
+    tasks::queue,
+    telemetry,
+};
 
 /// Time that `/metrics` waits for the database.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
@@ -97,7 +103,7 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
             return Ok(());
         }
         return Err(ApiError::forbidden(
-            "metrics_closed",
+            ErrorCode::MetricsClosed,
             "metrics are available only from this machine: set OPENVIBE_METRICS_TOKEN and send it as a bearer token",
         ));
     };

@@ -13,7 +13,7 @@ use crate::{
     chat::post,
     db::Conn,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, IfMatch, Path, Query},
         page::{Limit, List},
     },
@@ -365,7 +365,7 @@ async fn forget_memories(
         (Some("me"), None, None) => Subject::Person(Owner::Me),
         (Some(user), None, None) => {
             let user: UserId = user.parse().map_err(|e: crate::ids::IdError| {
-                ApiError::invalid("invalid_id", e.to_string(), "user_id")
+                ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "user_id")
             })?;
             Subject::Person(Owner::User(user))
         }
@@ -373,7 +373,11 @@ async fn forget_memories(
         (None, None, Some(agent)) => Subject::Agent(agent),
         _ => {
             let rule = "give one of user_id, thread_id, and agent_id";
-            return Err(ApiError::invalid("invalid_query", rule.to_owned(), "query"));
+            return Err(ApiError::invalid(
+                ErrorCode::InvalidQuery,
+                rule.to_owned(),
+                "query",
+            ));
         }
     };
     let mut deleted = 0;

@@ -78,7 +78,14 @@ async fn export_member(
             .write(&state.db, async move |c, actor| {
                 actor.require(Scope::WorkspaceAdmin)?;
                 let none = serde_json::json!({});
-                auth::record_audit(c, actor, "member.exported", user.to_string(), none).await?;
+                auth::record_audit(
+                    c,
+                    actor,
+                    auth::AuditAction::MemberExported,
+                    user.to_string(),
+                    none,
+                )
+                .await?;
                 Ok::<_, AuthError>(())
             })
             .await?;

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::State;
 use crate::{
     auth::{self, AuthError, Caller, Credential, RateClass, WorkspaceCaller},
-    http::{ApiError, address::client_of},
+    http::{ApiError, ErrorCode, address::client_of},
     ids::{IdError, WorkspaceId},
 };
 
@@ -118,7 +118,7 @@ pub async fn workspace_of(
         Some(value) => {
             let text = value.to_str().unwrap_or_default();
             let id = text.parse().map_err(|e: IdError| {
-                ApiError::invalid("invalid_id", e.to_string(), "X-Workspace-Id")
+                ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "X-Workspace-Id")
             })?;
             Some(id)
         }

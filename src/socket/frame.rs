@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     auth::RateClass,
-    http::{ApiError, extract::parse_json},
+    http::{ApiError, ErrorCode, extract::parse_json},
     ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
     realtime::hub::Conversation,
 };
@@ -72,7 +72,7 @@ pub(super) fn conversation(
         (Some(thread), None) => Ok(Conversation::Thread(thread)),
         (None, Some(fork)) => Ok(Conversation::Fork(fork)),
         _ => Err(ApiError::invalid(
-            "one_place",
+            ErrorCode::OnePlace,
             "specify either thread_id or fork_id".to_owned(),
             "thread_id",
         )),
@@ -109,7 +109,7 @@ impl Frame {
 
 /// Parses a frame without side effects.
 pub(super) fn read(text: &str) -> Frame {
-    let no_json = |text: String| Frame::NoJson(ApiError::invalid("invalid_json", text, ""));
+    let no_json = |text: String| Frame::NoJson(ApiError::invalid(ErrorCode::InvalidJson, text, ""));
     let mut value = match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => value,
         Ok(_) => return no_json("a frame must be one JSON object".to_owned()),
@@ -132,7 +132,7 @@ pub(super) fn read(text: &str) -> Frame {
     if !is_known {
         let kind: String = kind.chars().take(40).collect();
         let text = format!("`{kind}` is not a frame type that clients can send");
-        return misfit("unknown_type", text, "type").with_id(id);
+        return misfit(ErrorCode::UnknownType, text, "type").with_id(id);
     }
     let doing = match kind {
         "message.send" | "read" => RateClass::Writing,
@@ -155,7 +155,11 @@ pub(super) fn read(text: &str) -> Frame {
     }
     match id {
         Some(id) => Frame::Request { id, doing, request },
-        None => misfit("id_missing", "a request requires an `id`".to_owned(), "id"),
+        None => misfit(
+            ErrorCode::IdMissing,
+            "a request requires an `id`".to_owned(),
+            "id",
+        ),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     auth::{ActorSnapshot, AuthError, Caller},
-    http::{ApiError, extract::parse_json},
+    http::{ApiError, ErrorCode, extract::parse_json},
     ids::WorkspaceId,
     realtime::encode_frame,
     server::{State, caller::workspace_of},
@@ -63,19 +63,19 @@ pub(super) async fn read_hello(
             match (hello.r#type.as_str(), hello.protocol) {
                 ("hello", 1) if hello.since.is_some_and(|since| since < 0) => {
                     Err(ApiError::invalid(
-                        "invalid_cursor",
+                        ErrorCode::InvalidCursor,
                         "since must be the seq of an event".to_owned(),
                         "since",
                     ))
                 }
                 ("hello", 1) => Ok(hello),
                 ("hello", _) => Err(ApiError::invalid(
-                    "unknown_protocol",
+                    ErrorCode::UnknownProtocol,
                     "this server supports protocol 1 only".to_owned(),
                     "protocol",
                 )),
                 _ => Err(ApiError::invalid(
-                    "hello_expected",
+                    ErrorCode::HelloExpected,
                     "the first frame must be a hello".to_owned(),
                     "type",
                 )),

@@ -25,7 +25,7 @@ use tracing::Instrument;
 
 use crate::{
     auth::{Caller, Credential, SocketPermit},
-    http::{ApiError, meter::BytesTaken, requests::RequestId},
+    http::{ApiError, ErrorCode, meter::BytesTaken, requests::RequestId},
     realtime::hub::{Close, Outgoing},
     server::{State, caller::token_of},
 };
@@ -219,7 +219,7 @@ impl Connection {
                         }
                         Some(Ok(Frame::Binary(_))) => {
                             let refusal = ApiError::invalid(
-                                "text_expected",
+                                ErrorCode::TextExpected,
                                 "frames must be JSON text".to_owned(),
                                 "",
                             );

@@ -11,7 +11,7 @@ use crate::{
         reads,
         threads::ThreadMemory,
     },
-    http::ApiError,
+    http::error::{ApiError, ErrorCode},
     ids::ChannelId,
     realtime::encode_frame,
 };
@@ -119,7 +119,7 @@ impl Connection {
             .watch(workspace, channel, &self.socket, conversation)
         {
             return Err(ApiError::unprocessable(
-                "too_many_subscriptions",
+                ErrorCode::TooManySubscriptions,
                 format!(
                     "a socket can subscribe to at most {} threads and deep dives: unsubscribe from some",
                     crate::realtime::hub::SUBSCRIPTIONS_MAX
@@ -185,7 +185,7 @@ impl Connection {
                         }))
                     }
                     _ => Err(ApiError::invalid(
-                        "one_place",
+                        ErrorCode::OnePlace,
                         "specify exactly one of thread_id, fork_id, and channel_id (parent_id is not allowed with channel_id)"
                             .to_owned(),
                         "thread_id",

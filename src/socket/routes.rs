@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
-    http::{ApiError, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId},
+    http::{
+        ApiError, ErrorCode, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId,
+    },
     realtime::log,
     server::State,
 };
@@ -48,7 +50,7 @@ async fn open_socket(
 ) -> Result<Response, ApiError> {
     let ws = ws.map_err(|e| {
         ApiError::invalid(
-            "upgrade_required",
+            ErrorCode::UpgradeRequired,
             format!("this path only accepts WebSocket connections: {e}"),
             "",
         )
@@ -124,7 +126,7 @@ async fn list_events(
             .filter(|n| *n >= 0)
             .ok_or_else(|| {
                 ApiError::invalid(
-                    "invalid_cursor",
+                    ErrorCode::InvalidCursor,
                     format!("after must be the seq of an event, not `{text}`"),
                     "after",
                 )

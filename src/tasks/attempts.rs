@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::FailCode;
 use crate::{
     db::{Conn, DbError, Json},
     ids::TaskId,
@@ -34,7 +35,7 @@ pub struct AttemptRecord {
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AttemptError {
-    pub code: String,
+    pub code: FailCode,
     pub message: String,
 }
 

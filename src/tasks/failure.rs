@@ -2,36 +2,24 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::time::Timestamp;
+use crate::{text_enum::text_enum, time::Timestamp};
 
 /// Longest wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
 const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
 
-/// Reason why a task failed; the `code` of the task's error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailCode {
-    ModelUnavailable,
-    RateLimited,
-    Timeout,
-    BadResponse,
-    ContextTooLarge,
-    BadRequest,
-    Auth,
-    WorkerLost,
-    QueueFull,
-    QuotaExceeded,
-}
-
-impl FailCode {
-    /// The value in the API.
-    pub fn text(self) -> String {
-        serde_json::to_value(self)
-            .ok()
-            .and_then(|v| v.as_str().map(str::to_owned))
-            .unwrap_or_default()
+text_enum! {
+    /// Reason why a task failed.
+    pub enum FailCode {
+        ModelUnavailable = "model_unavailable",
+        RateLimited = "rate_limited",
+        Timeout = "timeout",
+        BadResponse = "bad_response",
+        ContextTooLarge = "context_too_large",
+        BadRequest = "bad_request",
+        Auth = "auth",
+        WorkerLost = "worker_lost",
+        QueueFull = "queue_full",
+        QuotaExceeded = "quota_exceeded",
     }
 }
 
@@ -125,18 +113,7 @@ mod tests {
 
     #[test]
     fn a_notice_names_the_agent_and_contains_no_error_code() {
-        for code in [
-            FailCode::ModelUnavailable,
-            FailCode::RateLimited,
-            FailCode::Timeout,
-            FailCode::BadResponse,
-            FailCode::ContextTooLarge,
-            FailCode::BadRequest,
-            FailCode::Auth,
-            FailCode::WorkerLost,
-            FailCode::QueueFull,
-            FailCode::QuotaExceeded,
-        ] {
+        for code in FailCode::ALL.iter().copied() {
             let text = notice_text("Vibe", code);
             assert!(
                 text.starts_with("Vibe ") && text.contains("Please ") || text.contains("please "),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::FailCode;
 use crate::{
     db::Json,
     ids::{
@@ -120,9 +121,7 @@ impl TokenUsage {
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskError {
-    /// One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
-    /// `bad_request`, `auth`, `worker_lost`, `queue_full`, `quota_exceeded`.
-    pub code: String,
+    pub code: FailCode,
     /// Description for people: what happened and what to do.
     pub message: String,
 }

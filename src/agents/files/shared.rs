@@ -89,7 +89,7 @@ pub async fn write_shared(
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let owner = (actor.workspace.0, FileSource::Workspace);
     let written = write_row(c, actor, owner, path, Some(content), expected).await?;
-    audit(c, actor, "file.changed", path).await?;
+    audit(c, actor, auth::AuditAction::FileChanged, path).await?;
     written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))
 }
 
@@ -104,13 +104,13 @@ pub async fn delete_shared(
     actor.require(Scope::WorkspaceAdmin)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     delete_row(c, actor, actor.workspace.0, path, expected).await?;
-    audit(c, actor, "file.deleted", path).await
+    audit(c, actor, auth::AuditAction::FileDeleted, path).await
 }
 
 async fn audit(
     c: &mut Conn,
     actor: &Actor<'_>,
-    action: &'static str,
+    action: auth::AuditAction,
     path: &FilePath,
 ) -> Result<(), AgentError> {
     let (target, none) = (path.as_str().to_owned(), serde_json::json!({}));

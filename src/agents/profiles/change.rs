@@ -83,7 +83,7 @@ async fn insert_new(
     )
     .await?;
     let data = serde_json::json!({"name": agent.summary.name});
-    audit(c, actor, "agent.created", id, data).await?;
+    audit(c, actor, auth::AuditAction::AgentCreated, id, data).await?;
     if parts.role == Some(AgentRole::Primary) {
         return point_default_at(c, actor, &row).await;
     }
@@ -322,11 +322,18 @@ async fn apply(
     if agent.summary.version != row.version {
         let data =
             serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
-        audit(c, actor, "agent.updated", row.id, data).await?;
+        audit(c, actor, auth::AuditAction::AgentUpdated, row.id, data).await?;
     }
     if status != row.status {
         let data = serde_json::json!({"name": agent.summary.name, "status": status});
-        audit(c, actor, "agent.status_changed", row.id, data).await?;
+        audit(
+            c,
+            actor,
+            auth::AuditAction::AgentStatusChanged,
+            row.id,
+            data,
+        )
+        .await?;
     }
     if becomes_default {
         let row = get_row(c, actor.workspace, row.id).await?;
@@ -338,7 +345,7 @@ async fn apply(
 pub(super) async fn audit(
     c: &mut Conn,
     actor: &Actor<'_>,
-    action: &'static str,
+    action: auth::AuditAction,
     agent: AgentId,
     data: serde_json::Value,
 ) -> Result<(), AgentError> {
@@ -403,7 +410,7 @@ async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<
     .await?;
     auth::announce_workspace(c, &workspace).await?;
     let data = serde_json::json!({"name": row.name});
-    audit(c, actor, "agent.made_default", row.id, data).await?;
+    audit(c, actor, auth::AuditAction::AgentMadeDefault, row.id, data).await?;
     Ok(agent)
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::agents::{AgentError, derived};
 use crate::{
-    auth::{Actor, Scope, handles, quota},
+    auth::{Actor, AuditAction, Scope, handles, quota},
     db::{Conn, dialect::lock_workspace},
     ids::AgentId,
     realtime::EventType,
@@ -63,7 +63,7 @@ pub async fn archive_agent(
     let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
     if was != AgentStatus::Archived {
         let data = serde_json::json!({"name": agent.summary.name, "status": AgentStatus::Archived});
-        audit(c, actor, "agent.status_changed", row.id, data).await?;
+        audit(c, actor, AuditAction::AgentStatusChanged, row.id, data).await?;
     }
     Ok(row.id.into())
 }
@@ -121,7 +121,7 @@ pub async fn delete_agent(
         .run()
         .await?;
     let data = serde_json::json!({"name": row.name, "version": row.version});
-    audit(c, actor, "agent.deleted", row.id, data).await?;
+    audit(c, actor, AuditAction::AgentDeleted, row.id, data).await?;
     let mut shown = gone;
     shown.summary.status = AgentStatus::Archived;
     announce(

@@ -255,9 +255,9 @@ pub async fn set_archived(
     }
     if channel.created_by != Some(caller.user) {
         let action = if archived {
-            "channel.archived"
+            auth::AuditAction::ChannelArchived
         } else {
-            "channel.unarchived"
+            auth::AuditAction::ChannelUnarchived
         };
         let data = serde_json::json!({"name": channel.name});
         auth::record_audit(c, &access.actor, action, id.to_string(), data).await?;

@@ -177,7 +177,7 @@ pub async fn remove_member(
     }
     if user != caller.user && channel.created_by != Some(caller.user) {
         let data = serde_json::json!({"user_id": user});
-        let action = "channel.member_removed";
+        let action = auth::AuditAction::ChannelMemberRemoved;
         auth::record_audit(c, &access.actor, action, id.to_string(), data).await?;
     }
     part(c, access.actor.workspace, id, user).await

@@ -14,7 +14,7 @@ use crate::{
 pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
     let name = profiles::shown_name(c, agent).await?;
     Ok(TaskError {
-        code: "queue_full".to_owned(),
+        code: FailCode::QueueFull,
         message: notice_text(&name, FailCode::QueueFull),
     })
 }
@@ -114,7 +114,14 @@ pub async fn retry_task(
     };
     if task.requested_by != actor.user {
         let data = serde_json::json!({});
-        crate::auth::record_audit(c, actor, "task.retried", id.to_string(), data).await?;
+        crate::auth::record_audit(
+            c,
+            actor,
+            crate::auth::AuditAction::TaskRetried,
+            id.to_string(),
+            data,
+        )
+        .await?;
     }
     let seq = log::reserve(c, actor.workspace, 1).await?;
     enqueue(c, seq, &new, full, audience)

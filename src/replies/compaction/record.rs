@@ -18,7 +18,7 @@ use crate::{
         access::{self, ThreadAccess},
     },
     db::{Conn, DbError, dialect},
-    http::error::{ApiError, StatusCode},
+    http::error::{ApiError, ErrorCode, StatusCode},
     ids::{AgentId, CompactionId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
     memory::{
         automatic::{self, SegmentEntry},
@@ -118,10 +118,13 @@ impl From<CompactionError> for ApiError {
         let text = e.to_string();
         let (status, code) = match e {
             CompactionError::Chat(e) => return e.into(),
-            CompactionError::NotFound => (StatusCode::NOT_FOUND, "compaction_not_found"),
-            CompactionError::Running => (StatusCode::CONFLICT, "compaction_running"),
-            CompactionError::Nothing => (StatusCode::UNPROCESSABLE_ENTITY, "nothing_to_compact"),
-            CompactionError::NotYours => (StatusCode::FORBIDDEN, "not_yours"),
+            CompactionError::NotFound => (StatusCode::NOT_FOUND, ErrorCode::CompactionNotFound),
+            CompactionError::Running => (StatusCode::CONFLICT, ErrorCode::CompactionRunning),
+            CompactionError::Nothing => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::NothingToCompact,
+            ),
+            CompactionError::NotYours => (StatusCode::FORBIDDEN, ErrorCode::NotYours),
         };
         Self::new(status, code, text)
     }
@@ -393,7 +396,14 @@ pub async fn delete(
             .require(Scope::WorkspaceAdmin)
             .map_err(|_| CompactionError::NotYours)?;
         let data = serde_json::json!({"created_by": segment.created_by});
-        auth::record_audit(c, actor, "compaction.deleted", id.to_string(), data).await?;
+        auth::record_audit(
+            c,
+            actor,
+            auth::AuditAction::CompactionDeleted,
+            id.to_string(),
+            data,
+        )
+        .await?;
     }
     derived::changed(c, SourceId::Compaction(segment.id), Change::Deleted).await?;
     store::delete(c, &segment).await?;

@@ -370,7 +370,7 @@ async fn finish(
         },
         Some(code) => End::Failed {
             error: TaskError {
-                code: code.text(),
+                code,
                 message: notice_text("The summary", code),
             },
             notice: None,

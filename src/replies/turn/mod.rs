@@ -33,7 +33,7 @@ use crate::{
             wait::Waited,
         },
         context::{self, Loaded},
-        manifest::{LeftOut, Manifest},
+        manifest::{LeftOut, LeftOutReason, Manifest},
         offline::{self, Offline},
         prompt::{self, Context},
         retry::{Attempt, Failure, RetryCounts, Step, next_step, with_jitter},
@@ -199,7 +199,7 @@ impl ReplyHandler {
                 }
             }
             if !fit.dropped.is_empty() {
-                left_out.push(LeftOut::of("context_budget", &fit.dropped));
+                left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));
             }
             let manifest = Manifest {
                 model: model.clone(),
@@ -239,7 +239,7 @@ impl ReplyHandler {
             counts = new_counts;
             // The provider's message is not logged because it may repeat the prompt; people can read it under "What
             // it saw".
-            tracing::info!(attempt = task.attempt, code = failed.failure.code().text(), step = ?step, "a model call failed");
+            tracing::info!(attempt = task.attempt, code = %failed.failure.code(), step = ?step, "a model call failed");
             match step {
                 Step::Wait {
                     delay,
@@ -570,9 +570,8 @@ impl ReplyHandler {
                     message.clone(),
                 )
                 .await?;
-                let code = code.text();
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
-                    code: code.clone(),
+                    code,
                     message: message.clone(),
                 });
                 attempts::end_attempt(
@@ -605,7 +604,7 @@ fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
         prompt::shrunk(&loaded.context),
     ) {
         (true, Some((context, ids))) => {
-            left_out.push(LeftOut::of("context_too_large", &ids));
+            left_out.push(LeftOut::of(LeftOutReason::ContextTooLarge, &ids));
             context
         }
         _ => loaded.context.clone(),

@@ -9,11 +9,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::{Scope, WorkspaceCaller},
-    http::{ApiError, extract::Body},
+    http::{ApiError, ErrorCode, extract::Body},
     model::CollectError,
     providers::Tested,
     replies::retry::Failure,
     server::State,
+    tasks::FailCode,
 };
 
 const MODEL_CHARS_MAX: usize = 200;
@@ -43,9 +44,7 @@ struct ModelTest {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct ModelTestError {
-    /// As for a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
-    /// `bad_request`, or `auth`.
-    code: String,
+    code: FailCode,
     message: String,
 }
 
@@ -68,7 +67,7 @@ async fn test_model(
             || model.chars().any(char::is_control)
     }) {
         return Err(ApiError::unprocessable(
-            "invalid_value",
+            ErrorCode::InvalidValue,
             format!("the model name must have 1 to {MODEL_CHARS_MAX} characters"),
         )
         .param("model"));
@@ -87,7 +86,7 @@ async fn test_model(
                 CollectError::Model(e) => Failure::Model(e),
                 CollectError::Timeout => Failure::Timeout,
             };
-            let code = failure.code().text();
+            let code = failure.code();
             (None, Some(ModelTestError { code, message }))
         }
     };

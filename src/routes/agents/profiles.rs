@@ -26,7 +26,7 @@ use crate::{
     chat::{bindings, remove},
     db::{Conn, DbError},
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, IfMatch, Query},
         page::{Limit, List, PageQuery},
         unsent::ReadOnly,
@@ -80,7 +80,7 @@ fn metadata_of(others: BTreeMap<String, String>) -> Result<BTreeMap<String, Stri
             let text = format!(
                 "`{name}` is not a parameter of this list: use limit, after, before, status, name, or metadata.KEY"
             );
-            return Err(ApiError::invalid("invalid_query", text, name));
+            return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
         };
         metadata.insert(key.to_owned(), value);
     }

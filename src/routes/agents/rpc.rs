@@ -19,7 +19,7 @@ use crate::{
     chat::{access, bindings},
     db::Conn,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, Path},
         unsent::ReadOnly,
     },
@@ -115,7 +115,7 @@ struct Soul {
 fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(Value::Object(params)).map_err(|e| {
         let path = e.path().to_string();
-        ApiError::invalid("invalid_params", e.into_inner().to_string(), path)
+        ApiError::invalid(ErrorCode::InvalidParams, e.into_inner().to_string(), path)
     })
 }
 
@@ -193,7 +193,7 @@ async fn call(
         "agent.toggleActive" => rpc.toggle(&take::<OfAgent>(params)?.agent_id).await,
         _ => {
             let text = "unknown method: see /docs for the list of methods";
-            Err(ApiError::not_found("method_not_found", text))
+            Err(ApiError::not_found(ErrorCode::MethodNotFound, text))
         }
     };
     answer.map(|answer| (read_only, Json(answer)))

@@ -14,7 +14,7 @@ use crate::{
     },
     auth::{Caller, Scope},
     chat::threads::ParticipantKind,
-    http::{ApiError, extract::Path},
+    http::{ApiError, ErrorCode, extract::Path},
     ids::{MemoryId, MessageId, TaskId, UserId},
     memory::entry::MemoryScope,
     model,
@@ -25,6 +25,7 @@ use crate::{
     routes::chat::visible_task,
     server::State,
     tasks::attempts::AttemptRecord,
+    text_enum::text_enum,
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".
@@ -75,10 +76,20 @@ struct MessageSeen {
     deleted: bool,
 }
 
+text_enum! {
+    enum SegmentName {
+        System = "system",
+        Workspace = "workspace",
+        Memory = "memory",
+        Summary = "summary",
+        Messages = "messages",
+        Trigger = "trigger",
+    }
+}
+
 #[derive(Serialize, utoipa::ToSchema)]
 struct Segment {
-    /// `system`, `workspace`, `memory`, `summary`, `messages`, or `trigger`.
-    name: &'static str,
+    name: SegmentName,
     tokens: u64,
 }
 
@@ -247,12 +258,12 @@ fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
     let text = System { parts };
     let system = text.parts.iter().map(|part| part.tokens).sum::<u64>();
     let segments = [
-        ("system", system),
-        ("workspace", workspace),
-        ("memory", memory),
-        ("summary", summary),
-        ("messages", messages),
-        ("trigger", trigger),
+        (SegmentName::System, system),
+        (SegmentName::Workspace, workspace),
+        (SegmentName::Memory, memory),
+        (SegmentName::Summary, summary),
+        (SegmentName::Messages, messages),
+        (SegmentName::Trigger, trigger),
     ]
     .into_iter()
     .filter(|(_, tokens)| *tokens > 0)
@@ -325,7 +336,7 @@ async fn get_task_context(
     let found = manifest::find(&mut c, id).await?;
     let sent = found.ok_or_else(|| {
         ApiError::not_found(
-            "context_not_found",
+            ErrorCode::ContextNotFound,
             "the model has not been called for this task yet",
         )
     })?;

@@ -11,7 +11,7 @@ use crate::{
         self, Scope, WorkspaceCaller,
         quota::{self, Storage},
     },
-    http::{ApiError, extract::Query},
+    http::{ApiError, ErrorCode, extract::Query},
     ids::UserId,
     server::State,
     tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
@@ -98,7 +98,7 @@ async fn get_usage(
     let to = to.unwrap_or_else(|| from.max(present));
     if from > to {
         return Err(ApiError::invalid(
-            "invalid_month",
+            ErrorCode::InvalidMonth,
             "`from` is after `to`: swap them".to_owned(),
             "from",
         ));

@@ -9,7 +9,7 @@ use crate::{
     agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
     auth::Scope,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, IfMatch, Path, Query},
         page::{Limit, List},
     },
@@ -54,7 +54,7 @@ async fn list_versions(
             let is_ours = |n: &i64| *n > 0 && n.to_string() == cursor;
             version.filter(is_ours).ok_or_else(|| {
                 let text = "the cursor is not from a list of versions: use `next_cursor` of the previous page".to_owned();
-                ApiError::invalid("invalid_cursor", text, "cursor")
+                ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
             })
         })
         .transpose()?;

@@ -13,7 +13,7 @@ use crate::{
     },
     db::Conn,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
@@ -121,7 +121,7 @@ async fn open_direct(
 ) -> Result<(StatusCode, Json<MyChannel>), ApiError> {
     if form.member_ids.is_none() && form.agent_id.is_none() {
         return Err(ApiError::unprocessable(
-            "nobody_named",
+            ErrorCode::NobodyNamed,
             "specify people in member_ids or an agent in agent_id".to_owned(),
         ));
     }

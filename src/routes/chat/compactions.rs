@@ -11,7 +11,7 @@ use crate::{
     chat::access,
     db::Conn,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, Path},
         page::List,
     },
@@ -51,7 +51,7 @@ struct CompactForm {
 impl CompactForm {
     fn parse(&self) -> Result<ManualPass, ApiError> {
         let invalid =
-            |text: &str, param| ApiError::invalid("invalid_value", text.to_owned(), param);
+            |text: &str, param| ApiError::invalid(ErrorCode::InvalidValue, text.to_owned(), param);
         let keep = self.keep.unwrap_or(KEEP_DEFAULT);
         if !(10..=50).contains(&keep) {
             return Err(invalid("keep is a number from 10 to 50", "keep"));

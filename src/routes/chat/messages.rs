@@ -16,7 +16,7 @@ use crate::{
     },
     db::Conn,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
@@ -96,7 +96,7 @@ async fn list(
         .collect();
     if given.len() > 1 {
         return Err(ApiError::invalid(
-            "invalid_cursor",
+            ErrorCode::InvalidCursor,
             "use only one of `after`, `before`, and `around`".to_owned(),
             given[1].1,
         ));

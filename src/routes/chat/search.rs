@@ -11,7 +11,7 @@ use crate::{
         ChatError,
         search::find::{self, Search, SearchPage, Start},
     },
-    http::{ApiError, extract::Query, page::Limit},
+    http::{ApiError, ErrorCode, extract::Query, page::Limit},
     ids::{ChannelId, ThreadId},
     server::State,
 };
@@ -85,7 +85,7 @@ async fn search(
     actor.require(Scope::ChatRead)?;
     let limit = Limit::or(query.limit, HITS_PAGE);
     let author = find::parse_author(query.author_id.as_deref())
-        .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "author_id"))?;
+        .map_err(|e| ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "author_id"))?;
     let is_any = query.match_mode == Some(find::MatchMode::Any);
     let order = find::order_of(query.order, is_any, query.group)?;
     let search = Search {

@@ -11,7 +11,7 @@ use crate::{
     cursor,
     db::Conn,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Path, Query},
         page::{Limit, List, Page, PageQuery},
     },
@@ -87,7 +87,7 @@ fn parse_cursor(text: &str) -> Result<TaskId, ApiError> {
     });
     parts.ok_or_else(|| {
         let text = "the cursor does not belong to a list of the newest tasks".to_owned();
-        ApiError::invalid("invalid_cursor", text, "cursor")
+        ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
     })
 }
 
@@ -101,7 +101,7 @@ impl TasksQuery {
                 if cursor.is_some() {
                     let text =
                         "cursor requires order=newest: use after or before instead".to_owned();
-                    return Err(ApiError::invalid("invalid_cursor", text, "cursor"));
+                    return Err(ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor"));
                 }
                 Ok(match page.before {
                     Some(before) => queue::Range::Newest {
@@ -114,7 +114,7 @@ impl TasksQuery {
                 if page.after.is_some() || page.before.is_some() {
                     let text = "order=newest does not support after and before: use cursor";
                     return Err(ApiError::invalid(
-                        "invalid_cursor",
+                        ErrorCode::InvalidCursor,
                         text.to_owned(),
                         "order",
                     ));

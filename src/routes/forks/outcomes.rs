@@ -16,7 +16,7 @@ use crate::{
         resolution::{self, Resolution},
     },
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
     },
@@ -68,7 +68,7 @@ async fn list_decisions(
     let channel = query.channel_id;
     let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
         ApiError::invalid(
-            "invalid_cursor",
+            ErrorCode::InvalidCursor,
             "the cursor does not belong to a list of decisions".to_owned(),
             "cursor",
         )
@@ -158,7 +158,7 @@ async fn list_action_items(
         Some("none") => OwnedBy::Nobody,
         Some(text) => OwnedBy::Member(
             text.parse::<UserId>()
-                .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "owner"))?,
+                .map_err(|e| ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "owner"))?,
         ),
     };
     let channel = query.channel_id;
