@@ -1,4 +1,4 @@
-//! Enums that are text in the database, in JSON, and in the API document, each text written once.
+//! Enums that are text in the database, in JSON, and in the API document, and constant texts, each text written once.
 
 /// Defines an enum with a text for each variant: `text_enum! { pub enum Level { High = "high" } }`. Reading another text
 /// from the database or from JSON is an error.
@@ -96,6 +96,32 @@ macro_rules! text_enum {
     };
 }
 pub(crate) use text_enum;
+
+/// Defines a type whose only value is a text, in JSON and in the API document: `constant! { pub ListObject = "list" }`.
+macro_rules! constant {
+    ($vis:vis $name:ident = $text:literal) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis struct $name;
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str($text)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .enum_values(Some([$text]))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+pub(crate) use constant;
 
 /// A text that is none of an enum's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

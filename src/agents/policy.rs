@@ -24,8 +24,10 @@ const MODE_CHARS_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct CompactionPolicy {
+    #[schema(required)]
     pub default: Compaction,
     /// By a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part counts.
+    #[schema(required)]
     pub by_mode: BTreeMap<String, Compaction>,
 }
 
@@ -53,10 +55,11 @@ impl CompactionPolicy {
 #[serde(deny_unknown_fields)]
 pub struct CompactionPolicyPatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub default: Option<Compaction>,
     /// At most 100 modes.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(nullable = false, value_type = Option<Object>)]
     pub by_mode: Option<BTreeMap<String, Option<Compaction>>>,
 }
 
@@ -83,12 +86,16 @@ impl CompactionPolicyPatch {
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct MemoryPolicy {
+    #[schema(required)]
     pub enabled: bool,
     /// Entries about people.
+    #[schema(required)]
     pub user: bool,
     /// Entries about people for a single agent.
+    #[schema(required)]
     pub persona: bool,
     /// Entries published for the workspace.
+    #[schema(required)]
     pub organization: bool,
 }
 
@@ -108,12 +115,16 @@ impl Default for MemoryPolicy {
 #[serde(deny_unknown_fields)]
 pub struct MemoryPolicyPatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub enabled: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub user: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub persona: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub organization: Option<bool>,
 }
 
@@ -177,10 +188,13 @@ pub struct PolicyPatch {
     #[schema(value_type = Option<SandboxPolicyId>)]
     pub sandbox_policy_id: Option<Option<SandboxPolicyId>>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub members_write_agents: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub memory: Option<MemoryPolicyPatch>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub compaction: Option<CompactionPolicyPatch>,
 }
 

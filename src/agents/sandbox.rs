@@ -9,6 +9,7 @@ use crate::{
     auth::{self, Actor, Scope},
     db::{Conn, DbError, Json, now},
     ids::{SandboxPolicyId, WorkspaceId},
+    text_enum::constant,
     time::Timestamp,
 };
 
@@ -85,11 +86,13 @@ impl SandboxLimits {
     }
 }
 
+constant! { pub SandboxPolicyObject = "sandbox_policy" }
+
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SandboxPolicy {
     pub id: SandboxPolicyId,
-    /// Always `sandbox_policy`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: SandboxPolicyObject,
     pub name: String,
     #[serde(flatten)]
     pub limits: SandboxLimits,
@@ -180,7 +183,7 @@ impl From<Row> for SandboxPolicy {
     fn from(row: Row) -> Self {
         Self {
             id: row.id,
-            object: "sandbox_policy",
+            object: SandboxPolicyObject,
             name: row.name,
             limits: row.limits.0,
             created_at: row.created_at,

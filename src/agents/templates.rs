@@ -5,17 +5,20 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::profiles::NewAgent;
+use crate::text_enum::constant;
 
 #[derive(Deserialize)]
 struct File {
     templates: Vec<serde_json::Value>,
 }
 
+constant! { pub TemplateObject = "agent_template" }
+
 /// Fields of `POST /v1/agents`, filled in.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Template {
-    /// Always `agent_template`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: TemplateObject,
     #[serde(flatten)]
     pub agent: NewAgent,
 }
@@ -38,7 +41,7 @@ fn parse(text: &str) -> Result<Vec<Template>, String> {
             let agent: NewAgent = serde_json::from_value(fields).map_err(|e| e.to_string())?;
             agent.clone().into_parts().map_err(|e| e.to_string())?;
             Ok(Template {
-                object: "agent_template",
+                object: TemplateObject,
                 agent,
             })
         })

@@ -17,6 +17,7 @@ use crate::{
     auth::{Actor, Scope},
     db::Conn,
     ids::AgentId,
+    text_enum::constant,
 };
 
 /// Version of the export format that is written and read.
@@ -30,11 +31,13 @@ const LEFT_OUT: &[&str] = &[
     "trust",
 ];
 
+constant! { pub ExportObject = "agent_export" }
+
 /// Response of `GET /v1/agents/{id}/export`.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Export {
-    /// Always `agent_export`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: ExportObject,
     /// Always 1.
     pub format: u32,
     /// Fields of `POST /v1/agents`, without those that refer to users, policies, or other agents; `base` is the
@@ -122,7 +125,7 @@ pub async fn export_agent(
         fields.insert("base".to_owned(), base.summary.name.into());
     }
     Ok(Export {
-        object: "agent_export",
+        object: ExportObject,
         format: FORMAT,
         agent: fields,
         files: files::own(c, &agent).await?,

@@ -8,15 +8,18 @@ use crate::{
     auth::{Actor, quota},
     db::{Conn, DbError, now},
     ids::{FileId, MessageId, UserId, WorkspaceId},
+    text_enum::constant,
     time::Timestamp,
 };
+
+constant! { pub FileObject = "file" }
 
 /// An uploaded file.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 #[schema(as = UploadedFile)]
 pub struct File {
-    /// Always `file`.
-    pub object: String,
+    #[schema(inline)]
+    pub object: FileObject,
     pub id: FileId,
     pub workspace_id: WorkspaceId,
     pub name: String,
@@ -57,7 +60,7 @@ impl Attachment {
 
     pub fn into_file(self, workspace: WorkspaceId, message: Option<MessageId>) -> File {
         File {
-            object: "file".to_owned(),
+            object: FileObject,
             url: format!("/v1/files/{}", self.id),
             id: self.id,
             workspace_id: workspace,

@@ -84,21 +84,27 @@ pub struct ItemForm {
 pub struct ResolutionForm {
     /// One line, at most 120 characters.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     headline: Option<String>,
     /// One or two sentences, at most 600 characters.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     conclusion: Option<String>,
     /// At most 4.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     key_points: Option<Vec<PointForm>>,
     /// At most 20.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     action_items: Option<Vec<ItemForm>>,
     /// At most 10.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     open_questions: Option<Vec<PointForm>>,
     /// At most 10.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     deferred_items: Option<Vec<PointForm>>,
     #[serde(default, rename = "id")]
     #[schema(ignore)]

@@ -87,13 +87,15 @@ pub struct ErrorDetail {
     pub message: String,
     /// Field, parameter, or header that caused the error.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub param: Option<String>,
     /// Seconds to wait before a retry, as in the header `Retry-After`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub retry_after_s: Option<u64>,
     /// Current object, with 409 for a stale `If-Match`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(nullable = false, value_type = Option<Object>)]
     pub current: Option<Value>,
 }
 

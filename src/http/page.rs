@@ -1,8 +1,10 @@
 //! Lists: `{"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…}`, with keyset pagination.
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{Array, Ref};
 
 use super::error::{ApiError, ErrorCode};
+use crate::text_enum::constant;
 
 pub const LIMIT_MAX: i64 = 100;
 
@@ -121,11 +123,14 @@ impl<Id: PartialEq + Copy> Page<Id> {
     }
 }
 
+constant! { pub ListObject = "list" }
+
 /// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct List<T> {
-    /// Always `list`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: ListObject,
+    #[schema(schema_with = items::<T>)]
     pub data: Vec<T>,
     /// More objects follow in the requested direction.
     pub has_more: bool,
@@ -133,7 +138,13 @@ pub struct List<T> {
     pub last_id: Option<String>,
     /// Only in lists with another sort order: send it as `cursor` to get the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
+}
+
+/// The items, by reference.
+fn items<T: utoipa::ToSchema>() -> Array {
+    Array::new(Ref::from_schema_name(T::name()))
 }
 
 impl<T> List<T> {
@@ -149,7 +160,7 @@ impl<T> List<T> {
         let first_id = rows.first().map(&id);
         let last_id = rows.last().map(&id);
         Self {
-            object: "list",
+            object: ListObject,
             data: rows,
             has_more,
             first_id,

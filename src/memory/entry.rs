@@ -5,7 +5,7 @@ use serde::Serialize;
 pub use crate::agents::entries::MemoryScope;
 use crate::{
     ids::{AgentId, ChannelId, CompactionId, ForkId, MemoryId, MessageId, ThreadId, UserId},
-    text_enum::text_enum,
+    text_enum::{constant, text_enum},
     time::Timestamp,
 };
 
@@ -71,12 +71,14 @@ text_enum! {
     }
 }
 
+constant! { pub MemoryObject = "memory" }
+
 /// A sentence that agents remember.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Entry {
     pub id: MemoryId,
-    /// Always `memory`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: MemoryObject,
     pub scope: MemoryScope,
     pub kind: MemoryKind,
     pub text: String,

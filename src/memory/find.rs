@@ -11,7 +11,8 @@ use crate::{
     memory::{
         MemoryError,
         entry::{
-            Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
+            Entry, MemoryKind, MemoryObject, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust,
+            Visibility,
         },
         sources::sources_of,
     },
@@ -135,7 +136,7 @@ impl Sight {
 pub(super) async fn with_sources(c: &mut Conn, rows: Vec<Row>) -> Result<Vec<Entry>, DbError> {
     let mut sources = sources_of(c, rows.iter().map(|row| row.id).collect()).await?;
     let entries = rows.into_iter().map(|row| Entry {
-        object: "memory",
+        object: MemoryObject,
         source_message_ids: sources.remove(&row.id).unwrap_or_default(),
         compaction_id: row.compaction_id,
         id: row.id,

@@ -31,8 +31,10 @@ pub struct MemorySettings {
 #[serde(deny_unknown_fields)]
 pub struct MemorySettingsPatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub enabled: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub persona: Option<bool>,
 }
 

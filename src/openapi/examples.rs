@@ -41,10 +41,7 @@ fn by_name(name: &str) -> Option<Value> {
 /// Quoted word at the start of a description, such as `` `text` or `notice` ``.
 fn first_word(schema: &Value) -> Option<Value> {
     let text = schema["description"].as_str()?;
-    let rest = text
-        .strip_prefix("Always ")
-        .unwrap_or(text)
-        .strip_prefix('`')?;
+    let rest = text.strip_prefix('`')?;
     let (word, _) = rest.split_once('`')?;
     let is_word = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '.');
     (!word.is_empty() && word.chars().all(is_word)).then(|| json!(word))

@@ -3,7 +3,7 @@
 mod closed;
 mod examples;
 mod parameters;
-mod words;
+mod required;
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub fn finish(mut api: OpenApi) -> OpenApi {
     ErrorBody::schemas(&mut errors);
     OpenAiErrorBody::schemas(&mut errors);
     components.schemas.extend(errors);
-    words::add(&mut components.schemas);
+    required::require(&mut components.schemas, &api.paths);
     closed::flatten(&mut components.schemas);
     api.components = Some(components);
     api.security = Some(vec![

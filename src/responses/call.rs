@@ -12,7 +12,9 @@ use super::{
     Plan, ResponseError, ResponsesService,
     conversation::{Conversation, prompt_tokens_max, tool_tokens},
     draft::Draft,
-    object::{Fault, FaultCode, IncompleteDetails, Response, ResponseUsage, Status},
+    object::{
+        Fault, FaultCode, IncompleteDetails, MaxOutputTokens, Response, ResponseUsage, Status,
+    },
     plan::Wish,
     store::{self, NewRow},
 };
@@ -445,7 +447,7 @@ impl Job {
             status,
             completed_at: (!is_cut).then(|| now().unix_s()),
             incomplete_details: is_cut.then_some(IncompleteDetails {
-                reason: "max_output_tokens",
+                reason: MaxOutputTokens,
             }),
             output: self.draft.items().to_vec(),
             usage: Some(ResponseUsage::new(&usage, answered.usage)),

@@ -8,19 +8,22 @@ use crate::{
     auth::{Actor, Scope, WorkspaceCaller},
     db::{Conn, Json},
     ids::AgentId,
+    text_enum::constant,
     time::Timestamp,
 };
 
 /// Number of agents read per query.
 const AGENTS_AT_ONCE: i64 = 1_000;
 
+constant! { pub ModelObject = "model" }
+
 /// A model of the Models API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Model {
     /// `agent:NAME`, or the provider's name for a model.
     pub id: String,
-    /// Always `model`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: ModelObject,
     /// Seconds since 1970; 0 for a provider's model.
     pub created: i64,
     /// `openvibe` for an agent, otherwise the provider.
@@ -33,7 +36,7 @@ pub struct Model {
 fn of_agent(name: &str, created_at: Timestamp) -> Model {
     Model {
         id: format!("{AGENT_PREFIX}{name}"),
-        object: "model",
+        object: ModelObject,
         created: created_at.unix_s(),
         owned_by: "openvibe".to_owned(),
         overrides_agents: false,
@@ -44,7 +47,7 @@ impl ResponsesService {
     async fn default_model(&self) -> Model {
         Model {
             id: self.provider.choose_model(None).await,
-            object: "model",
+            object: ModelObject,
             created: 0,
             owned_by: self.provider.name().to_owned(),
             overrides_agents: self.provider.override_model().is_some(),

@@ -12,7 +12,7 @@ use crate::{
     model::Usage,
     responses::form::Truncation,
     tasks::TokenUsage,
-    text_enum::text_enum,
+    text_enum::{constant, text_enum},
 };
 
 fn word_or_object() -> Schema {
@@ -33,12 +33,14 @@ pub enum Status {
     Failed,
 }
 
+constant! { pub(super) OutputTextType = "output_text" }
+
 /// A text part of a message.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct OutputText {
-    /// Always `output_text`.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    #[schema(inline)]
+    pub kind: OutputTextType,
     pub text: String,
     /// Always empty.
     #[schema(value_type = Vec<Object>)]
@@ -47,6 +49,8 @@ pub(super) struct OutputText {
     #[schema(value_type = Vec<Object>)]
     pub logprobs: [(); 0],
 }
+
+constant! { pub(super) AssistantRole = "assistant" }
 
 /// A message, or a function call for the client to run.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -59,8 +63,8 @@ pub(super) enum OutputItem {
     Message {
         /// `msg_…`; not the ID of a message in a thread.
         id: String,
-        /// Always `assistant`.
-        role: &'static str,
+        #[schema(inline)]
+        role: AssistantRole,
         status: Status,
         content: Vec<OutputText>,
     },
@@ -133,17 +137,21 @@ pub struct Fault {
     pub message: String,
 }
 
+constant! { pub MaxOutputTokens = "max_output_tokens" }
+
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct IncompleteDetails {
-    /// Always `max_output_tokens`.
-    pub reason: &'static str,
+    #[schema(inline)]
+    pub reason: MaxOutputTokens,
 }
+
+constant! { pub TextType = "text" }
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct TextFormat {
-    /// Always `text`.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    #[schema(inline)]
+    pub kind: TextType,
 }
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -151,12 +159,14 @@ pub struct TextConfig {
     pub format: TextFormat,
 }
 
+constant! { pub ResponseObject = "response" }
+
 /// A response of the Responses API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Response {
     pub id: ResponseId,
-    /// Always `response`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: ResponseObject,
     /// Seconds since 1970.
     pub created_at: i64,
     /// Seconds since 1970; null unless the response is completed.

@@ -8,7 +8,7 @@ use super::{
     chain::{self, Before, Previous},
     conversation::{Conversation, converse, prompt_tokens_max, tool_tokens},
     items::{Item, read_input},
-    object::{Response, Status, TextConfig, TextFormat},
+    object::{Response, ResponseObject, Status, TextConfig, TextFormat, TextType},
     tools::{self, Tool, offer, read_tools},
 };
 use crate::{
@@ -317,7 +317,7 @@ impl ResponsesService {
         request.tools = offered.functions;
         Ok(Response {
             id: ResponseId::new(),
-            object: "response",
+            object: ResponseObject,
             created_at: now().unix_s(),
             completed_at: None,
             status: Status::InProgress,
@@ -334,7 +334,7 @@ impl ResponsesService {
             store: false,
             temperature: request.temperature,
             text: TextConfig {
-                format: TextFormat { kind: "text" },
+                format: TextFormat { kind: TextType },
             },
             tool_choice: shown_choice,
             tools: offered.shown,

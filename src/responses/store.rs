@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ResponseError, items::Item};
+use super::{ResponseError, items::Item, object::ResponseObject};
 use crate::{
     auth::{Actor, AuthError, Caller, Scope},
     db::{Conn, Db, DbError, Json, now},
@@ -138,8 +138,8 @@ pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct DeletedResponse {
     pub id: ResponseId,
-    /// Always `response`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: ResponseObject,
     pub deleted: bool,
 }
 
@@ -169,7 +169,7 @@ pub async fn delete(
     }
     Ok(DeletedResponse {
         id,
-        object: "response",
+        object: ResponseObject,
         deleted: true,
     })
 }

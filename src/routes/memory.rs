@@ -23,7 +23,7 @@ use crate::{
         change::{self, EntryPatch},
         content::Content,
         create::{self, NewEntry},
-        entry::{Entry, MemoryKind, MemoryScope, MemoryStatus, Visibility},
+        entry::{Entry, MemoryKind, MemoryObject, MemoryScope, MemoryStatus, Visibility},
         find,
         forget::{self, Owner, Remaining, Subject},
         list::{self, Filter},
@@ -157,10 +157,13 @@ struct MemoryForm {
     /// `conversation` with `thread_id`, else `user`; `persona` and `agent` need `agent_id`. The owner of `user` and
     /// `persona` is the caller.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     scope: Option<MemoryScope>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     agent_id: Option<AgentId>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     thread_id: Option<ThreadId>,
     /// Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one.
     #[serde(default)]
@@ -168,6 +171,7 @@ struct MemoryForm {
     source_message_ids: Vec<MessageId>,
     /// `channel` for a conversation; otherwise `workspace`, if everyone can read the sources.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     visibility: Option<Visibility>,
     /// A repeated ID returns the first entry with status 200.
     client_id: Option<String>,
@@ -236,17 +240,23 @@ async fn get_memory(
 struct MemoryChange {
     /// Makes the entry one by hand, and confirms a stale one.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     text: Option<String>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     kind: Option<MemoryKind>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     visibility: Option<Visibility>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     share_with_organization: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     flagged: Option<bool>,
     /// `active` (confirms a stale entry) or `archived`.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     status: Option<MemoryStatus>,
 }
 
@@ -289,8 +299,8 @@ async fn change_memory(
 #[derive(Serialize, utoipa::ToSchema)]
 struct Forgotten {
     id: MemoryId,
-    /// Always `memory`.
-    object: &'static str,
+    #[schema(inline)]
+    object: MemoryObject,
     /// Always true.
     deleted: bool,
     /// Rows that still contain the text, counted after the deletion.
@@ -320,7 +330,7 @@ async fn forget_memory(
     scrub(&state).await;
     Ok(Json(Forgotten {
         id,
-        object: "memory",
+        object: MemoryObject,
         deleted: true,
         remaining,
     }))

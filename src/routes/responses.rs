@@ -21,6 +21,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, Path, Query},
+        page::ListObject,
     },
     responses::{
         self, Call, CreateResponse, DeletedResponse, Delivery, Model, Progress, Response,
@@ -216,8 +217,8 @@ async fn delete_response(
 /// Values that can be used as `model`.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Models {
-    /// Always `list`.
-    object: &'static str,
+    #[schema(inline)]
+    object: ListObject,
     data: Vec<Model>,
 }
 
@@ -230,7 +231,7 @@ async fn list_models(
     member: WorkspaceCaller,
 ) -> Result<Json<Models>, ApiError> {
     Ok(Json(Models {
-        object: "list",
+        object: ListObject,
         data: responses::list_models(&*state.responses(member.workspace).await?, &member).await?,
     }))
 }

@@ -15,6 +15,7 @@ use crate::{
     ids::WorkspaceId,
     realtime::encode_frame,
     server::{State, caller::workspace_of},
+    text_enum::text_enum,
 };
 
 use super::connection::{
@@ -25,11 +26,17 @@ use super::control::ControlFrame;
 
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
+text_enum! {
+    enum HelloType {
+        Hello = "hello",
+    }
+}
+
 /// The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hello {
-    /// Always `hello`.
+    #[schema(inline, value_type = HelloType)]
     r#type: String,
     /// 1
     protocol: u32,
@@ -60,16 +67,16 @@ pub(super) async fn read_hello(
             Some(Err(e)) => return Err(broken(&e)),
         };
         let hello = parse_json::<Hello>(text.as_bytes()).and_then(|hello| {
-            match (hello.r#type.as_str(), hello.protocol) {
-                ("hello", 1) if hello.since.is_some_and(|since| since < 0) => {
+            match (hello.r#type.parse(), hello.protocol) {
+                (Ok(HelloType::Hello), 1) if hello.since.is_some_and(|since| since < 0) => {
                     Err(ApiError::invalid(
                         ErrorCode::InvalidCursor,
                         "since must be the seq of an event".to_owned(),
                         "since",
                     ))
                 }
-                ("hello", 1) => Ok(hello),
-                ("hello", _) => Err(ApiError::invalid(
+                (Ok(HelloType::Hello), 1) => Ok(hello),
+                (Ok(HelloType::Hello), _) => Err(ApiError::invalid(
                     ErrorCode::UnknownProtocol,
                     "this server supports protocol 1 only".to_owned(),
                     "protocol",

@@ -19,7 +19,11 @@ use super::{
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
     http::{
-        ApiError, ErrorCode, extract::Query, meter::BytesTaken, page::Limit, requests::RequestId,
+        ApiError, ErrorCode,
+        extract::Query,
+        meter::BytesTaken,
+        page::{Limit, ListObject},
+        requests::RequestId,
     },
     realtime::log,
     server::State,
@@ -89,8 +93,8 @@ struct EventsQuery {
 /// A page of the event log.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 struct Events {
-    /// Always `list`.
-    object: &'static str,
+    #[schema(inline)]
+    object: ListObject,
     /// The same frames as on the WebSocket.
     #[schema(value_type = Vec<ServerEvent>)]
     data: Vec<Box<RawValue>>,
@@ -152,7 +156,7 @@ async fn list_events(
     let more = i64::try_from(rows.len()).unwrap_or(i64::MAX) > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(Json(Events {
-        object: "list",
+        object: ListObject,
         has_more: more,
         first_id: rows.first().map(|(seq, _)| seq.to_string()),
         last_id: rows.last().map(|(seq, _)| seq.to_string()),

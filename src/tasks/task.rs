@@ -63,7 +63,7 @@ pub struct TaskInput {
     pub prompt: String,
     /// Further options by kind; for a `resolve`: `publish` and `replace_draft`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
 }
 
@@ -71,12 +71,15 @@ pub struct TaskInput {
 pub struct TaskOutput {
     /// The reply; for a `resolve`, the resolution message if it was published immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub message_id: Option<MessageId>,
     /// The current draft of a `resolve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub resolution_id: Option<ResolutionId>,
     /// The response of a `/v1/responses` call, which is not necessarily stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub response_id: Option<ResponseId>,
     /// Segments that a `compact` made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

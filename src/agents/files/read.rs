@@ -16,8 +16,8 @@ use crate::{
 use super::{
     FilePath,
     rows::{
-        FILES_MAX, File, FileSource, FileSummary, IDENTITY, MEMORY, SOUL, blank_memory, find_row,
-        identity, list_rows, shown, soul,
+        AgentFileObject, FILES_MAX, File, FileSource, FileSummary, IDENTITY, MEMORY, SOUL,
+        blank_memory, find_row, identity, list_rows, shown, soul,
     },
     shared::read_shared,
 };
@@ -113,7 +113,7 @@ pub async fn read_version(
     };
     Ok(File {
         summary: FileSummary {
-            object: "agent_file",
+            object: AgentFileObject,
             path: path.as_str().to_owned(),
             source: if of_view {
                 FileSource::Profile

@@ -7,7 +7,7 @@ use crate::{
     agents::profiles::Agent,
     db::{Conn, DbError},
     ids::UserId,
-    text_enum::text_enum,
+    text_enum::{constant, text_enum},
     time::Timestamp,
 };
 
@@ -30,11 +30,13 @@ text_enum! {
     }
 }
 
+constant! { pub AgentFileObject = "agent_file" }
+
 /// A file as an entry in a list.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct FileSummary {
-    /// Always `agent_file`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: AgentFileObject,
     pub path: String,
     pub source: FileSource,
     pub size_bytes: usize,
@@ -65,7 +67,7 @@ pub(super) fn shown(row: Row, source: FileSource) -> Option<File> {
     let content = row.content?;
     Some(File {
         summary: FileSummary {
-            object: "agent_file",
+            object: AgentFileObject,
             path: row.path,
             source,
             size_bytes: content.len(),
@@ -81,7 +83,7 @@ pub(super) fn shown(row: Row, source: FileSource) -> Option<File> {
 pub(super) fn view(agent: &Agent, path: &str, content: String) -> File {
     File {
         summary: FileSummary {
-            object: "agent_file",
+            object: AgentFileObject,
             path: path.to_owned(),
             source: FileSource::Profile,
             size_bytes: content.len(),
@@ -110,7 +112,7 @@ pub(super) fn blank_memory() -> File {
 pub(super) fn empty(path: &str, source: FileSource, version: i64) -> File {
     File {
         summary: FileSummary {
-            object: "agent_file",
+            object: AgentFileObject,
             path: path.to_owned(),
             source,
             size_bytes: 0,
@@ -160,7 +162,7 @@ pub(super) async fn list_rows(
         .all()
         .await?;
     let summary = |row: SizeRow| FileSummary {
-        object: "agent_file",
+        object: AgentFileObject,
         path: row.path,
         source,
         size_bytes: usize::try_from(row.size_bytes).unwrap_or(0),

@@ -8,6 +8,7 @@ use crate::{
     db::Json,
     ids::{AgentId, UserId, WorkspaceId},
     model::Provider,
+    text_enum::constant,
     time::Timestamp,
 };
 
@@ -121,12 +122,18 @@ impl Brief {
     }
 }
 
+/// The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct EffectiveModel(Option<String>);
+
+constant! { pub AgentObject = "agent_profile" }
+
 /// An agent with the fields included in lists and events.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct AgentSummary {
     pub id: AgentId,
-    /// Always `agent_profile`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: AgentObject,
     /// Its handle.
     pub name: String,
     pub display_name: Option<String>,
@@ -137,11 +144,10 @@ pub struct AgentSummary {
     pub role: AgentRole,
     /// Null: the base's model, or else the server's default.
     pub model: Option<String>,
-    /// The model that replies: `model` if the server has it, otherwise the server's default. Null without a language
-    /// model. Omitted in events, because it depends on the server's settings.
+    /// Omitted in events, because it depends on the server's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub effective_model: Option<Option<String>>,
+    #[schema(nullable = false)]
+    pub effective_model: Option<EffectiveModel>,
     /// The configured model, including the base's.
     #[serde(skip)]
     pub wanted_model: Option<String>,
@@ -163,7 +169,7 @@ impl AgentSummary {
     /// Determines which model replies.
     pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
         let wanted = self.wanted_model.as_deref();
-        self.effective_model = Some(provider.effective_model(wanted).await);
+        self.effective_model = Some(EffectiveModel(provider.effective_model(wanted).await));
     }
 }
 
@@ -244,7 +250,7 @@ impl Row {
         Agent {
             summary: AgentSummary {
                 id: self.id,
-                object: "agent_profile",
+                object: AgentObject,
                 name: self.name.clone(),
                 display_name: profile.display_name,
                 description: profile.description,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{
-    AccessControl, AgentStatus, AgentSummary, Brief, form::METADATA_KEYS_MAX, parts, shown_role,
-    store::pair,
+    AccessControl, AgentStatus, AgentSummary, Brief, agent::AgentObject, form::METADATA_KEYS_MAX,
+    parts, shown_role, store::pair,
 };
 use crate::agents::AgentError;
 use crate::{
@@ -61,7 +61,7 @@ impl From<Row> for AgentSummary {
         let is_default = row.default_agent_id == Some(row.id);
         Self {
             id: row.id,
-            object: "agent_profile",
+            object: AgentObject,
             name: row.name,
             display_name: brief.display_name,
             description: brief.description,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     Agent, AgentStatus, Row,
+    agent::AgentObject,
     announce::announce,
     change::audit,
     find::get_visible_row,
@@ -21,8 +22,8 @@ use crate::{
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Archived {
     pub id: AgentId,
-    /// Always `agent_profile`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: AgentObject,
     /// Always `archived`.
     pub status: AgentStatus,
     pub deleted: bool,
@@ -32,7 +33,7 @@ impl From<AgentId> for Archived {
     fn from(id: AgentId) -> Self {
         Self {
             id,
-            object: "agent_profile",
+            object: AgentObject,
             status: AgentStatus::Archived,
             deleted: true,
         }

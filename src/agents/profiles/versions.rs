@@ -9,14 +9,17 @@ use crate::{
     auth::Actor,
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId},
+    text_enum::constant,
     time::Timestamp,
 };
+
+constant! { pub VersionObject = "agent_version" }
 
 /// A version as an entry in a list.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct VersionSummary {
-    /// Always `agent_version`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: VersionObject,
     pub agent_id: AgentId,
     pub version: i64,
     /// Short summary of the change.
@@ -47,11 +50,13 @@ pub struct FieldChange {
     pub after: Value,
 }
 
+constant! { pub DiffObject = "agent_diff" }
+
 /// Differences between two versions, as written.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct AgentDiff {
-    /// Always `agent_diff`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: DiffObject,
     pub agent_id: AgentId,
     pub from: i64,
     pub to: i64,
@@ -86,7 +91,7 @@ impl Stored {
 
     fn summary(&self, agent: AgentId) -> VersionSummary {
         VersionSummary {
-            object: "agent_version",
+            object: VersionObject,
             agent_id: agent,
             version: self.version,
             change_summary: self.change_summary.clone(),
@@ -119,7 +124,7 @@ pub async fn list_versions(
         .all()
         .await?;
     let summary = |(version, change_summary, changed_by, changed_at)| VersionSummary {
-        object: "agent_version",
+        object: VersionObject,
         agent_id: row.id,
         version,
         change_summary,
@@ -194,7 +199,7 @@ pub async fn diff(
         })
         .collect();
     Ok(AgentDiff {
-        object: "agent_diff",
+        object: DiffObject,
         agent_id: row.id,
         from,
         to,

@@ -33,6 +33,7 @@ pub struct Channel {
     pub agent_id: Option<AgentId>,
     /// Members of a direct channel; omitted for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub member_ids: Option<Vec<UserId>>,
     pub created_by: Option<UserId>,
     pub created_at: Timestamp,

@@ -76,6 +76,7 @@ pub struct Reaction {
     pub user_ids: Vec<UserId>,
     /// Agents that reacted; their reactions are announced by `message.updated`.
     #[serde(default)]
+    #[schema(required)]
     pub agent_ids: Vec<AgentId>,
 }
 
@@ -100,25 +101,31 @@ pub struct MessageSource {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub agent_id: Option<crate::ids::AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub agent_version: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub task_id: Option<crate::ids::TaskId>,
     /// The reply was cut off at the model's output limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// API key that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub api_key_id: Option<crate::ids::ApiKeyId>,
     /// The resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub resolution_id: Option<crate::ids::ResolutionId>,
     /// Messages that the reply cites, in the order of `n`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,
     /// The fork of the resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub fork_id: Option<ForkId>,
     /// Users notified of a resolution message as if mentioned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -22,9 +22,10 @@ use crate::{
         dialect::search::{self as store, Match, Order, Phrase, Scope},
         is_visible_channel, now,
     },
+    http::page::ListObject,
     ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
     sql_with_numbers,
-    text_enum::text_enum,
+    text_enum::{constant, text_enum},
     time::Timestamp,
 };
 
@@ -36,11 +37,13 @@ const RANKED_CHARS: i64 = 4000;
 /// individually.
 const CLOCKS_APART: std::time::Duration = std::time::Duration::from_mins(10);
 
+constant! { pub SearchHitObject = "search_hit" }
+
 /// A matching message.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct SearchHit {
-    /// Always `search_hit`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: SearchHitObject,
     #[serde(flatten)]
     pub message: Message,
     /// About 240 characters of `content_plain` around the first match, escaped for HTML, with
@@ -58,8 +61,8 @@ pub struct SearchHit {
 /// A page of hits.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct SearchPage {
-    /// Always `list`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: ListObject,
     pub data: Vec<SearchHit>,
     pub has_more: bool,
     /// Pass it as `cursor` to get the next page.
@@ -590,7 +593,7 @@ pub async fn find(
     limit: i64,
 ) -> Result<SearchPage, ChatError> {
     let mut page = SearchPage {
-        object: "list",
+        object: ListObject,
         data: Vec::new(),
         has_more: false,
         next_cursor: None,
@@ -788,7 +791,7 @@ async fn hits(
         let (message, hit) = (messages.remove(seq)?, contexts.remove(seq)?);
         let title = hit.title.as_deref();
         Some(SearchHit {
-            object: "search_hit",
+            object: SearchHitObject,
             highlight: highlight::excerpt(&message.content_plain, phrases),
             thread_title_highlight: title.and_then(|title| highlight::whole(title, phrases)),
             thread_title: hit.title,

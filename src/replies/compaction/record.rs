@@ -27,6 +27,7 @@ use crate::{
     },
     realtime::{EventType, hub::Conversation},
     tasks::{Lane, NewTask, Task, TaskKind, queue},
+    text_enum::constant,
     time::Timestamp,
 };
 
@@ -56,12 +57,14 @@ pub struct CompactionItems {
     pub references: Vec<CompactionItem>,
 }
 
+constant! { pub CompactionObject = "compaction" }
+
 /// Record of compacted messages.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct CompactionRecord {
     pub id: CompactionId,
-    /// Always `compaction`.
-    pub object: &'static str,
+    #[schema(inline)]
+    pub object: CompactionObject,
     pub thread_id: ThreadId,
     pub fork_id: Option<ForkId>,
     pub trigger: CompactionTrigger,
@@ -183,7 +186,7 @@ fn record(
     }
     CompactionRecord {
         id: segment.id,
-        object: "compaction",
+        object: CompactionObject,
         thread_id: segment.thread_id,
         fork_id: segment.fork_id,
         trigger: segment.trigger,

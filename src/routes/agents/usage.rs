@@ -11,7 +11,7 @@ use crate::{
         self, Scope, WorkspaceCaller,
         quota::{self, Storage},
     },
-    http::{ApiError, ErrorCode, extract::Query},
+    http::{ApiError, ErrorCode, extract::Query, page::ListObject},
     ids::UserId,
     server::State,
     tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
@@ -52,8 +52,8 @@ struct Used {
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct UsageAnswer {
-    /// Always `list`.
-    object: &'static str,
+    #[schema(inline)]
+    object: ListObject,
     from: String,
     to: String,
     group_by: GroupBy,
@@ -137,7 +137,7 @@ async fn get_usage(
         data.push(Used { key, name, sums });
     }
     Ok(Json(UsageAnswer {
-        object: "list",
+        object: ListObject,
         from: from.text(),
         to: to.text(),
         group_by,

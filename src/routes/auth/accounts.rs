@@ -91,9 +91,11 @@ struct AccountUser {
     id: UserId,
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     email: Option<String>,
     avatar_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     created_at: Option<crate::time::Timestamp>,
 }
 
@@ -327,6 +329,7 @@ async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Acco
 #[serde(deny_unknown_fields)]
 struct MePatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     name: Option<String>,
 }
 

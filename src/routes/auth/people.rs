@@ -69,8 +69,10 @@ async fn list_members(
 #[serde(deny_unknown_fields)]
 struct MemberPatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     role: Option<Role>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     handle: Option<String>,
 }
 

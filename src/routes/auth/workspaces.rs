@@ -107,8 +107,10 @@ async fn get_workspace(
 #[serde(deny_unknown_fields)]
 struct WorkspacePatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     name: Option<String>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     slug: Option<String>,
 }
 

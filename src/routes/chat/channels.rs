@@ -164,6 +164,7 @@ async fn get_channel(
 #[serde(deny_unknown_fields)]
 struct ChannelPatch {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     name: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]

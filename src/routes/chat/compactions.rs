@@ -18,7 +18,7 @@ use crate::{
     ids::{CompactionId, ForkId, ThreadId},
     realtime::hub::Conversation,
     replies::compaction::{
-        record::{self, CompactionRecord, ManualPass},
+        record::{self, CompactionObject, CompactionRecord, ManualPass},
         store,
     },
     server::State,
@@ -80,8 +80,8 @@ struct Compacting {
 #[derive(Serialize, utoipa::ToSchema)]
 struct DeletedCompaction {
     id: CompactionId,
-    /// Always `compaction`.
-    object: &'static str,
+    #[schema(inline)]
+    object: CompactionObject,
     deleted: bool,
 }
 
@@ -248,7 +248,7 @@ async fn delete_compaction(
     }
     Ok(Json(DeletedCompaction {
         id,
-        object: "compaction",
+        object: CompactionObject,
         deleted: true,
     }))
 }

@@ -102,7 +102,7 @@ struct ThreadForm {
     from_thread_id: Option<ThreadId>,
     /// `on` if omitted.
     #[serde(default, deserialize_with = "present")]
-    #[schema(inline)]
+    #[schema(nullable = false, inline)]
     memory: Option<ThreadMemory>,
     /// A repeated ID returns the first thread with status 200.
     client_id: Option<String>,
@@ -184,11 +184,13 @@ struct ThreadChange {
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     auto_reply: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     status: Option<ThreadStatus>,
     #[serde(default, deserialize_with = "present")]
-    #[schema(inline)]
+    #[schema(nullable = false, inline)]
     memory: Option<ThreadMemory>,
 }
 
@@ -273,6 +275,7 @@ async fn read_thread(
 struct FollowForm {
     /// Defaults to `all`.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     level: Option<FollowLevel>,
 }
 

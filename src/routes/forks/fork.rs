@@ -91,6 +91,7 @@ struct ForkForm {
     agent_id: Option<Option<AgentId>>,
     /// Thread context of the fork's agent; defaults to `message`.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     context: Option<ForkContext>,
     /// A repeated ID returns the first fork with status 200.
     client_id: Option<String>,
@@ -168,6 +169,7 @@ async fn get_fork(
 #[serde(deny_unknown_fields)]
 struct ForkChange {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     title: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
@@ -177,8 +179,10 @@ struct ForkChange {
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     auto_reply: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     context: Option<ForkContext>,
 }
 

@@ -195,6 +195,7 @@ async fn list_action_items(
 #[serde(deny_unknown_fields)]
 struct ItemChange {
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     done: Option<bool>,
     /// A member; null for no owner.
     #[serde(default, deserialize_with = "nullable")]

@@ -47,11 +47,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 struct ResolveForm {
     /// Publish the draft immediately, with the agent as its author.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     publish: Option<bool>,
     /// Focus of the draft, at most 2,000 characters.
     guidance: Option<String>,
     /// Replace a draft even if people edited it.
     #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     replace_draft: Option<bool>,
 }
 

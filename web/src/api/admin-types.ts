@@ -1,14 +1,17 @@
 /** API types of keys, usage, the audit log, and other administration. */
-import type { Forms, Schemas as S } from './present';
+import type { components } from './schema';
+
+type S = components['schemas'];
 
 export type Scope = S['Scope'];
 export type ApiKey = S['ApiKey'];
 export type AuthEvent = S['AuthEvent'];
 /** The secret is only in the response that creates the key. */
 export type NewKey = S['NewKey'];
-export type KeyForm = Forms['KeyForm'];
-export type InviteForm = Forms['InviteForm'];
+export type KeyForm = S['KeyForm'];
+export type InviteForm = S['InviteForm'];
 export type AuditEntry = S['AuditEntry'];
+export type AuditAction = S['AuditAction'];
 
 export type UsageBy = S['GroupBy'];
 export type UsageCount = S['Sums'];
@@ -24,7 +27,7 @@ export interface DefaultModel {
 export type ModelTest = S['ModelTest'];
 /** The model server of the workspace, as its admins see it. */
 export type ModelConnection = S['ModelConnection'];
-export type ModelForm = Forms['ModelForm'];
+export type ModelForm = S['ModelForm'];
 export type LocalServer = S['LocalServer'];
 /** Deleted objects. */
 export type Erased = S['Erased'];

@@ -16,9 +16,11 @@ import type {
 } from './admin-types';
 import { at, ifMatch, type Transport } from './http';
 import { allPages } from './pages';
-import type { Forms } from './present';
+import type { components } from './schema';
 import { Unreachable } from './problem';
 import type { Invite, List, Member, NewInvite, SignInSession, Workspace } from './types';
+
+type S = components['schemas'];
 
 const PAGE = 100;
 
@@ -67,7 +69,7 @@ export class AdminApi {
   }
 
   // people
-  updateMember(user_id: string, body: Forms['MemberPatch']): Promise<Member> {
+  updateMember(user_id: string, body: S['MemberPatch']): Promise<Member> {
     return this.#take(this.#http.PATCH('/v1/members/{user_id}', { ...at({ user_id }), body }));
   }
   /** Removes a member; with the user's own ID, leaves the workspace. */
@@ -102,7 +104,7 @@ export class AdminApi {
   }
 
   // the workspace
-  updateWorkspace(id: string, body: Forms['WorkspacePatch']): Promise<Workspace> {
+  updateWorkspace(id: string, body: S['WorkspacePatch']): Promise<Workspace> {
     return this.#take(this.#http.PATCH('/v1/workspaces/{id}', { ...at({ id }), body }));
   }
   /** Newest first; `after` is the last entry of the previous page. */

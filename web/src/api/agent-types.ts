@@ -1,14 +1,16 @@
 /** API types of agents: profiles, versions, files, templates, previews, and the workspace's policy. */
-import type { Forms, Schemas as S } from './present';
+import type { components } from './schema';
+
+type S = components['schemas'];
 
 export type AgentStatus = S['AgentStatus'];
 export type ToolKind = S['ToolKind'];
-export type AgentAvatar = Forms['Avatar'];
+export type AgentAvatar = S['Avatar'];
 /** User IDs and `role:NAME`. Denials take precedence; an empty list of allowed subjects means everyone. */
 export type AccessControl = S['AccessControl'];
 export type Agency = S['Agency'];
 /** Tool object of the OpenAI Responses format, discriminated by `type`. */
-export type AgentTool = Forms['Tool'];
+export type AgentTool = S['Tool'];
 export type AgentMemory = Partial<S['Memory']>;
 
 /** An agent in lists, the snapshot, and chat; null access lists mean everyone. */
@@ -38,11 +40,11 @@ export type AgentFields = Pick<
   | 'access_control'
   | 'metadata'
 > & { avatar: AgentAvatar | null; tools: AgentTool[]; memory: AgentMemory | null };
-export type NewAgent = Forms['NewAgent'];
+export type NewAgent = S['NewAgent'];
 /** A draft, which may have no name yet, and the agent that it changes. */
 export type AgentDraftForm = { agent_id?: string; agent: Partial<NewAgent> };
 /** Omitted fields are unchanged, null clears a field; in `metadata`, null removes one key. */
-export type AgentPatch = Forms['AgentPatch'];
+export type AgentPatch = S['AgentPatch'];
 
 export type AgentVersion = S['VersionSummary'];
 export type WholeVersion = S['AgentVersion'];
@@ -51,11 +53,11 @@ export type AgentDiff = S['AgentDiff'];
 export type FileSource = S['FileSource'];
 export type AgentFile = S['FileSummary'];
 export type WholeFile = S['File'];
-export type AgentExport = Forms['Export'];
-export type AgentImport = Forms['Import'];
+export type AgentExport = S['Export'];
+export type AgentImport = S['Import'];
 
 /** Fields of a new agent, ready to be edited. */
-export type AgentTemplate = Forms['Template'];
+export type AgentTemplate = S['Template'];
 
 export type PreviewSegment = S['SystemPart'];
 /** The prompt that a model would get for this agent. */

@@ -17,10 +17,12 @@ import type {
 } from './agent-types';
 import { at, ifMatch, type Transport } from './http';
 import { allPages } from './pages';
-import type { Forms } from './present';
+import type { components } from './schema';
 import { Unreachable } from './problem';
 import { serverSent } from './sse';
 import type { Agent, AgentProfile, List } from './types';
+
+type S = components['schemas'];
 
 /** The slashes of a file's path are part of the address. */
 const pathSerializer = (to: string, params: Record<string, unknown>): string =>
@@ -70,7 +72,7 @@ export class AgentsApi {
     const params = { path: { id }, query: { permanent: true } };
     await this.#take(this.#http.DELETE('/v1/agents/{id}', { params }));
   }
-  duplicate(id: string, body: Forms['CopyForm'] = {}): Promise<AgentProfile> {
+  duplicate(id: string, body: S['CopyForm'] = {}): Promise<AgentProfile> {
     return this.#take(this.#http.POST('/v1/agents/{id}/duplicate', { ...at({ id }), body }));
   }
   makeDefault(id: string): Promise<AgentProfile> {
@@ -129,7 +131,7 @@ export class AgentsApi {
   policy(workspace: string): Promise<WorkspacePolicy> {
     return this.#take(this.#http.GET('/v1/workspaces/{id}/policy', at({ id: workspace })));
   }
-  patchPolicy(workspace: string, body: Forms['PolicyPatch']): Promise<WorkspacePolicy> {
+  patchPolicy(workspace: string, body: S['PolicyPatch']): Promise<WorkspacePolicy> {
     return this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', { ...at({ id: workspace }), body }));
   }
   /** Shared file for agents that have no such file of their own; null if there is none. */

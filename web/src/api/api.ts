@@ -1,5 +1,5 @@
 import { at, ifMatch, Transport, type ApiDeps } from './http';
-import type { Forms, Schemas } from './present';
+import type { components } from './schema';
 import type {
   Account,
   ActionItem,
@@ -26,12 +26,14 @@ import type {
   Workspace,
 } from './types';
 
-export type Posted = Schemas['PostedMessage'];
-export type Started = Schemas['PostedThread'];
-export type Published = Schemas['Published'];
+type S = components['schemas'];
+
+export type Posted = S['PostedMessage'];
+export type Started = S['PostedThread'];
+export type Published = S['Published'];
 export type MessagePage = { before?: string; after?: string; around?: string };
 /** A message that is sent again with the same ID is posted once. */
-type NewMessage = Forms['MessageForm'] & { client_id: string };
+type NewMessage = S['MessageForm'] & { client_id: string };
 
 /** Calls of the client. Those of parts that are loaded on demand are in their own classes. */
 export class Api {
@@ -64,7 +66,7 @@ export class Api {
   rename(name: string): Promise<Account> {
     return this.#take(this.#http.PATCH('/v1/auth/me', { body: { name } }));
   }
-  signUp(body: Forms['SignupForm']): Promise<Account> {
+  signUp(body: S['SignupForm']): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/signup', { body }));
   }
   signIn(email: string, password: string): Promise<Account> {
@@ -95,13 +97,13 @@ export class Api {
   channel(id: string): Promise<Channel> {
     return this.#take(this.#http.GET('/v1/channels/{id}', at({ id })));
   }
-  createChannel(body: Forms['ChannelForm']): Promise<Channel> {
+  createChannel(body: S['ChannelForm']): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/channels', { body }));
   }
-  openDirect(body: Forms['DirectForm']): Promise<Channel> {
+  openDirect(body: S['DirectForm']): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/direct', { body }));
   }
-  updateChannel(id: string, body: Forms['ChannelPatch']): Promise<Channel> {
+  updateChannel(id: string, body: S['ChannelPatch']): Promise<Channel> {
     return this.#take(this.#http.PATCH('/v1/channels/{id}', { ...at({ id }), body }));
   }
   joinChannel(id: string): Promise<Channel> {
@@ -135,7 +137,7 @@ export class Api {
     const params = { path: { id }, query: { limit: 30, cursor } };
     return this.#take(this.#http.GET('/v1/channels/{id}/threads', { params }));
   }
-  startThread(id: string, body: Forms['ThreadForm'] & { client_id: string }): Promise<Started> {
+  startThread(id: string, body: S['ThreadForm'] & { client_id: string }): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
   thread(id: string): Promise<OpenedThread> {
@@ -204,7 +206,7 @@ export class Api {
   }
 
   // resolutions and action items
-  resolve(id: string, body: Forms['ResolveForm'] = {}): Promise<{ fork: Fork; task: Task }> {
+  resolve(id: string, body: S['ResolveForm'] = {}): Promise<{ fork: Fork; task: Task }> {
     return this.#take(this.#http.POST('/v1/forks/{id}/resolve', { ...at({ id }), body }));
   }
   /** Its `revision` is the version to send with a change. */

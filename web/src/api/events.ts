@@ -1,5 +1,7 @@
 /** Frames of the socket (docs/protocol.md). Unknown types are ignored, so the server can add types. */
-import type { Schemas as S } from './present';
+import type { components } from './schema';
+
+type S = components['schemas'];
 
 /** One member of the union for each type. */
 type Each<E extends { type: string }> = E extends unknown

@@ -1,5 +1,4 @@
 import createClient, { type Client } from 'openapi-fetch';
-import type { Present } from './present';
 import { failure, Unreachable } from './problem';
 import type { paths } from './schema';
 
@@ -42,7 +41,7 @@ export class Transport {
   }
 
   /** The body of a response. Fails with `ApiError`, or with `Conflict` if the object has changed. */
-  take = async <T>(call: Promise<Answer<T>>): Promise<Present<T>> => {
+  take = async <T>(call: Promise<Answer<T>>): Promise<T> => {
     let answer: Answer<T>;
     try {
       answer = await call;
@@ -51,7 +50,7 @@ export class Transport {
       throw new Unreachable(e instanceof DOMException && e.name === 'TimeoutError');
     }
     const { data, error, response } = answer;
-    if (response.ok) return data as Present<T>;
+    if (response.ok) return data as T;
     throw failure(response, error);
   };
 }

@@ -1,15 +1,16 @@
 import { at, ifMatch, type Transport } from './http';
-import type { Forms, Schemas } from './present';
-import type { paths } from './schema';
+import type { components, paths } from './schema';
 import type { List } from './types';
 
+type S = components['schemas'];
+
 /** A sentence that agents remember. */
-export type Memory = Schemas['Entry'];
+export type Memory = S['Entry'];
 export type MemoryKind = Memory['kind'];
 export type MemoryScope = Memory['scope'];
-export type NewMemory = Forms['MemoryForm'];
-export type MemoryPatch = Forms['MemoryChange'];
-export type MemorySettings = Schemas['MemorySettings'];
+export type NewMemory = S['MemoryForm'];
+export type MemoryPatch = S['MemoryChange'];
+export type MemorySettings = S['MemorySettings'];
 export type MemoryFilter = Omit<
   NonNullable<paths['/v1/memories']['get']['parameters']['query']>,
   'q' | 'cursor' | 'limit'
@@ -60,7 +61,7 @@ export class MemoryApi {
   settings(): Promise<MemorySettings> {
     return this.#take(this.#http.GET('/v1/memory-settings'));
   }
-  changeSettings(body: Forms['MemorySettingsPatch']): Promise<MemorySettings> {
+  changeSettings(body: S['MemorySettingsPatch']): Promise<MemorySettings> {
     return this.#take(this.#http.PATCH('/v1/memory-settings', { body }));
   }
 }

@@ -1,9 +1,12 @@
-import type { Forms } from './present';
+import type { components } from './schema';
+
+export type ErrorCode = components['schemas']['ErrorCode'];
 
 /** The server rejected the request; the message is the server's own (`{"error":{…}}`). */
 export class ApiError extends Error {
   readonly status: number;
-  readonly code: string;
+  /** Null if the response was not the server's. */
+  readonly code: ErrorCode | null;
   readonly param: string | null;
   readonly retryAfterS: number | null;
   constructor(status: number, body: unknown, fallback: string, retryAfterS: number | null = null) {
@@ -11,7 +14,7 @@ export class ApiError extends Error {
     super(error.message ?? fallback);
     this.name = 'ApiError';
     this.status = status;
-    this.code = error.code ?? String(status);
+    this.code = error.code ?? null;
     this.param = error.param ?? null;
     this.retryAfterS = retryAfterS;
   }
@@ -46,14 +49,14 @@ export class Unreachable extends Error {
   }
 }
 
-function errorOf(body: unknown): Partial<Forms['ErrorDetail']> {
+function errorOf(body: unknown): Partial<components['schemas']['ErrorDetail']> {
   if (typeof body !== 'object' || body === null || !('error' in body)) return {};
   const { error } = body;
   return typeof error === 'object' && error !== null ? error : {};
 }
 
 /** Messages that replace the server's, because the client knows the next step. */
-const MESSAGES: Record<string, string> = {
+const MESSAGES: Partial<Record<ErrorCode, string>> = {
   too_many_forks: 'This thread has 7 open dives. Resolve or abandon one first.',
   fork_closed: 'This dive is closed. Reopen it to continue.',
 };
@@ -61,7 +64,7 @@ const MESSAGES: Record<string, string> = {
 /** Error message for the user, in one sentence. */
 export const errorMessage = (e: unknown): string => {
   if (e instanceof ApiError)
-    return MESSAGES[e.code] ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
+    return (e.code && MESSAGES[e.code]) ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
   return e instanceof Unreachable ? e.message : 'Something went wrong. Reload the page.';
 };
 

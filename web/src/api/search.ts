@@ -1,10 +1,11 @@
 import type { Transport } from './http';
-import type { Schemas } from './present';
-import type { paths } from './schema';
+import type { components, paths } from './schema';
 import type { List, Message } from './types';
 
+type S = components['schemas'];
+
 /** A search hit with its context; `highlight` is escaped HTML with `<mark>` (search/marks.ts). */
-export type SearchHit = Message & Omit<Schemas['SearchHit'], keyof Message>;
+export type SearchHit = Message & Omit<S['SearchHit'], keyof Message>;
 type Query = NonNullable<paths['/v1/search']['get']['parameters']['query']>;
 
 /** Client of the search page: `api.part(SearchApi)`. */

@@ -1,5 +1,7 @@
 /** Names for the API's objects, which are generated from the OpenAPI document (schema.ts, `make api`). */
-import type { Forms, NotNull, Schemas as S } from './present';
+import type { components } from './schema';
+
+type S = components['schemas'];
 
 export type Role = S['Role'];
 export type ChannelKind = S['ChannelKind'];
@@ -39,7 +41,7 @@ export type Thread = S['Thread'] & Partial<ThreadOwn>;
 /** `first_unread_id`: where to start reading; null if nothing is unread. */
 export type OpenedThread = S['OpenedThread'];
 /** Omitted fields are unchanged; null clears a nullable field. */
-export type ThreadPatch = NotNull<Forms['ThreadChange'], 'auto_reply' | 'status'>;
+export type ThreadPatch = S['ThreadChange'];
 
 export type Mention = S['Mention'];
 export type Reaction = S['Reaction'];
@@ -54,9 +56,9 @@ export type ForkContext = S['ForkContext'];
 /** Shown to people as a "deep dive". */
 export type Fork = S['Fork'];
 /** Omitted fields are unchanged; null clears a nullable field. */
-export type ForkPatch = NotNull<Forms['ForkChange'], 'title' | 'auto_reply' | 'context'>;
+export type ForkPatch = S['ForkChange'];
 /** A start that is sent again with the same ID creates one fork. */
-export type NewFork = Forms['ForkForm'] & { client_id: string };
+export type NewFork = S['ForkForm'] & { client_id: string };
 
 /** One line of a result, with the source messages in the dive. */
 export type ResolutionPoint = S['SourcedText'];
@@ -70,10 +72,12 @@ export type ResolutionEdit = Partial<
 > & { action_items?: (Partial<ResolutionAction> & Pick<ResolutionAction, 'text'>)[] };
 /** An action item with its result. */
 export type ActionItem = S['ActionItem'];
-export type ActionItemPatch = NotNull<Forms['ItemChange'], 'done'>;
+export type ActionItemPatch = S['ItemChange'];
 
 export type Task = S['Task'];
+export type FailCode = S['FailCode'];
 export type TaskContext = S['TaskContext'];
+export type LeftOutReason = S['LeftOutReason'];
 
 export type { Agent, AgentProfile, AgentStatus } from './agent-types';
 

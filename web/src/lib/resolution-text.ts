@@ -1,4 +1,4 @@
-import type { Resolution } from '../api/types';
+import type { FailCode, Resolution } from '../api/types';
 import { listed } from './text';
 
 export interface Who {
@@ -16,7 +16,7 @@ export function byline(r: Pick<Resolution, 'generated_by' | 'edited_by' | 'publi
   return editors ? `${drafted}, edited by ${editors}` : drafted + checked;
 }
 
-const FALLBACK: Record<string, string> = {
+const FALLBACK: Partial<Record<FailCode, string>> = {
   model_unavailable: 'because the AI service was unavailable',
   rate_limited: 'because the AI service is taking too many requests',
   timeout: 'because the AI service did not answer in time',
@@ -27,7 +27,7 @@ const FALLBACK: Record<string, string> = {
 };
 
 /** Why a draft has no model as its author. */
-export function fallbackText(reason: string | null): string {
+export function fallbackText(reason: FailCode | null): string {
   const cause = reason === null ? '' : (FALLBACK[reason] ?? 'because the model call was interrupted');
   return cause ? `Drafted without the model ${cause}` : 'Drafted without a model';
 }

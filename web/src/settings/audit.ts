@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../api/admin-types';
+import type { AuditAction, AuditEntry } from '../api/admin-types';
 import { listed } from '../lib/text';
 import { plural } from '../lib/time';
 import { scopeName } from './roles';
@@ -36,7 +36,7 @@ const STATUS: Record<string, string> = {
   inactive: 'turned off',
   archived: 'archived',
 };
-export const ACTIONS: Record<string, Action> = {
+export const ACTIONS: Record<AuditAction, Action> = {
   'member.role_changed': {
     name: 'Role changed',
     describe: (e, n) =>
@@ -145,7 +145,8 @@ export const ACTIONS: Record<string, Action> = {
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,
   },
 };
-export const actionName = (action: string): string => ACTIONS[action]?.name ?? action;
-/** Unknown actions are shown as they are. */
+/** With actions of newer servers, which are shown as they are. */
+const known: Partial<Record<string, Action>> = ACTIONS;
+export const actionName = (action: string): string => known[action]?.name ?? action;
 export const auditText = (e: AuditEntry, names: AuditNames): string =>
-  ACTIONS[e.action]?.describe(e, names) ?? `${e.action}${e.target ? ` ${e.target}` : ''}`;
+  known[e.action]?.describe(e, names) ?? `${e.action}${e.target ? ` ${e.target}` : ''}`;

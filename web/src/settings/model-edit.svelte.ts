@@ -1,9 +1,9 @@
 import type { AdminApi } from '../api/admin';
 import type { LocalServer, ModelConnection, ModelForm } from '../api/admin-types';
-import { ApiError, Conflict, errorMessage } from '../api/problem';
+import { ApiError, Conflict, type ErrorCode, errorMessage } from '../api/problem';
 
 /** Results of a test that a person may ignore. */
-const TESTED = ['unreachable', 'auth_failed', 'no_model'];
+const TESTED: (ErrorCode | null)[] = ['unreachable', 'auth_failed', 'no_model'];
 export type ModelField = 'base_url' | 'api_key' | 'model' | 'utility_model';
 const FIELDS: ModelField[] = ['base_url', 'api_key', 'model', 'utility_model'];
 

@@ -1,4 +1,5 @@
 import type { LocalServer, ModelConnection, ModelTest } from '../api/admin-types';
+import type { FailCode } from '../api/types';
 import { seconds } from '../lib/time';
 
 export interface Outcome {
@@ -10,7 +11,7 @@ export interface Outcome {
 const SLOW_MS = 10_000;
 const WAITS = 'Requests to agents wait and are retried.';
 /** Title and advice by the server's error code. */
-const WHY: Record<string, [string, string]> = {
+const WHY: Partial<Record<FailCode, [string, string]>> = {
   auth: [
     'The provider does not accept the key',
     'The key is missing or wrong. Enter it above; if environment variables set the model, an operator has to correct them.',
@@ -38,7 +39,7 @@ const WHY: Record<string, [string, string]> = {
 /** Result of a connection test, as text. */
 export function outcomeOf(t: ModelTest): Outcome {
   if (!t.ok) {
-    const [title, then] = WHY[t.error?.code ?? ''] ?? [
+    const [title, then] = (t.error && WHY[t.error.code]) ?? [
       'The model did not respond',
       'Test again. If the problem persists, check the server log.',
     ];

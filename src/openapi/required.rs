@@ -1,0 +1,113 @@
+//! Fields of responses that are always there. The server omits only fields with `skip_serializing_if`; without a value,
+//! other fields are null. The derive of `ToSchema` makes each `Option` optional, because it may be omitted in a request.
+//!
+//! A field that is omitted instead of null has `#[schema(nullable = false)]`. The fuzzer (`tests/fuzz`) checks that
+//! responses have all required fields.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use utoipa::openapi::{
+    RefOr, Schema,
+    path::{Operation, Paths},
+    schema::{SchemaType, Type},
+};
+
+use super::Schemas;
+
+/// Frames that clients send, which no operation refers to.
+const CLIENT_FRAME: &str = "ClientFrame";
+
+/// Makes the nullable fields of all schemas required, except those of schemas that requests use.
+pub(super) fn require(schemas: &mut Schemas, paths: &Paths) {
+    let of_requests = of_requests(schemas, paths);
+    for (name, schema) in schemas {
+        if !of_requests.contains(name) {
+            require_nullable(schema);
+        }
+    }
+}
+
+/// Names of the schemas that bodies, parameters, and frames of clients consist of.
+fn of_requests(schemas: &Schemas, paths: &Paths) -> BTreeSet<String> {
+    let mut found = BTreeSet::from([CLIENT_FRAME.to_owned()]);
+    for item in paths.paths.values() {
+        let operations = [&item.get, &item.put, &item.post, &item.patch, &item.delete];
+        for operation in operations.into_iter().flatten() {
+            let Operation {
+                request_body,
+                parameters,
+                ..
+            } = operation;
+            for part in [
+                serde_json::to_value(request_body),
+                serde_json::to_value(parameters),
+            ] {
+                add_references(&part.unwrap_or_default(), &mut found);
+            }
+        }
+    }
+    let mut open: Vec<String> = found.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        let mut inner = BTreeSet::new();
+        let schema = serde_json::to_value(schemas.get(&name)).unwrap_or_default();
+        add_references(&schema, &mut inner);
+        open.extend(inner.difference(&found).cloned());
+        found.extend(inner);
+    }
+    found
+}
+
+fn add_references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(at)) = fields.get("$ref") {
+                found.extend(at.rsplit('/').next().map(str::to_owned));
+            }
+            fields
+                .values()
+                .for_each(|value| add_references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| add_references(value, found)),
+        _ => {}
+    }
+}
+
+fn require_nullable(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else {
+        return;
+    };
+    match schema {
+        Schema::Object(object) => {
+            for (name, property) in &mut object.properties {
+                if is_nullable(property) && !object.required.contains(name) {
+                    object.required.push(name.clone());
+                }
+                require_nullable(property);
+            }
+        }
+        Schema::Array(array) => {
+            if let utoipa::openapi::schema::ArrayItems::RefOrSchema(items) = &mut array.items {
+                require_nullable(items);
+            }
+        }
+        Schema::OneOf(one) => one.items.iter_mut().for_each(require_nullable),
+        Schema::AllOf(all) => all.items.iter_mut().for_each(require_nullable),
+        Schema::AnyOf(any) => any.items.iter_mut().for_each(require_nullable),
+        _ => {}
+    }
+}
+
+fn is_nullable(schema: &RefOr<Schema>) -> bool {
+    let has_null = |kind: &SchemaType| match kind {
+        SchemaType::Type(kind) => *kind == Type::Null,
+        SchemaType::Array(kinds) => kinds.contains(&Type::Null),
+        SchemaType::AnyValue => false,
+    };
+    match schema {
+        RefOr::T(Schema::Object(object)) => has_null(&object.schema_type),
+        RefOr::T(Schema::Array(array)) => has_null(&array.schema_type),
+        RefOr::T(Schema::OneOf(one)) => one.items.iter().any(is_nullable),
+        _ => false,
+    }
+}
