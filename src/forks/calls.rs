@@ -22,8 +22,9 @@ use crate::{
     memory::recall::Recalled,
     model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
-        manifest::{self, AskedBy, Manifest},
+        manifest::{self, Manifest},
         prompt::{Part, Prompt, Source},
+        requester::Requester,
         retry::{Failure, RetryCounts},
     },
     tasks::{
@@ -49,7 +50,7 @@ pub(super) struct Calls<'a> {
     pub(super) required: String,
     pub(super) read: Arc<Read>,
     pub(super) model: String,
-    pub(super) asked_by: AskedBy,
+    pub(super) requested_by: Requester,
     pub(super) lease: Lease,
     pub(super) requester: UserId,
     pub(super) attempt: i64,
@@ -196,7 +197,7 @@ impl Calls<'_> {
         let manifest = Manifest {
             model: self.model.clone(),
             attempt: self.attempt,
-            asked_by: self.asked_by.clone(),
+            requested_by: self.requested_by.clone(),
             prompt,
             left_out: Vec::new(),
             memories: Recalled::default(),

@@ -19,7 +19,7 @@ use crate::{
     db::{Conn, now},
     model::Collected,
     replies::{
-        manifest::{AskedBy, RequesterRole},
+        requester::{Requester, find_requester},
         retry::{Attempt, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
@@ -59,7 +59,7 @@ impl Resolver {
             resolver: self,
             required,
             read: Arc::clone(read),
-            asked_by: self.asked_by(task).await?,
+            requested_by: self.requester(task).await?,
             model,
             lease,
             requester: task.requested_by,
@@ -154,22 +154,9 @@ impl Resolver {
         window.estimate_for(tokens_max)
     }
 
-    async fn asked_by(&self, task: &Task) -> Result<AskedBy, Abort> {
-        let row: Option<(String, Option<crate::auth::Role>)> = self
-            .db
-            .read()
-            .await?
-            .q("select u.name, m.role from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
-            .bind(task.requested_by)
-            .bind(task.workspace_id)
-            .opt()
-            .await?;
-        let (name, role) = row.unwrap_or_else(|| ("Deleted account".to_owned(), None));
-        Ok(AskedBy {
-            id: task.requested_by,
-            name,
-            role: RequesterRole::from(role),
-        })
+    async fn requester(&self, task: &Task) -> Result<Requester, Abort> {
+        let mut c = self.db.read().await?;
+        Ok(find_requester(&mut c, task.workspace_id, task.requested_by).await?)
     }
 
     async fn requeue(

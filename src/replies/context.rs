@@ -20,11 +20,12 @@ use crate::{
             view::{self, View},
         },
         history::{Row, author, before, row_sql, said, told},
-        manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason, RequesterRole},
+        manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         prompt::{
             Ask, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
             PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
+        requester::find_requester,
     },
     tasks::Task,
 };
@@ -35,7 +36,6 @@ pub struct Loaded {
     pub context: Context,
     /// Text files of the trigger message that fit into the context.
     pub readable: Vec<ReadableFile>,
-    pub asked_by: AskedBy,
     pub left_out: Vec<LeftOut>,
     pub memories: Recalled,
     pub strategy: Strategy,
@@ -104,15 +104,7 @@ pub async fn load(
             left.reason = LeftOutReason::NotSummarized;
         }
     }
-    let requester: Option<(String, Option<crate::auth::Role>, Option<String>)> = c
-        .q("select u.name, m.role, m.handle from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
-        .bind(task.requested_by)
-        .bind(task.workspace_id)
-        .opt()
-        .await?;
-    let (name, role, handle) =
-        requester.unwrap_or_else(|| ("Deleted account".to_owned(), None, None));
-    let role = RequesterRole::from(role);
+    let requester = find_requester(c, task.workspace_id, task.requested_by).await?;
     let recalled = memory::recall::recall(
         c,
         &Recall {
@@ -162,17 +154,9 @@ pub async fn load(
                 content,
                 attachments: told(attachments.0),
                 files: Vec::new(),
-                requester_id: task.requested_by,
-                requester_name: name.clone(),
-                requester_handle: handle,
-                requester_role: role.to_string(),
+                requester,
                 asked_at: now(),
             },
-        },
-        asked_by: AskedBy {
-            id: task.requested_by,
-            name,
-            role,
         },
         left_out,
         memories: recalled,

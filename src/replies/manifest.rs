@@ -33,7 +33,10 @@ use crate::{
     ids::{AgentId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
     memory::{entry::MemoryScope, recall::Recalled},
     model::{Role, Window, WindowSource},
-    replies::prompt::{Author, Part, Prompt, Source},
+    replies::{
+        prompt::{Author, Part, Prompt, Source},
+        requester::Requester,
+    },
     tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
     text_enum::text_enum,
     time::Timestamp,
@@ -41,34 +44,6 @@ use crate::{
 
 /// Maximum number of message IDs listed per reason; the count includes all messages.
 pub const LEFT_OUT_IDS_MAX: usize = 50;
-
-text_enum! {
-    /// Role of the requester at the time of the prompt.
-    pub enum RequesterRole {
-        Admin = "admin",
-        Member = "member",
-        Viewer = "viewer",
-        FormerMember = "former member",
-    }
-}
-
-impl From<Option<crate::auth::Role>> for RequesterRole {
-    fn from(role: Option<crate::auth::Role>) -> Self {
-        match role {
-            Some(crate::auth::Role::Admin) => Self::Admin,
-            Some(crate::auth::Role::Member) => Self::Member,
-            Some(crate::auth::Role::Viewer) => Self::Viewer,
-            None => Self::FormerMember,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct AskedBy {
-    pub id: UserId,
-    pub name: String,
-    pub role: RequesterRole,
-}
 
 text_enum! {
     /// Reason why messages are not in the prompt.
@@ -116,7 +91,7 @@ pub struct Manifest {
     /// Model of the call.
     pub model: String,
     pub attempt: i64,
-    pub asked_by: AskedBy,
+    pub requested_by: Requester,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
     /// Entries of memory that matched, and those in the prompt.
@@ -164,7 +139,9 @@ impl Manifest {
 struct Facts {
     model: String,
     attempt: i64,
-    asked_by: AskedBy,
+    /// `asked_by` in records of earlier versions.
+    #[serde(alias = "asked_by")]
+    requested_by: Requester,
     left_out: Vec<LeftOut>,
     context_window: u64,
     /// `None` in records of earlier versions.
@@ -195,7 +172,7 @@ impl Facts {
         Self {
             model: manifest.model.clone(),
             attempt: manifest.attempt,
-            asked_by: manifest.asked_by.clone(),
+            requested_by: manifest.requested_by.clone(),
             left_out: manifest.left_out.clone(),
             context_window: manifest.window.tokens,
             window_source: Some(manifest.window.source),
@@ -409,7 +386,7 @@ pub async fn save(
         .bind(Json(attempts))
         .run()
         .await?;
-    let mut parts = parts_of(&manifest.prompt, manifest.asked_by.id, &manifest.named);
+    let mut parts = parts_of(&manifest.prompt, manifest.requested_by.id, &manifest.named);
     for (part, sent) in parts
         .iter_mut()
         .skip(manifest.prompt.system.parts.len())
@@ -518,7 +495,7 @@ async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
 pub struct Sent {
     pub model: String,
     pub attempt: i64,
-    pub asked_by: AskedBy,
+    pub requested_by: Requester,
     pub left_out: Vec<LeftOut>,
     pub context_window: u64,
     /// `None` in records of earlier versions.
@@ -656,7 +633,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     Ok(Some(Sent {
         model: facts.model,
         attempt: facts.attempt,
-        asked_by: facts.asked_by,
+        requested_by: facts.requested_by,
         left_out: facts.left_out,
         context_window: facts.context_window,
         window_source: facts.window_source,
@@ -684,8 +661,8 @@ pub async fn forget_requester(
     let Some((Json(mut facts),)) = row else {
         return Ok(());
     };
-    facts.asked_by.id = alias;
-    nobody.clone_into(&mut facts.asked_by.name);
+    facts.requested_by.id = alias;
+    nobody.clone_into(&mut facts.requested_by.name);
     c.q("update task_contexts set manifest = $2 where task_id = $1")
         .bind(task)
         .bind(Json(facts))
@@ -835,7 +812,7 @@ async fn convert(
     old: &OldManifest,
     used_at: Timestamp,
 ) -> Result<(), DbError> {
-    let requester = old.facts.asked_by.id;
+    let requester = old.facts.requested_by.id;
     let mut prompt = Prompt {
         system: System::of(SystemPartName::Instructions, &old.prompt.system),
         parts: old.prompt.parts.clone(),

@@ -11,6 +11,7 @@ pub mod lines;
 pub mod manifest;
 mod offline;
 pub mod prompt;
+pub mod requester;
 pub mod retry;
 pub mod turn;
 pub mod utility;

@@ -15,6 +15,7 @@ use crate::{
     replies::{
         context::{self, Loaded},
         prompt::{Author, HistoryMessage},
+        requester::RequesterRole,
     },
     tasks::Task,
     time::Timestamp,
@@ -69,7 +70,7 @@ pub(super) async fn prepare(
     let question = Question {
         text: question.to_owned(),
         today: ask.asked_at.day(),
-        is_admin: ask.requester_role == "admin",
+        is_admin: ask.requester.role == RequesterRole::Admin,
         settings_url: settings_url(c, task).await?,
         is_first: !has_replied(c, target.conversation(), task).await?,
     };

@@ -17,7 +17,7 @@ const ROWS_MAX: i64 = 1000;
 pub struct Ended {
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
-    pub asked_by: UserId,
+    pub requested_by: UserId,
     pub agent: Option<AgentId>,
     pub status: TaskStatus,
     /// Model of its calls; empty if none was called.
@@ -29,7 +29,7 @@ impl Ended {
         Self {
             workspace: task.workspace_id,
             kind: task.kind,
-            asked_by: task.requested_by,
+            requested_by: task.requested_by,
             agent: task.agent_id,
             status: task.status,
             model,
@@ -47,7 +47,7 @@ pub async fn count(c: &mut Conn, ended: &Ended) -> Result<(), DbError> {
     )
     .bind(ended.workspace)
     .bind(Month::present().text())
-    .bind(ended.asked_by)
+    .bind(ended.requested_by)
     .bind(ended.agent.map_or(ended.workspace.0, |agent| agent.0))
     .bind(ended.model.clone())
     .bind(i64::from(ended.status == TaskStatus::Failed))

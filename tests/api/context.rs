@@ -70,7 +70,7 @@ async fn the_stored_context_is_what_was_sent() {
     assert_eq!(seen["task_id"], task.as_str());
     assert_eq!(seen["attempt"], 1);
     assert_eq!(
-        seen["asked_by"],
+        seen["requested_by"],
         json!({"id": t.bo.id, "name": "Bo", "role": "member"})
     );
     let messages = list(&seen, "/messages");

@@ -241,7 +241,7 @@ async fn records_contain_no_name_of_an_erased_user() {
         }
     }
     let seen = t.ada.task_context(&own).await;
-    assert_eq!(seen["asked_by"]["name"], "Deleted account");
+    assert_eq!(seen["requested_by"]["name"], "Deleted account");
     let authors: Vec<String> = list(&seen, "/messages")
         .iter()
         .map(|message| text(message, "/author/name"))
@@ -334,7 +334,7 @@ fn old_record(record: &Value, parts: &[(Value, &str, &str)]) -> String {
     json!({
         "model": record["model"],
         "attempt": 1,
-        "asked_by": record["asked_by"],
+        "asked_by": record["requested_by"],
         "prompt": {"system": record["system"]["text"], "parts": parts},
         "left_out": [],
         "summarised": [record["messages"][0]["message_id"]],
@@ -406,7 +406,7 @@ async fn records_of_an_earlier_version_are_converted_at_startup() {
     let server = TestProcess::start(&r.place, &r.model, &[]).await;
     let ada = r.ada.at(&server.base);
     let seen = ada.task_context(&r.task).await;
-    for same in ["asked_by", "model", "attempt", "left_out", "attempts"] {
+    for same in ["requested_by", "model", "attempt", "left_out", "attempts"] {
         assert_eq!(seen[same], before[same], "{same}");
     }
     assert_eq!(seen["system"]["text"], before["system"]["text"]);

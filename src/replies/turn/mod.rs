@@ -204,7 +204,7 @@ impl ReplyHandler {
             let manifest = Manifest {
                 model: model.clone(),
                 attempt: task.attempt,
-                asked_by: loaded.asked_by.clone(),
+                requested_by: loaded.context.ask.requester.clone(),
                 prompt: fit.prompt.clone(),
                 left_out,
                 memories: loaded.memories.clone(),

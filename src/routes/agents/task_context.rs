@@ -19,8 +19,9 @@ use crate::{
     memory::entry::MemoryScope,
     model,
     replies::{
-        manifest::{self, AskedBy, Block, LeftOut, MemoryFacts, Sent, SentPart, SentText},
+        manifest::{self, Block, LeftOut, MemoryFacts, Sent, SentPart, SentText},
         prompt::{self, Author},
+        requester::Requester,
     },
     routes::chat::visible_task,
     server::State,
@@ -110,7 +111,7 @@ struct TaskContext {
     attempt: i64,
     /// The model that was called.
     model: String,
-    asked_by: AskedBy,
+    requested_by: Requester,
     system: SystemSeen,
     /// The conversation as sent.
     turns: Vec<TurnSeen>,
@@ -279,9 +280,9 @@ fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
         let part = parts.find(|part| part.memory == Some(memory.id))?;
         Some(memory_seen(memory, part))
     });
-    let is_asker = sent.asked_by.id == caller;
+    let is_requester = sent.requested_by.id == caller;
     let mut considered = sent.considered.clone();
-    considered.retain(|scope, _| is_asker || !scope.is_personal());
+    considered.retain(|scope, _| is_requester || !scope.is_personal());
     let memories = MemoriesSeen {
         considered,
         used: used.collect(),
@@ -314,7 +315,7 @@ fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
             parts: text.parts,
         },
         model: sent.model,
-        asked_by: sent.asked_by,
+        requested_by: sent.requested_by,
         left_out: sent.left_out,
         attempts: sent.attempts,
         expired: sent.parts.iter().any(|p| p.text == SentText::Expired),

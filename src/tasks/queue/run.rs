@@ -317,7 +317,7 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
     let ended = usage::Ended {
         workspace: call.workspace,
         kind: call.kind,
-        asked_by: call.requested_by,
+        requested_by: call.requested_by,
         agent: call.agent.map(|(agent, _)| agent),
         status: call.status,
         model: model.unwrap_or_default(),
