@@ -43,7 +43,7 @@ text_enum! {
     pub enum CompactionState {
         /// Its summary is sent.
         Active = "active",
-        /// A message was edited: only what does not depend on it is sent until the segment is made again.
+        /// A message was edited: only sentences that do not depend on it are sent until the segment is made again.
         Stale = "stale",
         /// A message was deleted: there is no text until the segment is made again.
         Blank = "blank",
@@ -64,14 +64,14 @@ pub struct PassOptions {
     /// Maximum size of a segment's entries.
     #[serde(default)]
     pub max_tokens: Option<u64>,
-    /// Model that the agent wants for summaries, and its model for replies.
+    /// The agent's model for summaries, and its model for replies.
     #[serde(default)]
     pub summary_model: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// Number of messages of an author that are not people; `agent_id` is null for people.
+/// Number of messages of an agent; of all people if `agent_id` is null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CompactedAuthor {
     pub agent_id: Option<AgentId>,
@@ -207,7 +207,7 @@ async fn channel_of(c: &mut Conn, thread: ThreadId) -> Result<ChannelId, DbError
         .await
 }
 
-/// Recipients of events about a segment.
+/// Returns the recipients of events about a segment.
 pub async fn audience_of(c: &mut Conn, segment: &Segment) -> Result<Audience, DbError> {
     let channel = channel_of(c, segment.thread_id).await?;
     queue::audience_of(c, channel).await

@@ -17,6 +17,7 @@ text_enum! {
         ChannelNotFound = "channel_not_found",
         ClientIdReused = "client_id_reused",
         CompactionNotFound = "compaction_not_found",
+        CompactionOff = "compaction_off",
         CompactionRunning = "compaction_running",
         ContextLengthExceeded = "context_length_exceeded",
         ContextNotFound = "context_not_found",

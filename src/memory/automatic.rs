@@ -179,7 +179,7 @@ pub async fn insert_all(
     Ok(dropped)
 }
 
-/// `None` if a limit is reached.
+/// Turns a reached limit into `None`.
 fn optional<T>(result: Result<T, MemoryError>) -> Result<Option<T>, DbError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -285,7 +285,7 @@ pub struct SegmentEntry {
     pub said_at: Option<Timestamp>,
 }
 
-/// Active entries of segments, oldest first.
+/// Lists the newest active entries of segments, oldest first.
 pub async fn list(
     c: &mut Conn,
     segments: impl IntoIterator<Item = CompactionId>,
@@ -301,13 +301,16 @@ pub async fn list(
          left join agents a on m.author_type = 'agent' and a.id = m.author_id \
          where e.scope = 'conversation' and e.status = 'active' and e.forgotten_at is null and e.compaction_id in",
         1,
-        "order by m.seq, e.id limit $2"
+        "order by m.seq desc, e.id desc limit $2"
     );
-    c.q(sql)
+    let mut entries: Vec<SegmentEntry> = c
+        .q(sql)
         .bind(hexadecimal_ids(segments.into_iter().map(|id| id.0)))
         .bind(limit)
         .all()
-        .await
+        .await?;
+    entries.reverse();
+    Ok(entries)
 }
 
 /// Marks an automatic entry and its personal form as replaced by a newer one.

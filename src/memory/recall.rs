@@ -6,22 +6,19 @@ use uuid::Uuid;
 
 use crate::{
     agents::profiles::MemoryScopes,
-    chat::{
-        messages::MessageMetadata,
-        search::{
-            any::freshness,
-            shared::{self, Readers},
-        },
+    chat::search::{
+        any::freshness,
+        shared::{self, Readers},
     },
     db::{
-        Conn, DbError, Json,
+        Conn, DbError,
         dialect::{
             hexadecimal_ids,
             memory::{self as store, QueryWord, Use},
         },
         now,
     },
-    ids::{AgentId, ChannelId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ChannelId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
         content::words_in_order,
         entry::{MemoryKind, MemoryScope},
@@ -56,6 +53,8 @@ const FLAGGED_WEIGHT: f64 = 0.5;
 pub struct Recall<'a> {
     pub workspace: WorkspaceId,
     pub requester: UserId,
+    /// Key that posted the question.
+    pub api_key: Option<ApiKeyId>,
     pub agent: AgentId,
     /// Scopes that the agent's profile turns off.
     pub scopes: Option<&'a MemoryScopes>,
@@ -64,6 +63,7 @@ pub struct Recall<'a> {
     /// The thread or fork.
     pub conversation: Uuid,
     pub trigger: MessageId,
+    pub trigger_seq: i64,
     pub question: &'a str,
     /// Entries that the conversation's summary may contain.
     pub summary: &'a HashSet<MemoryId>,
@@ -100,20 +100,16 @@ pub struct RecalledEntry {
 struct Place {
     is_remembered: bool,
     title: Option<String>,
-    seq: i64,
-    metadata: Json<MessageMetadata>,
 }
 
 /// Finds the entries for a reply. Empty if memory is off for the conversation, or the requester may not read it.
 pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> {
     let none = Recalled::default();
-    let Some(place) = place(c, of).await? else {
-        return Ok(none);
-    };
+    let place = place(c, of).await?;
     let readers = Readers {
         workspace: of.workspace,
         requester: of.requester,
-        api_key: place.metadata.0.api_key_id,
+        api_key: of.api_key,
         channel: of.channel,
         question: of.trigger,
     };
@@ -156,37 +152,40 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
     })
 }
 
-async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Option<Place>, DbError> {
-    c.q("select t.memory = 'on' as is_remembered, t.title, m.seq, m.metadata from threads t join messages m on m.id = $2 where t.id = $1")
+async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Place, DbError> {
+    c.q("select memory = 'on' as is_remembered, title from threads where id = $1")
         .bind(of.thread)
-        .bind(of.trigger)
-        .opt()
+        .one()
         .await
 }
 
-/// Words of the question, of the requester's previous message, and of the title, weighted by their place and rarity.
+/// Returns words of the question, of the requester's previous message, and of the title, weighted by their place and rarity.
 async fn words(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<QueryWord>, DbError> {
     let previous: Option<(String,)> = c
         .q("select x.content from (select m.content, m.author_type, m.author_id, m.seq from messages m where m.conversation_id = $1 \
             and m.seq < $2 and m.deleted_at is null order by m.seq desc limit $4) x \
             where x.author_type = 'human' and x.author_id = $3 order by x.seq desc limit 1")
         .bind(of.conversation)
-        .bind(place.seq)
+        .bind(of.trigger_seq)
         .bind(of.requester)
         .bind(PREVIOUS_AMONG)
         .opt()
         .await?;
     let previous = previous.map(|(text,)| text);
     let texts = [
-        (Some(of.question), QUESTION_WEIGHT),
-        (previous.as_deref(), PREVIOUS_WEIGHT),
-        (place.title.as_deref(), TITLE_WEIGHT),
+        (Some(of.question), QUESTION_WEIGHT, Writer::Requester),
+        (previous.as_deref(), PREVIOUS_WEIGHT, Writer::Requester),
+        (place.title.as_deref(), TITLE_WEIGHT, Writer::Anyone),
     ];
-    let mut weights: Vec<(String, f64)> = Vec::new();
-    for (text, weight) in texts {
+    let mut asked: Vec<AskedWord> = Vec::new();
+    for (text, weight, writer) in texts {
         for word in words_in_order(text.unwrap_or_default(), WORDS_MAX) {
-            if weights.len() < WORDS_MAX && weights.iter().all(|(known, _)| *known != word) {
-                weights.push((word, weight));
+            if asked.len() < WORDS_MAX && asked.iter().all(|known| known.word != word) {
+                asked.push(AskedWord {
+                    word,
+                    weight,
+                    writer,
+                });
             }
         }
     }
@@ -196,23 +195,35 @@ async fn words(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<Query
         .bind(COUNTED_MAX)
         .value()
         .await?;
-    let names = weights.iter().map(|(word, _)| word.clone()).collect();
-    let counts = store::count_entries(c, of.workspace.0, names, WORD_ENTRIES_MAX).await?;
-    let weight_of = |word: &str| {
-        let known = weights.iter().find(|(known, _)| known == word);
-        known.map_or(0.0, |(_, weight)| *weight)
-    };
-    let is_own = |word: &str| weight_of(word) > TITLE_WEIGHT;
+    let words = asked.iter().map(|asked| asked.word.clone()).collect();
+    let counts = store::count_entries(c, of.workspace.0, words, WORD_ENTRIES_MAX).await?;
     let useful = counts
         .into_iter()
         .filter(|(_, count)| (1..WORD_ENTRIES_MAX).contains(count));
-    let words = useful.map(|(word, count)| QueryWord {
-        weight: weight_of(&word) * rarity(count, all),
-        rare: i64::from(is_rare(count, all)),
-        own: i64::from(is_own(&word)),
-        word,
+    let words = useful.filter_map(|(word, count)| {
+        let asked = asked.iter().find(|asked| asked.word == word)?;
+        Some(QueryWord {
+            weight: asked.weight * rarity(count, all),
+            rare: i64::from(is_rare(count, all)),
+            own: i64::from(asked.writer == Writer::Requester),
+            word,
+        })
     });
     Ok(words.collect())
+}
+
+/// Author of a text that entries are searched by. Personal entries match only words of the requester.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    Requester,
+    Anyone,
+}
+
+/// A word that entries are searched by.
+struct AskedWord {
+    word: String,
+    weight: f64,
+    writer: Writer,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of entries are small")]
@@ -226,7 +237,7 @@ fn is_rare(count: i64, all: i64) -> bool {
     (count as f64) < all as f64 * RARE_SHARE
 }
 
-/// The entries of a reply, with one entry for each text: that of the narrowest scope.
+/// Selects the entries of a reply, with one entry for each text: that of the narrowest scope.
 fn best(
     mut found: Vec<RecalledEntry>,
     at: Timestamp,

@@ -45,7 +45,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Tokens reserved for the reply.
+    /// Returns the tokens reserved for the reply.
     pub fn reserve(&self) -> u64 {
         let window = self.window.tokens;
         u64::from(self.output_tokens_max)
@@ -53,7 +53,7 @@ impl Budget {
             .min(window / 2)
     }
 
-    /// Tokens that the prompt can have.
+    /// Returns the tokens that the prompt can have.
     pub fn room(&self) -> u64 {
         self.window.tokens - self.reserve()
     }
@@ -79,7 +79,7 @@ pub enum TooLarge {
 }
 
 impl TooLarge {
-    /// Notice for the conversation.
+    /// Returns the notice for the conversation.
     pub fn notice(self, agent_display_name: &str) -> String {
         let (what, tokens, window, verb, pronoun) = match self {
             Self::Instructions { tokens, window } => {
@@ -243,7 +243,7 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     true
 }
 
-/// Number of characters of a text above `tokens_max` that fit into it; `None` for other texts.
+/// Returns the number of characters of a text above `tokens_max` that fit into it; `None` for other texts.
 fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     let tokens = estimate_tokens(text);
     if tokens <= tokens_max {
@@ -267,7 +267,7 @@ pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
     ))
 }
 
-/// Number of oldest messages with at least `excess` tokens together; at least 1.
+/// Counts the oldest messages with at least `excess` tokens together; at least 1.
 fn count_to_drop(context: &Context, prompt: &Prompt, window: &Window, excess: u64) -> usize {
     let sizes: HashMap<MessageId, u64> = prompt
         .parts
@@ -287,7 +287,8 @@ fn count_to_drop(context: &Context, prompt: &Prompt, window: &Window, excess: u6
     before.count().max(1)
 }
 
-/// Messages of the thread are older than those of its fork. The first message of a thread stays at the beginning.
+/// Drops the oldest messages: those of the thread, then those of its fork. The first message of a thread stays at the
+/// beginning.
 fn drop_oldest(context: &mut Context, count: usize) -> Vec<MessageId> {
     let of_thread = count.min(context.background.len());
     let first: Vec<_> = context.background.drain(..of_thread).collect();

@@ -2,10 +2,13 @@
 
 use crate::{
     agents::{derived::DELETED, files, profiles::Resolved, system},
-    chat::{forks::ForkContext, messages::AuthorKind},
+    chat::{
+        forks::ForkContext,
+        messages::{AuthorKind, MessageMetadata},
+    },
     db::{Conn, DbError, Json, now},
     files::Attachment,
-    ids::{AgentId, ForkId, MessageId, ThreadId},
+    ids::{AgentId, ApiKeyId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
         self,
         recall::{Recall, Recalled, RecalledEntry},
@@ -27,7 +30,7 @@ use crate::{
         },
         requester::find_requester,
     },
-    tasks::Task,
+    tasks::{Task, TaskTarget},
 };
 
 /// The loaded context and the messages that were left out.
@@ -43,7 +46,25 @@ pub struct Loaded {
     pub trigger_seq: i64,
 }
 
-/// Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
+/// Conversation and requester of a reply.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyPlace {
+    pub workspace: WorkspaceId,
+    pub target: TaskTarget,
+    pub requester: UserId,
+}
+
+/// The message that is replied to.
+#[derive(sqlx::FromRow)]
+struct Trigger {
+    id: MessageId,
+    seq: i64,
+    content: String,
+    attachments: Json<Vec<Attachment>>,
+    metadata: Json<MessageMetadata>,
+}
+
+/// Loads the context of a task; `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(
     c: &mut Conn,
     task: &Task,
@@ -53,16 +74,62 @@ pub async fn load(
     let Some((trigger, target)) = task.trigger_message_id.zip(task.target()) else {
         return Ok(None);
     };
-    let conversation = target.conversation();
-    let asked: Option<(i64, String, Json<Vec<Attachment>>)> = c
-        .q("select seq, content, attachments from messages where id = $1 and deleted_at is null")
+    let trigger: Option<Trigger> = c
+        .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
         .bind(trigger)
         .opt()
         .await?;
-    let Some((trigger_seq, content, attachments)) = asked else {
+    let Some(trigger) = trigger else {
         return Ok(None);
     };
-    let place = (task.workspace_id, target.channel, target.fork.is_some());
+    let place = ReplyPlace {
+        workspace: task.workspace_id,
+        target,
+        requester: task.requested_by,
+    };
+    Ok(Some(
+        load_before(c, &place, trigger, agent, settings).await?,
+    ))
+}
+
+/// Loads the context of the reply to a message that the requester would post now. `c` must be a snapshot of the database.
+pub async fn load_next(
+    c: &mut Conn,
+    place: &ReplyPlace,
+    api_key: Option<ApiKeyId>,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Loaded, DbError> {
+    let trigger = Trigger {
+        id: MessageId::new(),
+        seq: i64::MAX,
+        content: String::new(),
+        attachments: Json(Vec::new()),
+        metadata: Json(MessageMetadata {
+            api_key_id: api_key,
+            ..MessageMetadata::default()
+        }),
+    };
+    load_before(c, place, trigger, agent, settings).await
+}
+
+async fn load_before(
+    c: &mut Conn,
+    of: &ReplyPlace,
+    trigger: Trigger,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Loaded, DbError> {
+    let target = of.target;
+    let conversation = target.conversation();
+    let Trigger {
+        id: trigger,
+        seq: trigger_seq,
+        content,
+        attachments,
+        metadata,
+    } = trigger;
+    let place = (of.workspace, target.channel, target.fork.is_some());
     let strategy = Strategy::of(c, settings, agent, place).await?;
     let view = View::find(c, conversation, trigger_seq, agent.agent, strategy).await?;
     let rows = history(c, conversation, trigger_seq, agent.agent, &view).await?;
@@ -72,16 +139,16 @@ pub async fn load(
     };
     let mut left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
     let rows: Vec<Row> = expanded.into_iter().chain(rows).collect();
-    let (setting, thread_root) = setting(c, task, target.thread).await?;
+    let (setting, thread_root) = setting(c, target).await?;
     let setting = Setting {
-        participants: participants(c, task, conversation, (trigger_seq, agent.agent)).await?,
+        participants: participants(c, of, (trigger_seq, agent.agent)).await?,
         ..setting
     };
-    let origin = match task.fork_id {
+    let origin = match target.fork {
         Some(fork) => origin(c, fork).await?,
         None => Origin::default(),
     };
-    let root = match task.fork_id {
+    let root = match target.fork {
         Some(_) if origin.background.is_empty() => None,
         Some(_) => root_before(c, thread_root, origin.first_seq).await?,
         None => {
@@ -104,12 +171,13 @@ pub async fn load(
             left.reason = LeftOutReason::NotSummarized;
         }
     }
-    let requester = find_requester(c, task.workspace_id, task.requested_by).await?;
+    let requester = find_requester(c, of.workspace, of.requester).await?;
     let recalled = memory::recall::recall(
         c,
         &Recall {
-            workspace: task.workspace_id,
-            requester: task.requested_by,
+            workspace: of.workspace,
+            requester: of.requester,
+            api_key: metadata.0.api_key_id,
             agent: agent.agent,
             scopes: agent
                 .profile
@@ -120,16 +188,17 @@ pub async fn load(
             thread: target.thread,
             conversation: conversation.id(),
             trigger,
+            trigger_seq,
             question: &content,
             summary: &summary.iter().flat_map(Summary::entries).collect(),
         },
     )
     .await?;
     let notes = files::notes(c, agent.agent).await?;
-    Ok(Some(Loaded {
+    Ok(Loaded {
         readable: attached::readable(c, &attachments.0).await?,
         context: Context {
-            system: system::in_conversation(c, task.workspace_id, agent).await?,
+            system: system::in_conversation(c, of.workspace, agent).await?,
             agent_id: agent.agent,
             setting,
             root,
@@ -163,7 +232,7 @@ pub async fn load(
         strategy,
         view,
         trigger_seq,
-    }))
+    })
 }
 
 fn remembered(entry: &RecalledEntry) -> Memory {
@@ -180,19 +249,15 @@ fn remembered(entry: &RecalledEntry) -> Memory {
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
-/// Place of a conversation without its participants, and the thread's first message.
-async fn setting(
-    c: &mut Conn,
-    task: &Task,
-    thread: ThreadId,
-) -> Result<(Setting, MessageId), DbError> {
+/// Returns the place of a conversation without its participants, and the thread's first message.
+async fn setting(c: &mut Conn, target: TaskTarget) -> Result<(Setting, MessageId), DbError> {
     let (channel, thread_title, root): (Option<String>, Option<String>, MessageId) = c
         .q("select case when h.kind = 'direct' then null else h.name end, t.title, t.root_message_id \
             from threads t join channels h on h.id = t.channel_id where t.id = $1")
-        .bind(thread)
+        .bind(target.thread)
         .one()
         .await?;
-    let fork: Option<(Option<String>, ForkContext)> = match task.fork_id {
+    let fork: Option<(Option<String>, ForkContext)> = match target.fork {
         // A title derived from the forked message would repeat it.
         Some(fork) => {
             c.q("select case when title_from is null then title end, context from forks where id = $1")
@@ -209,7 +274,7 @@ async fn setting(
         channel,
         thread_title: thread_title.filter(|_| sees_thread),
         root_id: Some(root),
-        is_fork: task.fork_id.is_some(),
+        is_fork: target.fork.is_some(),
         fork_title: fork.and_then(|(title, _)| title),
         participants: Vec::new(),
     };
@@ -224,12 +289,11 @@ struct ParticipantRow {
     handle: Option<String>,
 }
 
-/// Authors of the conversation up to the trigger message, except for the invoked agent: the newest ones, in the order
+/// Lists the authors of the conversation up to the trigger message, except for the invoked agent: the newest ones, in the order
 /// of their first message.
 async fn participants(
     c: &mut Conn,
-    task: &Task,
-    conversation: Conversation,
+    of: &ReplyPlace,
     (trigger_seq, agent): (i64, AgentId),
 ) -> Result<Vec<Participant>, DbError> {
     let rows: Vec<ParticipantRow> = c
@@ -247,10 +311,10 @@ async fn participants(
                  left join agents a on x.author_type = 'agent' and a.id = x.author_id \
                  order by x.first_seq"
         ))
-        .bind(conversation.id())
+        .bind(of.target.conversation().id())
         .bind(trigger_seq)
         .bind(agent)
-        .bind(task.workspace_id)
+        .bind(of.workspace)
         .bind(PARTICIPANTS_AMONG)
         .bind(i64::try_from(PARTICIPANTS_MAX).unwrap_or(i64::MAX))
         .all()
@@ -262,7 +326,7 @@ async fn participants(
     Ok(rows.collect())
 }
 
-/// The thread's first message if it was posted before `seq` and was not deleted.
+/// Finds the thread's first message if it was posted before `seq` and was not deleted.
 async fn root_before(
     c: &mut Conn,
     root: MessageId,
@@ -280,7 +344,7 @@ async fn root_before(
     Ok(found.map(Row::history_message))
 }
 
-/// The newest messages in a conversation before the trigger message, oldest first, as the view selects them.
+/// Lists the newest messages in a conversation before the trigger message, oldest first, as the view selects them.
 async fn history(
     c: &mut Conn,
     conversation: Conversation,
@@ -318,7 +382,7 @@ async fn history(
     Ok(rows)
 }
 
-/// The newest messages in the conversation of a task before its trigger message, newest first.
+/// Lists the newest messages in the conversation of a task before its trigger message, newest first.
 pub async fn newest(
     c: &mut Conn,
     conversation: Conversation,
@@ -404,7 +468,7 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<Origin, DbError> {
     Ok(origin)
 }
 
-/// Messages before the trigger message that are not sent, grouped by reason. The cost does not depend on the length
+/// Lists messages before the trigger message that are not sent, grouped by reason. The cost does not depend on the length
 /// of the thread.
 async fn left_out(
     c: &mut Conn,
@@ -473,7 +537,7 @@ async fn left_out(
     Ok(reasons)
 }
 
-/// Messages between the oldest one sent and the trigger message that do not belong to the history, with the reason;
+/// Lists messages between the oldest one sent and the trigger message that do not belong to the history, with the reason;
 /// newest first.
 async fn passed_over(
     c: &mut Conn,
@@ -495,7 +559,7 @@ async fn passed_over(
     .await
 }
 
-/// Number of history messages in a conversation before the trigger message. Uses the thread's counter to avoid
+/// Counts history messages in a conversation before the trigger message. Uses the thread's counter to avoid
 /// counting a long thread: only messages since the trigger are counted.
 async fn said_before(
     c: &mut Conn,

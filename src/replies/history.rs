@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Sort key: a later reply directly follows the message that it replies to.
+    /// Returns the sort key: a later reply directly follows the message that it replies to.
     pub(super) fn order(&self) -> (i64, i64) {
         self.parent_seq
             .map_or((self.seq, 0), |parent| (parent, self.seq))
@@ -60,7 +60,7 @@ impl Row {
         }
     }
 
-    /// The content of the message with its attachments as one text.
+    /// Returns the content of the message with its attachments as one text.
     pub(super) fn shown(&self) -> String {
         let mut text = self.content.clone();
         for file in told(self.attachments.0.clone()) {
@@ -124,7 +124,7 @@ macro_rules! said {
     };
 }
 
-/// The newest messages in a conversation before a seq, newest first.
+/// Lists the newest messages in a conversation before a seq, newest first.
 pub(super) async fn before(
     c: &mut Conn,
     conversation: Conversation,
@@ -146,7 +146,7 @@ pub(super) async fn before(
     .await
 }
 
-/// Messages from one seq to another, oldest first, at most `count_max`.
+/// Lists messages from one seq to another, oldest first, at most `count_max`.
 pub(super) async fn between(
     c: &mut Conn,
     conversation: Conversation,

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod compaction;
 pub mod context;
 pub mod facts;
+mod fitted;
 mod history;
 mod labels;
 pub mod lines;

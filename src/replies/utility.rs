@@ -20,7 +20,7 @@ use super::budget;
 const OUTPUT_TOKENS_MAX: u32 = 1_200;
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 const TIME_MAX: Duration = Duration::from_mins(1);
-/// An answer that cannot be read is requested this often.
+/// Maximum number of requests until an answer can be read.
 const READ_MAX: usize = 2;
 
 /// Calls small models.
@@ -49,7 +49,7 @@ impl UtilityModel {
         }
     }
 
-    /// Estimated tokens that the text after these instructions can have.
+    /// Returns the estimated tokens that the text after these instructions can have.
     pub fn room(&self, system: &str) -> u64 {
         let half = self.window.estimate_for(self.window.tokens / 2);
         half.saturating_sub(estimate_tokens(&self.system(system)))
@@ -88,7 +88,7 @@ pub enum Answer<T> {
 }
 
 impl Utility {
-    /// The first available model of the caller's choice, the operator's or the workspace's utility model, the provider's
+    /// Returns the first available model of the caller's choice, the operator's or the workspace's utility model, the provider's
     /// small model, and `main`.
     ///
     /// # Errors

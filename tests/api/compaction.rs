@@ -19,7 +19,7 @@ pub fn segment(gist: &str, items: &[(&str, &str, &[&str])]) -> Answer {
 }
 
 /// A team with an agent that is sent 20 messages: a pass is due with 44.
-async fn sage_team() -> Team {
+pub async fn sage_team() -> Team {
     let t = team_with(&[("COMPACTION_INTERVAL", "0s"), ("RATE_LIMITS", "off")]).await;
     let sage = id(&t.ada.make_agent("sage").await);
     t.ada
@@ -33,7 +33,7 @@ async fn sage_team() -> Team {
 }
 
 /// A thread with `count` messages; returns the messages after the first one.
-async fn long_thread(ada: &Person, channel: &str, count: usize) -> (String, Vec<String>) {
+pub async fn long_thread(ada: &Person, channel: &str, count: usize) -> (String, Vec<String>) {
     let thread = ada.thread(channel, "message 0").await;
     let mut messages = Vec::new();
     for n in 1..count {
@@ -42,7 +42,7 @@ async fn long_thread(ada: &Person, channel: &str, count: usize) -> (String, Vec<
     (thread, messages)
 }
 
-async fn compactions(ada: &Person, thread: &str) -> Vec<Value> {
+pub async fn compactions(ada: &Person, thread: &str) -> Vec<Value> {
     let tasks = ada
         .get(&format!(
             "/v1/tasks?limit=100&order=newest&thread_id={thread}"
@@ -61,7 +61,7 @@ pub async fn compacted(ada: &Person, thread: &str) -> Vec<Value> {
     compactions(ada, thread).await
 }
 
-async fn answered(ada: &Person, thread: &str, question: &str) -> String {
+pub async fn answered(ada: &Person, thread: &str, question: &str) -> String {
     let task = ada.ask(thread, question).await;
     ada.completed(&task).await;
     task

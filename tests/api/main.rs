@@ -24,6 +24,7 @@ mod cancel_retry;
 mod channels;
 mod chaos;
 mod compaction;
+mod compaction_faults;
 mod context;
 mod context_record;
 #[path = "../corpus/mod.rs"]

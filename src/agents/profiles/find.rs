@@ -216,20 +216,30 @@ pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
 
 /// The resolved profile that tasks of this version use.
 pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Resolved, DbError> {
-    let (name, shown_name, profile): (String, String, Json<Profile>) = c
+    let found = find_resolved(c, id, version).await?;
+    found.ok_or_else(|| sqlx::Error::RowNotFound.into())
+}
+
+/// The resolved profile of a version; `None` if the agent was permanently deleted.
+pub async fn find_resolved(
+    c: &mut Conn,
+    id: AgentId,
+    version: i64,
+) -> Result<Option<Resolved>, DbError> {
+    let found: Option<(String, String, Json<Profile>)> = c
         .q("select a.name, coalesce(a.summary ->> 'display_name', a.name), v.resolved from agent_versions v \
             join agents a on a.id = v.agent_id where v.agent_id = $1 and v.version = $2")
         .bind(id)
         .bind(version)
-        .one()
+        .opt()
         .await?;
-    Ok(Resolved {
+    Ok(found.map(|(name, shown_name, profile)| Resolved {
         agent: id,
         version,
         name,
         shown_name,
         profile: profile.0,
-    })
+    }))
 }
 
 /// Display name of an agent, including one that was permanently deleted.

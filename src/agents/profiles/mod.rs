@@ -55,8 +55,9 @@ pub use change::{
 };
 pub use find::{
     HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
-    find_invocable, find_turned_off, find_usable, get_agent, get_by_reference, get_resolved,
-    get_visible, is_active, is_hidden, is_visible, list_hidden, newest_version, shown_name,
+    find_invocable, find_resolved, find_turned_off, find_usable, get_agent, get_by_reference,
+    get_resolved, get_visible, is_active, is_hidden, is_visible, list_hidden, newest_version,
+    shown_name,
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields};
 pub(in crate::agents) use form::{check_names, parse_form};

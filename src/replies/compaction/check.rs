@@ -24,12 +24,12 @@ use super::{
 
 const ITEM_CHARS_MAX: usize = 240;
 const GIST_CHARS_MAX: usize = 240;
-/// Gist of an answer that is no JSON.
+/// Maximum size of the gist of an answer that is not JSON.
 const PROSE_CHARS_MAX: usize = 1_000;
 const SOURCES_MAX: usize = 20;
 const ITEMS_OF_KIND_MAX: usize = 12;
 const SEGMENT_TOKENS_MAX: u64 = 450;
-/// Characters of a word that identifies its message.
+/// Minimum size of a word that identifies its message.
 const TELLING_WORD_CHARS: usize = 4;
 /// Share of an item's words, in percent: in its source, and in a sentence of the agent's instructions.
 const SOURCE_SHARE: usize = 50;
@@ -58,7 +58,7 @@ pub(super) struct Source<'a> {
     lower: Vec<String>,
 }
 
-/// What is stored of a segment.
+/// Content of a segment as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Checked {
     pub gist: String,
@@ -68,7 +68,7 @@ pub(super) struct Checked {
 }
 
 impl<'a> Source<'a> {
-    /// `recalled` are texts of memory that an agent knew when it wrote the message at a position.
+    /// Indexes the messages; `recalled` are texts of memory that an agent knew when it wrote the message at a position.
     pub(super) fn new(
         lines: &'a [SourceLine],
         people: &'a [SegmentPerson],
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
         content_words(text, self.language).into_iter().collect()
     }
 
-    /// The message with the most of these words, if it has enough of them.
+    /// Finds the message with the most of these words, if it has enough of them.
     fn nearest(&self, text: &str) -> Option<usize> {
         let words = self.content_words(text);
         let shared = |at: usize| self.words[at].intersection(&words).count();
@@ -113,7 +113,7 @@ impl<'a> Source<'a> {
         (!words.is_empty() && shared(best) * 100 >= words.len() * SOURCE_SHARE).then_some(best)
     }
 
-    /// Whether each value and name of the text occurs in these messages, or names their authors.
+    /// Checks whether each value and name of the text occurs in these messages, or names their authors.
     fn supports(&self, text: &str, sources: &[usize]) -> bool {
         let says = |needle: &str| {
             sources.iter().any(|at| {
@@ -197,7 +197,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Whether agents repeat in all of its sources what they knew from memory.
+    /// Checks whether all sources are agents' messages that repeat their memory.
     fn is_echo(&self, item: &Item, words: &HashSet<String>) -> bool {
         let is_repeated = |at: &usize| {
             self.lines[*at].person.is_none()
@@ -211,7 +211,7 @@ impl<'a> Source<'a> {
             && item.sources.iter().any(is_repeated)
     }
 
-    /// A gist without sentences that contain digits.
+    /// Returns the gist without sentences that contain digits.
     fn gist(text: &str) -> String {
         let sentences = plain_sentences(text);
         let plain = sentences
@@ -220,7 +220,7 @@ impl<'a> Source<'a> {
         shortened(plain.map(String::as_str), GIST_CHARS_MAX)
     }
 
-    /// The gist of an answer that is no JSON: without sentences whose values no message contains.
+    /// Returns the gist of an answer that is not JSON, without sentences whose values no message contains.
     pub(super) fn prose(&self, text: &str) -> String {
         let all: Vec<usize> = (0..self.lines.len()).collect();
         let sentences = plain_sentences(text);
@@ -294,7 +294,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Headlines of published resolutions.
+    /// Returns the headlines of published resolutions.
     fn resolutions(&self) -> Vec<Item> {
         let published = self
             .lines
@@ -315,7 +315,7 @@ impl<'a> Source<'a> {
         items.collect()
     }
 
-    /// URLs, paths, identifiers, code spans, and amounts with units.
+    /// Returns URLs, paths, identifiers, code spans, and amounts with units.
     fn references(&self) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         for (at, line) in self.lines.iter().enumerate() {
@@ -357,7 +357,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether each text is only a greeting, thanks, or the like.
+/// Checks for each text whether it is only a greeting, thanks, or the like.
 fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
     let lines: Vec<Line> = texts
         .map(|text| Line {
@@ -377,7 +377,7 @@ fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
         .collect()
 }
 
-/// `m3` is the position 2.
+/// Returns the position of a handle: `m3` is 2.
 fn position(handle: &str, prefix: char) -> Option<usize> {
     let number = handle.trim().trim_start_matches('[').trim_end_matches(']');
     number
@@ -394,7 +394,7 @@ fn trimmed(word: &str) -> &str {
     })
 }
 
-/// Whether a word is a number, a date, a URL, a path, or an identifier.
+/// Checks whether a word is a number, a date, a URL, a path, or an identifier.
 fn is_value(word: &str) -> bool {
     let mut previous = ' ';
     let is_camel = word.chars().any(|c| {
@@ -416,7 +416,8 @@ fn plain_words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn has_word(text: &str, word: &str) -> bool {
+/// Checks whether a text contains a word or phrase, both in lowercase.
+pub(super) fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(word).any(|(at, found)| {
         !is_part(text[..at].chars().next_back())
@@ -424,7 +425,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The first sentences that fit, as one line.
+/// Joins the first sentences that fit into one line.
 fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
     let mut text = String::new();
     for sentence in sentences {

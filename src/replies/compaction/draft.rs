@@ -55,7 +55,7 @@ pub(super) fn schema() -> JsonSchema {
     }
 }
 
-/// The labeled messages of a segment; long ones lose their middle so that all fit into `tokens_max`.
+/// Renders the labeled messages of a segment; long ones lose their middle so that all fit into `tokens_max`.
 pub(super) fn request(lines: &[SourceLine], tokens_max: u64) -> String {
     let total: u64 = lines
         .iter()
@@ -94,7 +94,7 @@ pub(super) struct RawItem {
 pub(super) struct RawDraft {
     pub gist: String,
     pub items: Vec<RawItem>,
-    /// The gist is an answer without JSON that was checked already.
+    /// True if the gist is an answer without JSON that was checked already.
     pub is_prose: bool,
 }
 

@@ -17,13 +17,13 @@ pub const KINDS: [MemoryKind; 8] = [
     MemoryKind::Reference,
 ];
 
-/// Entries of a lower rank are kept first.
+/// Returns the rank of a kind; entries of a lower rank are kept first.
 pub fn rank(kind: MemoryKind) -> usize {
     let known = KINDS.iter().position(|known| *known == kind);
     known.unwrap_or(KINDS.len())
 }
 
-/// The kind with this name; `Fact` for unknown names.
+/// Returns the kind with this name; `Fact` for unknown names.
 pub fn kind_of(name: &str) -> MemoryKind {
     let known = KINDS.iter().find(|kind| kind.as_str() == name);
     known.copied().unwrap_or(MemoryKind::Fact)
@@ -37,11 +37,11 @@ pub struct Item {
     pub sources: Vec<usize>,
     /// Position of the person whom it is about.
     pub about: Option<usize>,
-    /// The person says how the agent should treat them.
+    /// True if the person says how the agent should treat them.
     pub for_agent: bool,
 }
 
-/// Somebody who posted in a segment.
+/// Author of a message of the segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentPerson {
     pub id: UserId,
@@ -56,7 +56,7 @@ pub struct SourceLine {
     pub name: String,
     pub text: String,
     pub day: chrono::NaiveDate,
-    /// The message publishes a resolution.
+    /// True if the message publishes a resolution.
     pub is_resolution: bool,
     /// Agent that the message asks.
     pub asks: Option<AgentId>,

@@ -11,10 +11,10 @@ use super::{
 
 /// Maximum number of statements that are kept as facts.
 const FACTS_MAX: usize = 6;
-/// Characters of a message that are read.
+/// Number of characters of a message that are read.
 const LINE_CHARS_MAX: usize = 8_000;
 
-/// Input of the extractor.
+/// Converts messages for the extractor.
 pub(super) fn material(lines: &[SourceLine], people: &[SegmentPerson]) -> Material {
     let people = people.iter().map(|person| Person {
         name: person.name.clone(),
@@ -35,7 +35,7 @@ pub(super) fn material(lines: &[SourceLine], people: &[SegmentPerson]) -> Materi
     }
 }
 
-/// A draft of quotes.
+/// Returns a draft that consists of quotes.
 pub(super) fn draft(reading: &Reading) -> RawDraft {
     let mut items: Vec<RawItem> = Vec::new();
     let mut add = |kind: MemoryKind, lines: &[usize], text: &str| {

@@ -33,14 +33,14 @@ use crate::{
     secrets::Keyring,
     sql_with_ids,
     tasks::{
-        Lease, LeaseLost, Task, TaskKind,
+        FailCode, Lease, LeaseLost, Task, TaskKind,
         calls::{CallTask, Purpose},
         queue,
     },
 };
 
 use super::{
-    check::Source,
+    check::{Source, has_word},
     draft::{self, RawDraft},
     item::{Item, SegmentPerson, SourceLine},
     offline,
@@ -53,22 +53,22 @@ use crate::replies::{
     utility::{Answer, Patience, Utility, UtilityCall, UtilityModel},
 };
 
-/// Sizes of segments in messages.
+/// Maximum size of a segment in messages.
 const SEGMENT_MESSAGES_MAX: usize = 48;
 const SEGMENTS_AT_ONCE: usize = 8;
 /// Fewest messages that an automatic pass takes.
 pub const AUTOMATIC_MESSAGES_MIN: usize = 12;
 const CALLS_AT_ONCE: usize = 4;
-/// Messages read of a range; more than a segment has.
+/// Maximum number of messages that are read of a range; more than a segment has.
 const MESSAGES_READ_MAX: usize = 1_000;
-/// Messages that a reply waits for.
-const WAITED_MESSAGES_MAX: i64 = 192;
+/// Maximum number of messages in the pass that a reply waits for.
+pub const WAITED_MESSAGES_MAX: i64 = 192;
 /// Number of times that a segment is made again because its messages changed meanwhile.
 const REMADE_MAX: usize = 3;
-/// Older entries that are compared with corrections.
+/// Limits for older entries that are compared with corrections.
 const COMPARED_MAX: i64 = 200;
 const COMPARED_SEGMENTS_MAX: i64 = 20;
-/// Common words of an old value's entry and its correction.
+/// Minimum number of common words of an old value's entry and its correction.
 const COMMON_WORDS_MIN: usize = 2;
 /// Value of `model` without a model.
 const BUILT_IN: &str = "builtin";
@@ -95,10 +95,27 @@ pub struct Pass {
 #[derive(Debug, Default)]
 pub struct Passed {
     pub stored: Vec<CompactionId>,
-    /// Messages remain that the pass was to take.
+    /// True if messages remain that the pass was to take.
     pub has_rest: bool,
-    pub error: Option<CollectError>,
+    pub error: Option<PassError>,
     pub model: String,
+}
+
+/// Reason why segments could not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PassError {
+    Model(CollectError),
+    /// The workspace is full.
+    QuotaExceeded,
+}
+
+impl PassError {
+    pub fn code(&self) -> FailCode {
+        match self {
+            Self::Model(_) => FailCode::ModelUnavailable,
+            Self::QuotaExceeded => FailCode::QuotaExceeded,
+        }
+    }
 }
 
 /// Messages that become one segment, or the segment that is made again.
@@ -109,10 +126,10 @@ struct Part {
     replaced: Option<Segment>,
 }
 
-/// The stored segment, if messages are left, or why it could not be made.
+/// The stored segment, if messages are left, or the reason why it could not be made.
 type Segmented = Result<Option<CompactionId>, CollectError>;
 
-/// What all segments of a pass share.
+/// Values that all segments of a pass share.
 struct Shared {
     key: Key,
     /// `None` without a model.
@@ -131,6 +148,8 @@ struct Made {
 }
 
 impl Compactor {
+    /// Makes and stores the segments of a pass, at most eight.
+    ///
     /// # Errors
     /// `Gone` if the task was canceled or assigned to another worker.
     pub async fn run(&self, pass: &Pass) -> Result<Passed, LeaseLost> {
@@ -142,26 +161,33 @@ impl Compactor {
             fork: target.fork,
         };
         let mut c = self.utility.db.read().await?;
-        let (mut parts, upper) = parts(&mut c, key.id(), pass).await?;
-        if quota::is_full(&mut c, lease.workspace).await? {
-            // Replies fail as well.
-            parts.clear();
-        }
-        let agent = profiles::get_resolved(&mut c, target.agent, target.agent_version).await?;
-        let system = system::in_conversation(&mut c, lease.workspace, &agent).await?;
-        drop(c);
+        let (parts, upper) = parts(&mut c, key.id(), pass).await?;
         let mut passed = Passed {
             model: BUILT_IN.to_owned(),
             has_rest: upper.is_none(),
             ..Passed::default()
         };
+        if !parts.is_empty() && quota::is_full(&mut c, lease.workspace).await? {
+            passed.error = Some(PassError::QuotaExceeded);
+            return Ok(passed);
+        }
+        // The agent may have been deleted since.
+        let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
+        let system = match &agent {
+            Some(agent) => system::in_conversation(&mut c, lease.workspace, agent)
+                .await?
+                .text(),
+            None => String::new(),
+        };
+        let profile = agent.map(|agent| agent.profile).unwrap_or_default();
+        drop(c);
         let provider = &self.utility.provider;
         let model = if parts.is_empty() || provider.is_offline() {
             None
         } else {
             let main = match &pass.options.model {
                 Some(main) => main.clone(),
-                None => provider.choose_model(agent.profile.model.as_deref()).await,
+                None => provider.choose_model(profile.model.as_deref()).await,
             };
             let choice = pass.options.summary_model.as_deref();
             let model = self.utility.model(lease.workspace, choice, &main).await?;
@@ -171,8 +197,8 @@ impl Compactor {
         let shared = Shared {
             key,
             model,
-            system: system.text(),
-            scopes: agent.profile.memory.and_then(|memory| memory.scopes),
+            system,
+            scopes: profile.memory.and_then(|memory| memory.scopes),
         };
         let mut running: Vec<BoxFuture<'_, Result<Segmented, LeaseLost>>> =
             Vec::with_capacity(parts.len());
@@ -186,12 +212,12 @@ impl Compactor {
         for one in made {
             match one? {
                 Ok(stored) => passed.stored.extend(stored),
-                Err(e) => passed.error = Some(e),
+                Err(e) => passed.error = Some(PassError::Model(e)),
             }
         }
         passed.stored.sort();
         self.settle(pass, &shared, &passed.stored).await?;
-        let (is_complete, trigger) = (passed.error.is_none(), pass.options.trigger);
+        let (lease, trigger) = (*lease, pass.options.trigger);
         let last = parts
             .iter()
             .map(|part| part.to)
@@ -200,7 +226,8 @@ impl Compactor {
         self.utility
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                if let Some(upper) = upper.filter(|_| is_complete) {
+                queue::lock_lease(c, &lease).await?;
+                if let Some(upper) = upper {
                     store::set_covered(c, key.id(), upper).await?;
                 }
                 let moves = matches!(
@@ -212,7 +239,7 @@ impl Compactor {
                 if let Some(last) = last.filter(|_| moves) {
                     store::move_starts(c, key, target.agent, last + 1).await?;
                 }
-                Ok::<_, DbError>(())
+                Ok::<_, LeaseLost>(())
             })
             .await?;
         tracing::debug!(task.id = %task.id, segments = passed.stored.len(), "messages compacted");
@@ -397,14 +424,15 @@ impl Compactor {
     }
 }
 
-/// Parts of a pass, and the seq before which everything is in segments afterwards; `None` if older messages remain.
+/// Returns the parts of a pass, and the seq before which everything is in segments afterwards; `None` if older messages remain.
 async fn parts(
     c: &mut Conn,
     conversation: Uuid,
     pass: &Pass,
 ) -> Result<(Vec<Part>, Option<i64>), DbError> {
     let options = &pass.options;
-    let outdated = store::list_outdated(c, conversation, 8).await?;
+    let at_once = i64::try_from(SEGMENTS_AT_ONCE).unwrap_or(i64::MAX);
+    let outdated = store::list_outdated(c, conversation, at_once).await?;
     let mut parts: Vec<Part> = outdated
         .into_iter()
         .map(|segment| Part {
@@ -470,7 +498,7 @@ fn split_off_few(seqs: &mut Vec<i64>, others: &[i64]) -> Option<i64> {
         .and_then(|left| left.first().copied())
 }
 
-/// Even parts of messages, none of which spans another segment. Both lists are ascending.
+/// Splits messages into even parts, none of which spans another segment. Both lists are ascending.
 fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
     let is_between = |a: i64, b: i64| others.iter().any(|other| a < *other && *other < b);
     let runs = seqs.chunk_by(|a, b| !is_between(*a, *b));
@@ -488,7 +516,7 @@ fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
     parts.collect()
 }
 
-/// Entries of the segments before one.
+/// Lists entries of the segments before one.
 async fn older(
     c: &mut Conn,
     conversation: Uuid,
@@ -498,7 +526,7 @@ async fn older(
     automatic::list(c, segments.iter().map(|segment| segment.id), COMPARED_MAX).await
 }
 
-/// Texts of memory that agents were sent for their replies among these messages, with the positions of the replies.
+/// Lists texts of memory that agents were sent for their replies among these messages, with the positions of the replies.
 async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -555,7 +583,7 @@ fn lines_of(rows: &[Row]) -> (Vec<SourceLine>, Vec<SegmentPerson>) {
     (lines, people)
 }
 
-/// An item as it is stored; `None` if it has no source.
+/// Converts an item to its stored form; `None` if it has no source.
 fn new_item(
     item: &Item,
     content: Content,
@@ -601,7 +629,7 @@ fn is_same(a: &[Row], b: &[Row]) -> bool {
             .all(|(a, b)| a.id == b.id && a.shown() == b.shown())
 }
 
-/// The segment of these messages; `None` if none is left.
+/// Returns the segment of these messages; `None` if none is left.
 fn new_segment(pass: &Pass, key: Key, part: &Part, rows: &[Row], made: &Made) -> Option<Segment> {
     let (first, last) = rows.first().zip(rows.last())?;
     let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -691,15 +719,10 @@ async fn put(
 }
 
 fn has(text: &str, value: &str) -> bool {
-    let (text, value) = (text.to_lowercase(), value.to_lowercase());
-    let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    text.match_indices(&value).any(|(at, found)| {
-        !is_part(text[..at].chars().next_back())
-            && !is_part(text[at + found.len()..].chars().next())
-    })
+    has_word(&text.to_lowercase(), &value.to_lowercase())
 }
 
-/// Whether a later message of the segment corrects the value that the item states.
+/// Checks whether a later message of the segment corrects the value that the item states.
 fn is_corrected(item: &Item, reading: &Reading) -> bool {
     reading.superseded().iter().any(|value| {
         has(&item.text, &value.old)
@@ -708,7 +731,7 @@ fn is_corrected(item: &Item, reading: &Reading) -> bool {
     })
 }
 
-/// Older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
+/// Finds older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
 fn superseded(
     older: &[SegmentEntry],
     new: &[SegmentEntry],
@@ -756,7 +779,7 @@ fn superseded(
     pairs
 }
 
-/// Whether a task is one of this module.
+/// Returns the options of a `compact` task; `None` for other tasks.
 pub fn options_of(task: &Task) -> Option<PassOptions> {
     let options = task
         .input

@@ -1,4 +1,4 @@
-//! How much of a conversation an agent is sent.
+//! Limits for the part of a conversation that an agent is sent.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct CompactionSettings {
 pub struct Strategy(pub Compaction);
 
 impl Strategy {
-    /// The agent's own strategy, otherwise that of the workspace for the conversation.
+    /// Returns the agent's own strategy, otherwise that of the workspace for the conversation.
     pub async fn of(
         c: &mut Conn,
         settings: CompactionSettings,
@@ -68,7 +68,7 @@ impl Strategy {
         self.0 != Compaction::Off
     }
 
-    /// Number of newest messages that are always sent.
+    /// Returns the number of newest messages that are always sent.
     pub fn window(self) -> usize {
         match self.0 {
             Compaction::Off | Compaction::Standard => WINDOW,
@@ -76,7 +76,7 @@ impl Strategy {
         }
     }
 
-    /// Maximum size of a summary in a window of this size.
+    /// Returns the maximum size of a summary in a window of this size.
     pub fn summary_tokens_max(self, window: u64) -> u64 {
         let cap = match self.0 {
             Compaction::Off | Compaction::Standard => 900,
@@ -85,7 +85,7 @@ impl Strategy {
         cap.min(window * 15 / 100)
     }
 
-    /// Size of a prompt above which its older messages are compacted.
+    /// Returns the size of a prompt above which its older messages are compacted.
     pub fn prompt_tokens_max(self) -> u64 {
         match self.0 {
             Compaction::Off => u64::MAX,

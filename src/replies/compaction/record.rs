@@ -72,7 +72,7 @@ pub struct CompactionRecord {
     pub from_message_id: MessageId,
     pub to_message_id: MessageId,
     pub message_count: i64,
-    /// Estimated tokens of the messages, and of what replaces them.
+    /// Estimated tokens of the messages, and of the sentences that replace them.
     pub tokens_before: i64,
     pub tokens_after: i64,
     pub agents: Vec<CompactedAuthor>,
@@ -96,6 +96,8 @@ pub enum CompactionError {
     NotFound,
     #[error("the conversation is being compacted: wait until it is done")]
     Running,
+    #[error("the operator of this server has turned compaction off")]
+    Off,
     #[error("there is nothing to compact: all older messages are compacted already")]
     Nothing,
     #[error("only its creator or an admin can delete a compaction")]
@@ -123,6 +125,7 @@ impl From<CompactionError> for ApiError {
             CompactionError::Chat(e) => return e.into(),
             CompactionError::NotFound => (StatusCode::NOT_FOUND, ErrorCode::CompactionNotFound),
             CompactionError::Running => (StatusCode::CONFLICT, ErrorCode::CompactionRunning),
+            CompactionError::Off => (StatusCode::CONFLICT, ErrorCode::CompactionOff),
             CompactionError::Nothing => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 ErrorCode::NothingToCompact,
@@ -133,10 +136,10 @@ impl From<CompactionError> for ApiError {
     }
 }
 
-/// Entries of a record; a segment has fewer.
+/// Maximum number of entries of a record; a segment has fewer.
 const RECORD_ENTRIES_MAX: i64 = 200;
 
-/// Records of segments with their entries.
+/// Returns the records of segments with their entries.
 pub async fn records(
     c: &mut Conn,
     segments: Vec<Segment>,
@@ -209,7 +212,7 @@ fn record(
     }
 }
 
-/// A segment in a conversation that the caller can see.
+/// Returns a segment in a conversation that the caller can see.
 ///
 /// # Errors
 /// `NotFound`.
@@ -230,7 +233,7 @@ pub async fn visible<'a>(
     Ok((segment, access))
 }
 
-/// The record of a segment that the caller can see.
+/// Returns the record of a segment that the caller can see.
 ///
 /// # Errors
 /// `NotFound`.
@@ -284,7 +287,8 @@ pub async fn start(
         return Err(CompactionError::Nothing);
     }
     let replied: Option<(AgentId, i64)> = c
-        .q("select agent_id, agent_version from tasks where thread_id = $1 and conversation_id = $2 and kind = 'reply' order by id desc limit 1")
+        .q("select t.agent_id, t.agent_version from tasks t join agents a on a.id = t.agent_id \
+            where t.thread_id = $1 and t.conversation_id = $2 and t.kind = 'reply' order by t.id desc limit 1")
         .bind(access.thread)
         .bind(id)
         .opt()

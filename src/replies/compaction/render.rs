@@ -12,7 +12,7 @@ use crate::{
 
 use super::item::rank;
 
-/// A line of a summary, with what decides whether it is kept.
+/// A line of a summary, with the properties that decide whether it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryLine {
     /// `None` for the gist of a segment.
@@ -27,13 +27,13 @@ pub struct SummaryLine {
     pub segment: Option<SegmentState>,
 }
 
-/// Name of the author of an entry's first source.
+/// Returns the name of the author of an entry's first source.
 pub fn entry_name(entry: &SegmentEntry) -> String {
     listed_name(entry.author_name.as_deref().unwrap_or("Deleted account"))
 }
 
 impl SummaryLine {
-    /// What a segment was about.
+    /// Returns the line with the topics of a segment.
     pub fn gist(at: Timestamp, text: String) -> Self {
         Self {
             kind: None,
@@ -59,7 +59,7 @@ impl SummaryLine {
         }
     }
 
-    /// Lines of a lower rank are kept first.
+    /// Returns the rank of a line; lines of a lower rank are kept first.
     fn rank(&self) -> usize {
         self.kind.map_or(usize::MAX, rank)
     }
@@ -74,7 +74,7 @@ impl SummaryLine {
     }
 }
 
-/// All of the lines.
+/// Renders all of the lines.
 pub fn lines_text(lines: &[SummaryLine]) -> String {
     let lines: Vec<String> = lines.iter().map(SummaryLine::render).collect();
     lines.join("\n")
@@ -94,12 +94,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Entries that it may contain.
+    /// Returns the entries that it may contain.
     pub fn entries(&self) -> impl Iterator<Item = MemoryId> + '_ {
         self.lines.iter().filter_map(|line| line.entry)
     }
 
-    /// The block: of the lines above the limit, the most important kinds and then the newest ones are kept. A reference
+    /// Renders the block: of the lines above the limit, the most important kinds and then the newest ones are kept. A reference
     /// is shown only if another line or a message in `sent` contains it.
     pub fn render(&self, sent: &[&str]) -> RenderedSummary {
         let plural = if self.count == 1 { "" } else { "s" };
@@ -146,7 +146,7 @@ impl Summary {
     }
 }
 
-/// A summary as it is sent, and what it was made from.
+/// A summary as it is sent, and its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RenderedSummary {
     pub text: String,

@@ -5,13 +5,14 @@ use uuid::Uuid;
 use crate::{
     agents::segments::Segment,
     db::{Conn, DbError},
-    ids::{AgentId, ForkId, ThreadId, WorkspaceId},
+    ids::{AgentId, CompactionId, ForkId, ThreadId, WorkspaceId},
     replies::history::said,
     segment_sql,
+    tasks::Lease,
     time::Timestamp,
 };
 
-/// Segments with text that contain a message from this seq on, oldest first.
+/// Lists segments with text that contain a message from this seq on, oldest first.
 pub async fn list_since(
     c: &mut Conn,
     conversation: Uuid,
@@ -26,7 +27,7 @@ pub async fn list_since(
     .await
 }
 
-/// Segments with text that begin before a seq, newest first.
+/// Lists segments with text that begin before a seq, newest first.
 pub async fn list_before(
     c: &mut Conn,
     conversation: Uuid,
@@ -43,7 +44,7 @@ pub async fn list_before(
     .await
 }
 
-/// All segments of a conversation in creation order.
+/// Lists the segments of a conversation in creation order.
 pub async fn list(c: &mut Conn, conversation: Uuid, limit: i64) -> Result<Vec<Segment>, DbError> {
     c.q(segment_sql!(
         "where k.conversation_id = $1 order by k.id limit $2"
@@ -54,7 +55,18 @@ pub async fn list(c: &mut Conn, conversation: Uuid, limit: i64) -> Result<Vec<Se
     .await
 }
 
-/// Segments that have to be made again, oldest first.
+/// Lists the segments that a task has made.
+pub async fn made_by(c: &mut Conn, lease: &Lease) -> Result<Vec<CompactionId>, DbError> {
+    let rows: Vec<(CompactionId,)> = c
+        .q("select id from compactions where conversation_id = $1 and task_id = $2 order by id")
+        .bind(lease.target.conversation().id())
+        .bind(lease.task)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Lists segments that have to be made again, oldest first.
 pub async fn list_outdated(
     c: &mut Conn,
     conversation: Uuid,
@@ -76,7 +88,18 @@ pub async fn has_segments(c: &mut Conn, conversation: Uuid) -> Result<bool, DbEr
         .await
 }
 
-/// First message that is sent to the agent.
+/// Returns the time of the newest pass that made a segment.
+pub async fn last_compacted_at(
+    c: &mut Conn,
+    conversation: Uuid,
+) -> Result<Option<Timestamp>, DbError> {
+    c.q("select max(t.completed_at) from compactions k join tasks t on t.id = k.task_id where k.conversation_id = $1")
+        .bind(conversation)
+        .value()
+        .await
+}
+
+/// Returns the seq of the first message that is sent to the agent.
 pub async fn window_start(
     c: &mut Conn,
     conversation: Uuid,
@@ -142,8 +165,8 @@ pub async fn move_starts(
     agent: AgentId,
     start: i64,
 ) -> Result<(), DbError> {
-    c.q("insert into conversation_agents (conversation_id, agent_id, window_start_seq, turns) values ($1, $2, $3, 0) \
-         on conflict (conversation_id, agent_id) do nothing")
+    c.q("insert into conversation_agents (conversation_id, agent_id, window_start_seq, turns) \
+         select $1, a.id, $3, 0 from agents a where a.id = $2 on conflict (conversation_id, agent_id) do nothing")
         .bind(key.id())
         .bind(agent)
         .bind(start)
@@ -157,7 +180,7 @@ pub async fn move_starts(
     Ok(())
 }
 
-/// Number of messages before a seq that are in segments.
+/// Counts messages before a seq that are in segments.
 pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
     let whole: i64 = c
         .q("select cast(coalesce(sum(message_count), 0) as bigint) from compactions where conversation_id = $1 and to_seq < $2 and state <> 'blank'")
@@ -178,7 +201,7 @@ pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result
     Ok(whole + part)
 }
 
-/// The seq of the `n`th newest eligible message before a seq; `None` if there are fewer.
+/// Returns the seq of the `n`th newest eligible message before a seq; `None` if there are fewer.
 pub async fn nth_newest(
     c: &mut Conn,
     conversation: Uuid,
@@ -199,7 +222,7 @@ pub async fn nth_newest(
     Ok(row.map(|row| row.0))
 }
 
-/// Newest eligible messages before a seq that are in no segment, newest first.
+/// Lists the newest eligible messages before a seq that are in no segment, newest first.
 pub async fn uncovered(
     c: &mut Conn,
     conversation: Uuid,
@@ -222,8 +245,12 @@ pub async fn uncovered(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Records that all messages before a seq are in segments, so that they are not searched again.
+/// Records that all messages before a seq are in segments, so that they are not searched again. Changes nothing if one
+/// is not.
 pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> Result<(), DbError> {
+    if !uncovered(c, conversation, before_seq, 1).await?.is_empty() {
+        return Ok(());
+    }
     c.q("update conversations set covered_from_seq = 0, covered_to_seq = $2 where id = $1 and coalesce(covered_to_seq, -1) < $2")
         .bind(conversation)
         .bind(before_seq - 1)
@@ -232,7 +259,7 @@ pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> R
     Ok(())
 }
 
-/// Marks the begin of an automatic pass, unless another one began after `before`.
+/// Marks the beginning of an automatic pass, unless another one began after `before`.
 pub async fn claim_interval(
     c: &mut Conn,
     conversation: Uuid,

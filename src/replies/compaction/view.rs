@@ -1,4 +1,4 @@
-//! What a prompt shows of a conversation with segments.
+//! The part of a conversation with segments that a prompt shows.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,15 @@ use crate::{
 };
 
 use super::{
+    pass::WAITED_MESSAGES_MAX,
     profile::Strategy,
     render::{SegmentState, Summary, SummaryLine},
     store,
     window::{self, STEP},
 };
 
-/// Newest segments that a summary reads, their entries, and those whose messages are sent.
+/// Maximum number of segments that a summary reads, of their entries, and of segments whose messages are sent; the
+/// newest ones count.
 const SEGMENTS_MAX: i64 = 200;
 const ENTRIES_MAX: i64 = 4_000;
 const EXPANDED_MAX: usize = 8;
@@ -35,7 +37,7 @@ pub struct View {
     pub sent: usize,
     /// Maximum number of messages without a start.
     pub sent_max: usize,
-    /// A pass has to run first.
+    /// True if a pass has to run first.
     pub is_due: bool,
     pub has_segments: bool,
 }
@@ -68,14 +70,28 @@ impl View {
             (None, Some(stored)) => stored,
             (None, None) => trigger_seq,
         };
+        let mut is_due = window.is_due && strategy.is_on();
+        if window.is_new && !is_due {
+            is_due = has_gap(c, id, start).await?;
+        }
         Ok(Self {
             start: has_segments.then_some(start),
             sent: window.sent,
             sent_max: n,
-            is_due: window.is_due && strategy.is_on(),
+            is_due,
             has_segments,
         })
     }
+}
+
+/// Checks whether a message that a pass before a reply would take is in no segment. Older ones are left to the background.
+async fn has_gap(c: &mut Conn, conversation: Uuid, start: i64) -> Result<bool, DbError> {
+    let uncovered = store::uncovered(c, conversation, start, 1).await?;
+    let Some(newest) = uncovered.first() else {
+        return Ok(false);
+    };
+    let oldest = store::nth_newest(c, conversation, start, WAITED_MESSAGES_MAX).await?;
+    Ok(oldest.is_none_or(|oldest| oldest <= *newest))
 }
 
 async fn newest_seqs(
@@ -98,7 +114,7 @@ async fn newest_seqs(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Summary of the messages before a seq, and the messages of expanded segments, which are sent instead.
+/// Returns the summary of the messages before a seq, and the messages of expanded segments, which are sent instead.
 pub(in crate::replies) async fn summary(
     c: &mut Conn,
     conversation: Conversation,

@@ -1,4 +1,4 @@
-//! When passes run: in the background, or in the worker of a reply that waits for them.
+//! Schedules passes: in the background, or in the worker of a reply that waits for them.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::{
 };
 
 use super::{
-    pass::{AUTOMATIC_MESSAGES_MIN, Compactor, Pass, Passed, options_of},
+    pass::{AUTOMATIC_MESSAGES_MIN, Compactor, Pass, PassError, Passed, options_of},
     store::{self, Key},
 };
 use crate::replies::utility::Patience;
 
-/// Time that a reply waits for a pass.
+/// Maximum time that a reply waits for a pass.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Interval at which a reply checks whether the pass of another worker has ended.
 const CHECKED_EVERY: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ const DELAYS: [Duration; 3] = [
     Duration::from_mins(5),
     Duration::from_mins(25),
 ];
-/// Passes of one task.
+/// Maximum number of passes of one task.
 const ROUNDS_MAX: usize = 100;
 
 /// Result of waiting for a pass.
@@ -49,7 +49,7 @@ pub enum Waited {
     Failed(CollectError),
 }
 
-/// What a reply does about an active pass of its conversation.
+/// Next step of a reply that needs a pass of its conversation.
 enum Turn {
     Run(Box<Pass>),
     Wait(TaskId),
@@ -75,7 +75,7 @@ impl Handler for Compactor {
             let db = self.utility.db.clone();
             db.write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
-                finish(c, &lease, Passed::default(), Some(FailCode::WorkerLost)).await
+                finish(c, &lease, String::new(), Some(FailCode::WorkerLost)).await
             })
             .await
         }
@@ -85,8 +85,10 @@ impl Handler for Compactor {
 
 impl Compactor {
     async fn work(&self, task: Task, lease: Lease) -> Result<(), Abort> {
-        let Some(options) = options_of(&task) else {
-            return Ok(self.end(lease, Passed::default(), None).await?);
+        let options = options_of(&task).filter(|_| self.settings.is_on);
+        let Some(options) = options else {
+            // What is stale or blank stays so.
+            return Ok(self.finish(lease, Passed::default()).await?);
         };
         let pass = Pass {
             task,
@@ -107,7 +109,18 @@ impl Compactor {
         Ok(self.end(lease, all, None).await?)
     }
 
-    /// Ends a task, or requeues it if it failed or `retry_now` is set.
+    /// Ends the task as completed.
+    async fn finish(&self, lease: Lease, passed: Passed) -> Result<(), LeaseLost> {
+        let db = self.utility.db.clone();
+        let model = passed.model;
+        db.write(lease.workspace.0, async move |c: &mut Conn| {
+            queue::lock_lease(c, &lease).await?;
+            finish(c, &lease, model.clone(), None).await
+        })
+        .await
+    }
+
+    /// Ends a task. Requeues it if it failed, a segment has to be made again, or `retry_in` is set.
     async fn end(
         &self,
         lease: Lease,
@@ -136,13 +149,8 @@ impl Compactor {
                 .is_empty();
             let delay = delay.or((passed.error.is_none() && is_outdated).then_some(Duration::ZERO));
             let Some(delay) = delay else {
-                let code = passed.error.as_ref().map(|_| FailCode::ModelUnavailable);
-                let passed = Passed {
-                    stored: passed.stored.clone(),
-                    model: passed.model.clone(),
-                    ..Passed::default()
-                };
-                return finish(c, &lease, passed, code).await;
+                let code = passed.error.as_ref().map(PassError::code);
+                return finish(c, &lease, passed.model.clone(), code).await;
             };
             let failed = if passed.error.is_some() {
                 failed + 1
@@ -166,38 +174,74 @@ impl Compactor {
         Ok(())
     }
 
-    /// Runs a pass in the worker of a reply, or waits for the one that runs; at most 20 s. What is not ready by then
-    /// continues in the background.
+    /// Runs a pass in the worker of a reply, or waits for the one that runs; at most 20 s. The rest continues in the
+    /// background.
     ///
     /// # Errors
     /// If the database fails, or the reply was canceled.
-    pub async fn before_reply(&self, reply: &Lease, options: PassOptions) -> Result<Waited, Abort> {
+    pub async fn before_reply(
+        &self,
+        reply: &Lease,
+        options: PassOptions,
+        stop: &CancellationToken,
+    ) -> Result<Waited, Abort> {
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
         let mut waited = Waited::Skipped;
         loop {
-            let pass = match self.next_turn(reply, &options).await? {
+            match self.next_turn(reply, &options).await? {
                 Turn::Skip => return Ok(waited),
                 Turn::Wait(other) => {
                     waited = Waited::Ready;
-                    if self.is_requeued(other, deadline).await? {
-                        continue;
+                    let is_requeued = tokio::select! {
+                        is_requeued = self.is_requeued(other, deadline) => is_requeued?,
+                        () = stop.cancelled() => return Err(Abort::Stopped),
+                    };
+                    if !is_requeued {
+                        return Ok(waited);
                     }
-                    return Ok(waited);
                 }
-                Turn::Run(pass) => pass,
-            };
-            let lease = pass.lease;
-            let Ok(passed) = tokio::time::timeout_at(deadline, self.run_pass(&pass)).await else {
-                let again = Some(Duration::ZERO);
-                self.end(lease, Passed::default(), again).await?;
-                return Ok(Waited::Ready);
-            };
-            let passed = passed?;
-            let error = passed.error.clone().filter(|_| passed.stored.is_empty());
-            let again = passed.has_rest.then_some(Duration::ZERO);
-            self.end(lease, passed, again).await?;
-            return Ok(error.map_or(Waited::Ready, Waited::Failed));
+                Turn::Run(pass) => {
+                    let ended = tokio::select! {
+                        ended = self.run_until(&pass, deadline) => ended,
+                        () = stop.cancelled() => {
+                            let again = Some(Duration::ZERO);
+                            self.end(pass.lease, Passed::default(), again).await?;
+                            return Err(Abort::Stopped);
+                        }
+                    };
+                    return match ended {
+                        // The pass was canceled, but not the reply.
+                        Err(LeaseLost::Gone) => Ok(Waited::Ready),
+                        ended => Ok(ended?),
+                    };
+                }
+            }
         }
+    }
+
+    /// Runs a pass for a reply, and requeues it if messages remain.
+    async fn run_until(
+        &self,
+        pass: &Pass,
+        deadline: tokio::time::Instant,
+    ) -> Result<Waited, LeaseLost> {
+        let again = Some(Duration::ZERO);
+        let Ok(passed) = tokio::time::timeout_at(deadline, self.run(pass)).await else {
+            self.end(pass.lease, Passed::default(), again).await?;
+            return Ok(Waited::Ready);
+        };
+        let passed = passed?;
+        let error = passed.error.clone().filter(|_| passed.stored.is_empty());
+        // The task of another trigger may take more messages than this reply needs.
+        let is_served = options_of(&pass.task)
+            .is_none_or(|own| (own.trigger, own.keep) == (pass.options.trigger, pass.options.keep));
+        let again = again.filter(|_| passed.has_rest || !is_served);
+        self.end(pass.lease, passed, again).await?;
+        Ok(match error {
+            Some(PassError::Model(e)) => Waited::Failed(e),
+            Some(PassError::QuotaExceeded) => Waited::Skipped,
+            None => Waited::Ready,
+        })
     }
 
     async fn next_turn(&self, reply: &Lease, options: &PassOptions) -> Result<Turn, LeaseLost> {
@@ -209,7 +253,7 @@ impl Compactor {
         self.utility.db.write(reply.workspace.0, turn).await
     }
 
-    /// Waits until a running pass ends; true if its worker was lost, so that the reply can run it.
+    /// Waits until a running pass ends. Returns true if it was requeued, so that the reply can run it.
     async fn is_requeued(
         &self,
         pass: TaskId,
@@ -230,10 +274,6 @@ impl Compactor {
         Ok(false)
     }
 
-    async fn run_pass(&self, pass: &Pass) -> Result<Passed, LeaseLost> {
-        Self::run(self, pass).await
-    }
-
     async fn turn(
         &self,
         c: &mut Conn,
@@ -243,7 +283,7 @@ impl Compactor {
     ) -> Result<Turn, LeaseLost> {
         let conversation = lease.target.conversation().id();
         if let Some(active) = queue::active_compact(c, conversation).await? {
-            let taken = queue::take(c, active.id, lease.audience, lease_length()).await?;
+            let taken = queue::take(c, active.id, lease_length()).await?;
             return Ok(match taken {
                 Some((task, lease)) => Turn::run(task, lease, options),
                 None if active.status == TaskStatus::Running => Turn::Wait(active.id),
@@ -260,12 +300,10 @@ impl Compactor {
         let Some(task) = insert(c, reply, lease, &stored).await? else {
             return Ok(Turn::Skip);
         };
-        Ok(
-            match queue::take(c, task.id, lease.audience, lease_length()).await? {
-                Some((task, lease)) => Turn::run(task, lease, options),
-                None => Turn::Skip,
-            },
-        )
+        Ok(match queue::take(c, task.id, lease_length()).await? {
+            Some((task, lease)) => Turn::run(task, lease, options),
+            None => Turn::Skip,
+        })
     }
 
     async fn claim_interval(&self, c: &mut Conn, lease: &Lease) -> Result<bool, DbError> {
@@ -319,7 +357,7 @@ impl Turn {
     }
 }
 
-/// A pass in the worker of a reply does not renew its lease.
+/// Returns the length of a lease that is not renewed: that of a pass in the worker of a reply.
 fn lease_length() -> Duration {
     WAIT_MAX + Duration::from_secs(10)
 }
@@ -354,19 +392,20 @@ async fn insert(
     Ok(task)
 }
 
+/// Ends a task with all segments that its runs have made.
 async fn finish(
     c: &mut Conn,
     lease: &Lease,
-    passed: Passed,
+    model: String,
     code: Option<FailCode>,
 ) -> Result<(), LeaseLost> {
     let end = match code {
         None => End::Completed {
             output: TaskOutput {
-                compaction_ids: passed.stored,
+                compaction_ids: store::made_by(c, lease).await?,
                 ..TaskOutput::default()
             },
-            model: passed.model,
+            model,
         },
         Some(code) => End::Failed {
             error: TaskError {

@@ -5,7 +5,7 @@
 //!           └ start: moves only when N + STEP messages follow it, so that consecutive prompts share their beginning
 //! ```
 
-/// Messages that follow the start before it moves, in addition to the newest N.
+/// Number of messages that follow the start before it moves, in addition to the newest N.
 pub const STEP: usize = 24;
 
 /// The window of a prompt.
@@ -13,8 +13,10 @@ pub const STEP: usize = 24;
 pub struct Window {
     /// Number of newest messages that are sent.
     pub sent: usize,
-    /// So many messages are in no segment that a pass has to run before the reply.
+    /// True if so many messages are in no segment that a pass has to run before the reply.
     pub is_due: bool,
+    /// True if the window begins elsewhere than before: there must be only segments before it.
+    pub is_new: bool,
 }
 
 /// Selects the window. `newest` are the `seq` of the messages before the trigger, newest first, at most `n + STEP` of
@@ -31,6 +33,7 @@ pub fn choose(
         return Window {
             sent: newest.len().min(n),
             is_due: newest.len() >= full,
+            is_new: false,
         };
     }
     let since_start = stored_start.map_or(full, |start| {
@@ -40,6 +43,7 @@ pub fn choose(
         return Window {
             sent: since_start,
             is_due: false,
+            is_new: false,
         };
     }
     let before = newest.iter().skip(n).take_while(|seq| !is_covered(**seq));
@@ -48,10 +52,12 @@ pub fn choose(
         sent if sent >= full => Window {
             sent: n,
             is_due: true,
+            is_new: true,
         },
         sent => Window {
             sent,
             is_due: false,
+            is_new: true,
         },
     }
 }

@@ -27,12 +27,13 @@ use crate::{
     model::{CollectError, ModelError},
     replies::{
         attached,
-        budget::{self, Budget, Fit, TooLarge},
+        budget::{self, Budget, TooLarge},
         compaction::{
             store::{self, Key},
             wait::Waited,
         },
         context::{self, Loaded},
+        fitted::Fitted,
         manifest::{LeftOut, LeftOutReason, Manifest},
         offline::{self, Offline},
         prompt::{self, Context},
@@ -55,8 +56,6 @@ mod reply;
 use call::{Answer, Failed};
 pub use handler::ReplyHandler;
 
-/// Fewest messages for which a pass is made because of their size.
-const SIZE_MESSAGES_MIN: usize = 12;
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
 
@@ -177,43 +176,27 @@ impl ReplyHandler {
                     return Ok(self.fail(lease, code, Some(failed)).await?);
                 }
             }
-            let (mut context, mut left_out) = shortened(&loaded, counts);
-            let tokens_max = loaded.strategy.summary_tokens_max(window.tokens);
-            context.limit_summary(window.estimate_for(tokens_max));
-            let fit = match budget::fit(&context, &budget) {
-                Ok(fit) => fit,
+            let fitted = match Fitted::of(&loaded, shortened(&loaded, counts), budget) {
+                Ok(fitted) => fitted,
                 Err(too_large) => {
                     self.fail_with(lease, FailCode::ContextTooLarge, None, Some(too_large))
                         .await?;
                     return Ok(());
                 }
             };
-            let is_long =
-                !fit.dropped.is_empty() || fit.tokens > loaded.strategy.prompt_tokens_max();
-            if is_long && ready.is_none() && !std::mem::replace(&mut has_checked_size, true) {
-                let keep = budget::kept(&context, &budget);
-                if loaded.strategy.is_on() && context.history.len() >= keep + SIZE_MESSAGES_MIN {
-                    let why = (CompactionTrigger::Size, keep);
-                    self.compact(&compacting, &mut loaded, why, &model).await?;
-                    continue;
-                }
+            let is_checked = !fitted.is_long() || ready.is_some();
+            if !is_checked
+                && !std::mem::replace(&mut has_checked_size, true)
+                && let Some(keep) = fitted.kept_by_size()
+            {
+                let why = (CompactionTrigger::Size, keep);
+                self.compact(&compacting, &mut loaded, why, &model).await?;
+                continue;
             }
-            if !fit.dropped.is_empty() {
-                left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));
-            }
-            let manifest = Manifest {
-                model: model.clone(),
-                attempt: task.attempt,
-                requested_by: loaded.context.ask.requester.clone(),
-                prompt: fit.prompt.clone(),
-                left_out,
-                memories: loaded.memories.clone(),
-                named: Vec::new(),
-                window: budget.window,
-                reserve: budget.reserve(),
-            };
+            let manifest = fitted.manifest(&loaded, &model, task.attempt);
+            let limit = fitted.fit.output_limit;
             let outcome = tokio::select! {
-                outcome = self.call(&task, &lease, &agent, &manifest, fit.output_limit, ready.as_deref()) => outcome?,
+                outcome = self.call(&task, &lease, &agent, &manifest, limit, ready.as_deref()) => outcome?,
                 () = stop.cancelled() => return Err(Abort::Stopped),
             };
             let failed = match outcome {
@@ -233,7 +216,7 @@ impl ReplyHandler {
                 Err(failed) => failed,
             };
             let attempt = self
-                .remedies(&failed.failure, &loaded, &context, (&budget, &fit), &model)
+                .remedies(&failed.failure, &loaded, &fitted, &model)
                 .await;
             let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
             counts = new_counts;
@@ -303,10 +286,7 @@ impl ReplyHandler {
             before_seq: Some(loaded.trigger_seq),
             ..Self::options(agent, loaded, model)
         };
-        let waited = tokio::select! {
-            waited = self.compactor.before_reply(lease, options) => waited?,
-            () = stop.cancelled() => return Err(Abort::Stopped),
-        };
+        let waited = self.compactor.before_reply(lease, options, stop).await?;
         let failure = match waited {
             Waited::Skipped => return Ok(None),
             Waited::Ready => None,
@@ -328,10 +308,15 @@ impl ReplyHandler {
         &self,
         failure: &Failure,
         loaded: &Loaded,
-        context: &Context,
-        (budget, fit): (&Budget, &Fit),
+        fitted: &Fitted,
         model: &str,
     ) -> Attempt {
+        let Fitted {
+            context,
+            budget,
+            fit,
+            ..
+        } = fitted;
         if !matches!(failure, Failure::Model(ModelError::ContextTooLarge)) {
             return Attempt::default();
         }

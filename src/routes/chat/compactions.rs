@@ -18,14 +18,14 @@ use crate::{
     ids::{CompactionId, ForkId, ThreadId},
     realtime::hub::Conversation,
     replies::compaction::{
-        record::{self, CompactionObject, CompactionRecord, ManualPass},
+        record::{self, CompactionError, CompactionObject, CompactionRecord, ManualPass},
         store,
     },
     server::State,
     tasks::Task,
 };
 
-/// Newest records in a list.
+/// Maximum number of records in a list.
 const LISTED_MAX: i64 = 500;
 const KEEP_DEFAULT: i64 = 10;
 
@@ -102,6 +102,15 @@ async fn list(
     Ok(Json(list))
 }
 
+/// Fails if the operator has turned compaction off.
+fn require_on(state: &State) -> Result<(), CompactionError> {
+    if state.config.compaction {
+        Ok(())
+    } else {
+        Err(CompactionError::Off)
+    }
+}
+
 async fn compact(
     state: &State,
     caller: Caller,
@@ -109,6 +118,7 @@ async fn compact(
     form: &CompactForm,
 ) -> Result<(StatusCode, Json<Compacting>), ApiError> {
     let wish = form.parse()?;
+    require_on(state)?;
     let start = async move |c: &mut Conn| record::start(c, &caller, conversation, wish).await;
     let task = write_for(state, conversation.into(), start).await?;
     Ok((StatusCode::ACCEPTED, Json(Compacting { task })))
@@ -225,6 +235,7 @@ async fn redo_compaction(
     caller: Caller,
     Path(id): Path<CompactionId>,
 ) -> Result<(StatusCode, Json<Compacting>), ApiError> {
+    require_on(&state)?;
     let redo = async move |c: &mut Conn| record::redo(c, &caller, id).await;
     let task = write_for(&state, WhichObject::Compaction(id), redo).await?;
     Ok((StatusCode::ACCEPTED, Json(Compacting { task })))

@@ -158,6 +158,8 @@ pub async fn claim(
                  and r.workspace_id = tasks.workspace_id) < $6 \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
                  and r.requested_by = tasks.requested_by) < $7 \
+               and (lane = 'foreground' or (select count(*) from tasks b where b.status = 'running' and b.worker_id = $2 \
+                 and b.lane = 'background') < $8) \
              returning",
             ""
         ))
@@ -168,16 +170,29 @@ pub async fn claim(
         .bind(at)
         .bind(claimer.workspace_max())
         .bind(claimer.person_max())
+        .bind(claimer.background_max)
         .opt()
         .await?;
+    let started = announce_start(c, task, token).await?;
+    if started.is_some() {
+        c.q("update workspaces set last_claim = (select max(last_claim) from workspaces) + 1 where id = $1")
+            .bind(due.workspace_id)
+            .run()
+            .await?;
+    }
+    Ok(started)
+}
+
+/// Announces a task that was just started, and returns it with its lease.
+async fn announce_start(
+    c: &mut Conn,
+    task: Option<Task>,
+    token: Uuid,
+) -> Result<Option<(Task, Lease)>, DbError> {
     let found = task.and_then(|task| task.target().map(|target| (task, target)));
     let Some((task, target)) = found else {
         return Ok(None);
     };
-    c.q("update workspaces set last_claim = (select max(last_claim) from workspaces) + 1 where id = $1")
-        .bind(due.workspace_id)
-        .run()
-        .await?;
     let audience = audience_of(c, target.channel).await?;
     announce(c, &task, audience).await?;
     let lease = Lease {
@@ -195,7 +210,6 @@ pub async fn claim(
 pub async fn take(
     c: &mut Conn,
     id: TaskId,
-    audience: Audience,
     time_max: Duration,
 ) -> Result<Option<(Task, Lease)>, DbError> {
     let at = now();
@@ -212,19 +226,7 @@ pub async fn take(
         .bind(at)
         .opt()
         .await?;
-    let Some((task, target)) = task.and_then(|task| task.target().map(|target| (task, target)))
-    else {
-        return Ok(None);
-    };
-    announce(c, &task, audience).await?;
-    let lease = Lease {
-        workspace: task.workspace_id,
-        task: task.id,
-        token,
-        audience,
-        target,
-    };
-    Ok(Some((task, lease)))
+    announce_start(c, task, token).await
 }
 
 /// A task whose lease has expired.

@@ -1,0 +1,77 @@
+//! A loaded context, fitted into the window of a model.
+
+use super::{
+    budget::{self, Budget, Fit, TooLarge},
+    compaction::profile::Strategy,
+    context::Loaded,
+    manifest::{LeftOut, LeftOutReason, Manifest},
+    prompt::Context,
+};
+
+/// Fewest messages for which a pass is made because of their size.
+const SIZE_MESSAGES_MIN: usize = 12;
+
+/// A context that fits, with its prompt.
+pub struct Fitted {
+    pub context: Context,
+    pub budget: Budget,
+    pub fit: Fit,
+    left_out: Vec<LeftOut>,
+    strategy: Strategy,
+}
+
+impl Fitted {
+    /// Fits a context, perhaps a shortened one, into the budget.
+    ///
+    /// # Errors
+    /// `TooLarge` if system text, requester, and trigger message exceed the room.
+    pub fn of(
+        loaded: &Loaded,
+        (mut context, mut left_out): (Context, Vec<LeftOut>),
+        budget: Budget,
+    ) -> Result<Self, TooLarge> {
+        let (strategy, window) = (loaded.strategy, budget.window);
+        let tokens_max = strategy.summary_tokens_max(window.tokens);
+        context.limit_summary(window.estimate_for(tokens_max));
+        let fit = budget::fit(&context, &budget)?;
+        if !fit.dropped.is_empty() {
+            left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));
+        }
+        Ok(Self {
+            context,
+            budget,
+            fit,
+            left_out,
+            strategy,
+        })
+    }
+
+    /// Checks whether messages were dropped, or the prompt is longer than the strategy wants.
+    pub fn is_long(&self) -> bool {
+        !self.fit.dropped.is_empty() || self.fit.tokens > self.strategy.prompt_tokens_max()
+    }
+
+    /// Returns the number of newest messages that a pass keeps if the prompt is long; `None` if too few others remain.
+    pub fn kept_by_size(&self) -> Option<usize> {
+        let keep = budget::kept(&self.context, &self.budget);
+        let is_due = self.strategy.is_on()
+            && self.is_long()
+            && self.context.history.len() >= keep + SIZE_MESSAGES_MIN;
+        is_due.then_some(keep)
+    }
+
+    /// Returns the record of the prompt.
+    pub fn manifest(&self, loaded: &Loaded, model: &str, attempt: i64) -> Manifest {
+        Manifest {
+            model: model.to_owned(),
+            attempt,
+            requested_by: loaded.context.ask.requester.clone(),
+            prompt: self.fit.prompt.clone(),
+            left_out: self.left_out.clone(),
+            memories: loaded.memories.clone(),
+            named: Vec::new(),
+            window: self.budget.window,
+            reserve: self.budget.reserve(),
+        }
+    }
+}
