@@ -509,6 +509,57 @@ pub struct Sent {
     pub attempts: Vec<AttemptRecord>,
 }
 
+impl Sent {
+    /// Returns the prompt of a call that is not made, as `find` would return it for its requester.
+    pub fn preview(manifest: &Manifest) -> Self {
+        let facts = Facts::of(manifest);
+        let requester = manifest.asked_by.id;
+        let mut authors = HashMap::new();
+        for part in &manifest.prompt.parts {
+            if let Source::Message { message_id, author } = &part.source {
+                authors.insert(*message_id, author);
+            }
+        }
+        let parts = parts_of(&manifest.prompt, requester, &manifest.named);
+        let parts = parts.into_iter().map(|part| {
+            let message = match (part.block, part.source) {
+                (Block::Messages, Some(SourceId::Message(id))) => {
+                    authors.get(&id).map(|author| (id, (*author).clone()))
+                }
+                _ => None,
+            };
+            let memory = match part.source {
+                Some(SourceId::Memory(id)) => Some(id),
+                _ => None,
+            };
+            SentPart {
+                block: part.block,
+                message,
+                memory,
+                only_user: part
+                    .only_user
+                    .map(|user| (user, manifest.asked_by.name.clone())),
+                role: part.role.unwrap_or(Role::User),
+                tokens: manifest.window.corrected(part.tokens),
+                text: SentText::Kept(part.text.to_owned()),
+            }
+        });
+        Self {
+            parts: parts.collect(),
+            model: facts.model,
+            attempt: facts.attempt,
+            asked_by: facts.asked_by,
+            left_out: facts.left_out,
+            context_window: facts.context_window,
+            window_source: facts.window_source,
+            reserve: facts.reserve,
+            considered: facts.considered,
+            memories: facts.memories,
+            attempts: Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct SentPart {
     pub block: Block,

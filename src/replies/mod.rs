@@ -4,6 +4,7 @@ pub mod attached;
 pub mod budget;
 pub mod compaction;
 pub mod context;
+pub mod dry_run;
 pub mod facts;
 mod fitted;
 mod history;

@@ -1,31 +1,38 @@
-//! HTTP route for the context that a task's model was sent.
+//! HTTP routes for the context that a task's model was sent, or that an agent would be sent now.
 
 use std::collections::BTreeMap;
 
-use axum::Json;
-use serde::Serialize;
+use axum::{Json, http::StatusCode};
+use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
     agents::{
-        profiles,
+        AgentError, profiles,
         system::{System, SystemPart},
     },
     auth::{Caller, Scope},
-    chat::threads::ParticipantKind,
-    http::{ApiError, ErrorCode, extract::Path},
-    ids::{MemoryId, MessageId, TaskId, UserId},
+    chat::{access, bindings, threads::ParticipantKind},
+    http::{
+        ApiError, ErrorCode,
+        extract::{Path, Query},
+    },
+    ids::{AgentId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
     memory::entry::MemoryScope,
     model,
+    realtime::hub::Conversation,
     replies::{
+        compaction::profile::CompactionSettings,
+        context::ReplyPlace,
+        dry_run::{CompactionOutlook, Next},
         manifest::{self, Block, LeftOut, MemoryFacts, Sent, SentPart, SentText},
         prompt::{self, Author},
         requester::Requester,
     },
     routes::chat::visible_task,
     server::State,
-    tasks::attempts::AttemptRecord,
+    tasks::{TaskTarget, attempts::AttemptRecord},
     text_enum::text_enum,
 };
 
@@ -33,7 +40,10 @@ use crate::{
 const EXCERPT_CHARS: usize = 140;
 
 pub(super) fn router() -> OpenApiRouter<State> {
-    OpenApiRouter::new().routes(routes!(get_task_context))
+    OpenApiRouter::new()
+        .routes(routes!(get_task_context))
+        .routes(routes!(get_thread_context))
+        .routes(routes!(get_fork_context))
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -109,7 +119,29 @@ struct Budget {
 struct TaskContext {
     task_id: TaskId,
     attempt: i64,
-    /// The model that was called.
+    #[serde(flatten)]
+    context: ContextSeen,
+    attempts: Vec<AttemptRecord>,
+    /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
+    expired: bool,
+}
+
+/// The context that an agent would be sent if the caller posted now; the message itself is missing.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NextContext {
+    /// Always true.
+    dry_run: bool,
+    /// True if the caller can post here and invoke the agent.
+    may_ask: bool,
+    compaction: CompactionOutlook,
+    #[serde(flatten)]
+    context: ContextSeen,
+}
+
+/// A prompt with its sources.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ContextSeen {
+    /// The model that is called.
     model: String,
     requested_by: Requester,
     system: SystemSeen,
@@ -124,9 +156,6 @@ struct TaskContext {
     #[schema(inline)]
     window_source: Option<model::WindowSource>,
     budget: Budget,
-    attempts: Vec<AttemptRecord>,
-    /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
-    expired: bool,
 }
 
 /// Entries of memory that a reply used, without personal ones of other people.
@@ -235,7 +264,7 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     })
 }
 
-fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
+fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
     let hidden = hide_personal(&mut sent.parts, caller);
     let (mut workspace, mut memory, mut summary, mut messages, mut trigger) = (0, 0, 0, 0, 0);
     let mut parts = Vec::new();
@@ -289,9 +318,7 @@ fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
         hidden,
     };
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
-    TaskContext {
-        task_id: task,
-        attempt: sent.attempt,
+    ContextSeen {
         turns: turns
             .into_iter()
             .map(|t| TurnSeen {
@@ -317,8 +344,15 @@ fn show(task: TaskId, mut sent: Sent, caller: UserId) -> TaskContext {
         model: sent.model,
         requested_by: sent.requested_by,
         left_out: sent.left_out,
-        attempts: sent.attempts,
-        expired: sent.parts.iter().any(|p| p.text == SentText::Expired),
+    }
+}
+
+impl SystemSeen {
+    /// Removes the text, which contains the agent's instructions.
+    fn hide(&mut self) {
+        self.text.clear();
+        self.parts.clear();
+        self.hidden = true;
     }
 }
 
@@ -341,16 +375,125 @@ async fn get_task_context(
             "the model has not been called for this task yet",
         )
     })?;
-    let mut shown = show(id, sent, actor.user);
+    let (attempt, attempts) = (sent.attempt, sent.attempts.clone());
+    let expired = sent.parts.iter().any(|p| p.text == SentText::Expired);
+    let mut context = show(sent, actor.user);
     let is_hidden = match task.agent_id {
         Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
         None => false,
     };
-    // The text contains the agent's instructions.
     if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
-        shown.system.text.clear();
-        shown.system.parts.clear();
-        shown.system.hidden = true;
+        context.system.hide();
     }
-    Ok(Json(shown))
+    Ok(Json(TaskContext {
+        task_id: id,
+        attempt,
+        context,
+        attempts,
+        expired,
+    }))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct NextContextQuery {
+    /// The agent that would reply.
+    agent_id: AgentId,
+}
+
+async fn next_context(
+    state: &State,
+    caller: &Caller,
+    conversation: Conversation,
+    agent_id: AgentId,
+) -> Result<Json<NextContext>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    let access = access::find_conversation(&mut c, caller, conversation)
+        .await?
+        .reading()?;
+    let workspace = access.channel_access.actor.workspace;
+    let actor = caller.enter(&mut c, workspace).await?;
+    if !profiles::is_visible(&mut c, &actor, agent_id).await? {
+        return Err(AgentError::NotFound.into());
+    }
+    let binding = bindings::find_binding(&mut c, conversation).await?;
+    let bound = binding.filter(|binding| binding.agent == agent_id);
+    let version = match bound {
+        Some(bound) => Some(bound.version),
+        None => profiles::newest_version(&mut c, agent_id).await?,
+    };
+    let agent_version = version.ok_or(AgentError::NotFound)?;
+    let may_ask = access.clone().writing().is_ok()
+        && actor.scopes.has(Scope::AgentsUse)
+        && profiles::find_invocable(&mut c, &actor, agent_id)
+            .await?
+            .is_some();
+    let agent = profiles::get_resolved(&mut c, agent_id, agent_version).await?;
+    let place = ReplyPlace {
+        workspace,
+        target: TaskTarget {
+            agent: agent_id,
+            agent_version,
+            channel: access.channel_access.channel,
+            thread: access.thread,
+            fork: access.fork_id(),
+        },
+        requester: actor.user,
+    };
+    let settings = CompactionSettings {
+        is_on: state.config.compaction,
+        interval: state.config.compaction_interval,
+    };
+    let next = Next::load(&mut c, &place, actor.key, &agent, settings).await?;
+    drop(c);
+    let provider = state.providers.of(workspace).await?;
+    let fitted = next.fit(&*provider, &agent).await;
+    let (manifest, compaction) = fitted.map_err(|too_large| {
+        ApiError::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "context_too_large",
+            too_large.notice(&agent.shown_name),
+        )
+    })?;
+    let mut context = show(Sent::preview(&manifest), actor.user);
+    if !actor.scopes.has(Scope::AgentsRead) {
+        context.system.hide();
+    }
+    Ok(Json(NextContext {
+        dry_run: true,
+        may_ask,
+        compaction,
+        context,
+    }))
+}
+
+/// Get the context that an agent would be sent if you posted now in a thread
+///
+/// No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+#[utoipa::path(get, path = "/v1/threads/{id}/context", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path), NextContextQuery), responses((status = 200, body = NextContext)))]
+async fn get_thread_context(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Query(query): Query<NextContextQuery>,
+) -> Result<Json<NextContext>, ApiError> {
+    next_context(&state, &caller, Conversation::Thread(id), query.agent_id).await
+}
+
+/// Get the context that an agent would be sent if you posted now in a fork
+///
+/// No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+#[utoipa::path(get, path = "/v1/forks/{id}/context", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path), NextContextQuery), responses((status = 200, body = NextContext)))]
+async fn get_fork_context(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Query(query): Query<NextContextQuery>,
+) -> Result<Json<NextContext>, ApiError> {
+    next_context(&state, &caller, Conversation::Fork(id), query.agent_id).await
 }

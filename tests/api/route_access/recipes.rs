@@ -394,6 +394,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/forks/{id}", _) => {
             Call::patch(at(&dive(by, general).await.2), json!({"title": "The day"}))
         }
+        ("GET /v1/threads/{id}/context" | "GET /v1/forks/{id}/context", _) => {
+            let (thread, _, fork) = dive(by, general).await;
+            let is_fork = row.route.contains("forks");
+            let path = at(if is_fork { &fork } else { &thread });
+            let vibe = id(&w.ada.agent("vibe").await);
+            Call::get(format!("{path}?agent_id={vibe}"))
+        }
         ("POST /v1/threads/{id}/compactions", _) => {
             Call::post(at(&compactable(by, general).await), json!({}))
         }
