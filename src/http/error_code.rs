@@ -21,6 +21,7 @@ text_enum! {
         CompactionRunning = "compaction_running",
         ContextLengthExceeded = "context_length_exceeded",
         ContextNotFound = "context_not_found",
+        ContextTooLarge = "context_too_large",
         CrossOrigin = "cross_origin",
         CursorNotFound = "cursor_not_found",
         DefaultAgent = "default_agent",

@@ -12,7 +12,7 @@ use super::{
 const SIZE_MESSAGES_MIN: usize = 12;
 
 /// A context that fits, with its prompt.
-pub struct Fitted {
+pub(super) struct Fitted {
     pub context: Context,
     pub budget: Budget,
     pub fit: Fit,

@@ -513,7 +513,7 @@ impl Sent {
     /// Returns the prompt of a call that is not made, as `find` would return it for its requester.
     pub fn preview(manifest: &Manifest) -> Self {
         let facts = Facts::of(manifest);
-        let requester = manifest.asked_by.id;
+        let requester = manifest.requested_by.id;
         let mut authors = HashMap::new();
         for part in &manifest.prompt.parts {
             if let Source::Message { message_id, author } = &part.source {
@@ -538,7 +538,7 @@ impl Sent {
                 memory,
                 only_user: part
                     .only_user
-                    .map(|user| (user, manifest.asked_by.name.clone())),
+                    .map(|user| (user, manifest.requested_by.name.clone())),
                 role: part.role.unwrap_or(Role::User),
                 tokens: manifest.window.corrected(part.tokens),
                 text: SentText::Kept(part.text.to_owned()),
@@ -548,7 +548,7 @@ impl Sent {
             parts: parts.collect(),
             model: facts.model,
             attempt: facts.attempt,
-            asked_by: facts.asked_by,
+            requested_by: facts.requested_by,
             left_out: facts.left_out,
             context_window: facts.context_window,
             window_source: facts.window_source,

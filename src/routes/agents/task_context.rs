@@ -452,7 +452,7 @@ async fn next_context(
     let (manifest, compaction) = fitted.map_err(|too_large| {
         ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
-            "context_too_large",
+            ErrorCode::ContextTooLarge,
             too_large.notice(&agent.shown_name),
         )
     })?;
