@@ -201,6 +201,7 @@ impl Calls<'_> {
             prompt,
             left_out: Vec::new(),
             memories: Recalled::default(),
+            old_messages: Vec::new(),
             named: dive.people.iter().flatten().copied().collect(),
             window,
             reserve: u64::from(OUTPUT_TOKENS_MAX + window.reasoning_tokens).min(window.tokens / 2),

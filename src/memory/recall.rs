@@ -1,13 +1,12 @@
-//! The entries that a reply uses: those that match the question, within what everyone in the conversation can read.
+//! The entries that a reply uses: those that match the question, within what everyone in the conversation can read. Also
+//! old messages of the conversation.
 
 use std::collections::{BTreeMap, HashSet};
-
-use uuid::Uuid;
 
 use crate::{
     agents::profiles::MemoryScopes,
     chat::search::{
-        any::freshness,
+        any::{self, OldMatch, OldPart, freshness},
         shared::{self, Readers},
     },
     db::{
@@ -24,6 +23,7 @@ use crate::{
         entry::{MemoryKind, MemoryScope},
         settings,
     },
+    realtime::hub::Conversation,
     sql_with_ids,
     time::Timestamp,
 };
@@ -56,17 +56,20 @@ pub struct Recall<'a> {
     /// Key that posted the question.
     pub api_key: Option<ApiKeyId>,
     pub agent: AgentId,
+    /// Handle of the agent; its mentions are not searched for.
+    pub handle: &'a str,
     /// Scopes that the agent's profile turns off.
     pub scopes: Option<&'a MemoryScopes>,
     pub channel: ChannelId,
     pub thread: ThreadId,
-    /// The thread or fork.
-    pub conversation: Uuid,
+    pub conversation: Conversation,
     pub trigger: MessageId,
     pub trigger_seq: i64,
     pub question: &'a str,
     /// Entries that the conversation's summary may contain.
     pub summary: &'a HashSet<MemoryId>,
+    /// Message before which the conversation is searched; `None` if no message is older.
+    pub window_start: Option<i64>,
 }
 
 /// Entries for a reply, the best first, and the number of those that match, by scope. Those that the summary may contain come
@@ -75,6 +78,8 @@ pub struct Recall<'a> {
 pub struct Recalled {
     pub considered: BTreeMap<MemoryScope, i64>,
     pub used: Vec<RecalledEntry>,
+    /// Old messages of the conversation, the best first.
+    pub messages: Vec<OldMatch>,
 }
 
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
@@ -127,14 +132,28 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
         scopes.agent &= agent.agent != Some(false);
         scopes.organization &= agent.organization != Some(false);
     }
-    let words = words(c, of, &place).await?;
+    let texts = texts(c, of, &place).await?;
+    let messages = match of.window_start.filter(|_| scopes.conversation) {
+        Some(below) => {
+            let part = OldPart {
+                workspace: of.workspace,
+                reader: of.requester,
+                conversation: of.conversation,
+                below,
+            };
+            let texts: Vec<(&str, f64)> = texts.iter().map(|t| (&*t.text, t.weight)).collect();
+            any::find_old(c, &part, &texts, now()).await?
+        }
+        None => Vec::new(),
+    };
+    let words = words(c, of.workspace, &texts).await?;
     if words.is_empty() {
-        return Ok(none);
+        return Ok(Recalled { messages, ..none });
     }
     let use_ = Use {
         workspace: of.workspace.0,
         channel: of.channel.0,
-        conversation: of.conversation,
+        conversation: of.conversation.id(),
         requester: of.requester.0,
         agent: of.agent.0,
         is_alone,
@@ -149,6 +168,7 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
     Ok(Recalled {
         considered,
         used: best(found, use_.now, of.summary),
+        messages,
     })
 }
 
@@ -159,44 +179,85 @@ async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Place, DbError> {
         .await
 }
 
-/// Returns words of the question, of the requester's previous message, and of the title, weighted by their place and rarity.
-async fn words(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<QueryWord>, DbError> {
+/// A text by whose words is searched.
+struct AskedText {
+    text: String,
+    weight: f64,
+    writer: Writer,
+}
+
+/// Returns the question, the requester's previous message, and the title.
+async fn texts(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<AskedText>, DbError> {
     let previous: Option<(String,)> = c
         .q("select x.content from (select m.content, m.author_type, m.author_id, m.seq from messages m where m.conversation_id = $1 \
             and m.seq < $2 and m.deleted_at is null order by m.seq desc limit $4) x \
             where x.author_type = 'human' and x.author_id = $3 order by x.seq desc limit 1")
-        .bind(of.conversation)
+        .bind(of.conversation.id())
         .bind(of.trigger_seq)
         .bind(of.requester)
         .bind(PREVIOUS_AMONG)
         .opt()
         .await?;
-    let previous = previous.map(|(text,)| text);
     let texts = [
-        (Some(of.question), QUESTION_WEIGHT, Writer::Requester),
-        (previous.as_deref(), PREVIOUS_WEIGHT, Writer::Requester),
-        (place.title.as_deref(), TITLE_WEIGHT, Writer::Anyone),
+        (
+            Some(of.question.to_owned()),
+            QUESTION_WEIGHT,
+            Writer::Requester,
+        ),
+        (
+            previous.map(|(text,)| text),
+            PREVIOUS_WEIGHT,
+            Writer::Requester,
+        ),
+        (place.title.clone(), TITLE_WEIGHT, Writer::Anyone),
     ];
+    let texts = texts.into_iter().filter_map(|(text, weight, writer)| {
+        Some(AskedText {
+            text: without_mentions(&text?, of.handle),
+            weight,
+            writer,
+        })
+    });
+    Ok(texts.collect())
+}
+
+/// Returns a text without the mentions of a handle.
+fn without_mentions(text: &str, handle: &str) -> String {
+    let is_mention = |word: &&str| {
+        let word = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
+        word.strip_prefix('@')
+            .is_some_and(|mentioned| mentioned.eq_ignore_ascii_case(handle))
+    };
+    let words = text.split_whitespace().filter(|word| !is_mention(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the words of texts, weighted by their text and rarity.
+async fn words(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    texts: &[AskedText],
+) -> Result<Vec<QueryWord>, DbError> {
     let mut asked: Vec<AskedWord> = Vec::new();
-    for (text, weight, writer) in texts {
-        for word in words_in_order(text.unwrap_or_default(), WORDS_MAX) {
+    for text in texts {
+        for word in words_in_order(&text.text, WORDS_MAX) {
             if asked.len() < WORDS_MAX && asked.iter().all(|known| known.word != word) {
                 asked.push(AskedWord {
                     word,
-                    weight,
-                    writer,
+                    weight: text.weight,
+                    writer: text.writer,
                 });
             }
         }
     }
     let all: i64 = c
         .q("select count(*) from (select 1 from memories where workspace_id = $1 limit $2) x")
-        .bind(of.workspace)
+        .bind(workspace)
         .bind(COUNTED_MAX)
         .value()
         .await?;
     let words = asked.iter().map(|asked| asked.word.clone()).collect();
-    let counts = store::count_entries(c, of.workspace.0, words, WORD_ENTRIES_MAX).await?;
+    let counts = store::count_entries(c, workspace.0, words, WORD_ENTRIES_MAX).await?;
     let useful = counts
         .into_iter()
         .filter(|(_, count)| (1..WORD_ENTRIES_MAX).contains(count));
@@ -369,6 +430,15 @@ mod tests {
         for (score, wanted) in scores.into_iter().zip([0.8, 0.5, 0.45]) {
             assert!((score - wanted).abs() < 0.001, "{score} {wanted}");
         }
+    }
+
+    #[test]
+    fn mentions_of_the_agent_are_not_searched_for() {
+        let text = "@vibe, what did @Vibe-2 tell Vibe and @bo? @VIBE!";
+        assert_eq!(
+            without_mentions(text, "vibe"),
+            "what did @Vibe-2 tell Vibe and @bo?"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     model::{Window, estimate_tokens, grouped},
     replies::{
         compaction::render::Summary,
-        prompt::{Context, Memory, Prompt, Source, memory_line, render},
+        prompt::{Context, Memory, Prompt, Source, memory_line, old_message_line, render},
     },
 };
 
@@ -141,8 +141,10 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
         }
         let kept = MESSAGES_KEPT.into_iter().find(|kept| left > *kept);
         if kept != Some(MESSAGES_KEPT[0]) {
-            if context.memories.len() > MEMORIES_KEPT {
+            if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
                 context.memories.truncate(MEMORIES_KEPT);
+                let room = MEMORIES_KEPT - context.memories.len();
+                context.old_messages.truncate(room);
                 continue;
             }
             if cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT)) {
@@ -164,6 +166,7 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
                     || context.root.take().is_some()
                     || context.notes.take().is_some()
                     || !std::mem::take(&mut context.memories).is_empty()
+                    || !std::mem::take(&mut context.old_messages).is_empty()
                     || !std::mem::take(&mut context.ask.files).is_empty();
                 if !is_changed {
                     return Err(too_large);
@@ -222,6 +225,12 @@ fn cap_blocks(context: &mut Context, window: &Window) {
     };
     let count = context.memories.iter().take_while(fits).count();
     context.memories.truncate(count);
+    context.old_messages.retain(|old| {
+        let tokens = estimate_tokens(&old_message_line(old));
+        let fits = tokens <= room;
+        room = room.saturating_sub(tokens);
+        fits
+    });
 }
 
 /// Keeps the beginning of MEMORY.md; returns whether that changed it.

@@ -1,10 +1,13 @@
 //! Loads the context of a reply; `prompt` renders it.
 
+use std::collections::HashSet;
+
 use crate::{
     agents::{derived::DELETED, files, profiles::Resolved, system},
     chat::{
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
+        search::{any::OldMatch, highlight},
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -22,11 +25,11 @@ use crate::{
             store,
             view::{self, View},
         },
-        history::{Row, author, before, row_sql, said, told},
+        history::{Row, author, before, between, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         prompt::{
-            Ask, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
-            PARTICIPANTS_MAX, Participant, Setting, fork_quote,
+            Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
+            OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
         requester::find_requester,
     },
@@ -110,7 +113,23 @@ pub async fn load_next(
             ..MessageMetadata::default()
         }),
     };
-    load_before(c, place, trigger, agent, settings).await
+    let mut loaded = load_before(c, place, trigger, agent, settings).await?;
+    let context = &mut loaded.context;
+    let people = &mut context.setting.participants;
+    let is_requester = |person: &Participant| matches!(&person.author, Author::Human { id, .. } if *id == place.requester);
+    if !people.iter().any(is_requester) {
+        if people.len() == PARTICIPANTS_MAX {
+            people.remove(0);
+        }
+        people.push(Participant {
+            author: Author::Human {
+                id: place.requester,
+                name: context.ask.requester_name.clone(),
+            },
+            handle: context.ask.requester_handle.clone(),
+        });
+    }
+    Ok(loaded)
 }
 
 async fn load_before(
@@ -138,6 +157,11 @@ async fn load_before(
         None => (None, Vec::new()),
     };
     let mut left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
+    let oldest = rows.iter().map(|row| row.seq).min();
+    let window_start = view.start.or(oldest).unwrap_or(trigger_seq);
+    let has_older = left_out
+        .iter()
+        .any(|left| [OLDER, SUMMARISED, NOT_SUMMARIZED].contains(&&*left.reason));
     let rows: Vec<Row> = expanded.into_iter().chain(rows).collect();
     let (setting, thread_root) = setting(c, target).await?;
     let setting = Setting {
@@ -179,6 +203,7 @@ async fn load_before(
             requester: of.requester,
             api_key: metadata.0.api_key_id,
             agent: agent.agent,
+            handle: &agent.name,
             scopes: agent
                 .profile
                 .memory
@@ -186,14 +211,21 @@ async fn load_before(
                 .and_then(|memory| memory.scopes.as_ref()),
             channel: target.channel,
             thread: target.thread,
-            conversation: conversation.id(),
+            conversation,
             trigger,
             trigger_seq,
             question: &content,
             summary: &summary.iter().flat_map(Summary::entries).collect(),
+            window_start: has_older.then_some(window_start),
         },
     )
     .await?;
+    let shown: HashSet<MessageId> = rows
+        .iter()
+        .map(|row| row.id)
+        .chain(root.as_ref().map(|root| root.message_id))
+        .collect();
+    let old_messages = old_messages(c, conversation, &recalled.messages, &content, &shown).await?;
     let notes = files::notes(c, agent.agent).await?;
     Ok(Loaded {
         readable: attached::readable(c, &attachments.0).await?,
@@ -218,6 +250,7 @@ async fn load_before(
                 text,
             }),
             memories: recalled.used.iter().map(remembered).collect(),
+            old_messages,
             ask: Ask {
                 message_id: trigger,
                 content,
@@ -235,6 +268,33 @@ async fn load_before(
     })
 }
 
+/// Loads the best messages that are not sent anyway, with the text around their first match.
+async fn old_messages(
+    c: &mut Conn,
+    conversation: Conversation,
+    found: &[OldMatch],
+    question: &str,
+    shown: &HashSet<MessageId>,
+) -> Result<Vec<OldMessage>, DbError> {
+    let mut old = Vec::new();
+    for found in found.iter().take(OLD_READ_MAX) {
+        let rows = between(c, conversation, (found.seq, found.seq), 1).await?;
+        let row = rows.into_iter().find(|row| !shown.contains(&row.id));
+        old.extend(row.map(|row| {
+            let text = highlight::passage(&row.shown(), question, OLD_MESSAGE_CHARS_MAX);
+            OldMessage {
+                matched: found.matched,
+                text,
+                message: row.history_message(),
+            }
+        }));
+        if old.len() == OLD_MESSAGES_MAX {
+            break;
+        }
+    }
+    Ok(old)
+}
+
 fn remembered(entry: &RecalledEntry) -> Memory {
     Memory {
         id: entry.id,
@@ -246,6 +306,11 @@ fn remembered(entry: &RecalledEntry) -> Memory {
     }
 }
 
+/// Maximum number of old messages that match the question, and of those that are read for them.
+const OLD_MESSAGES_MAX: usize = 4;
+const OLD_READ_MAX: usize = 12;
+/// Maximum size of such a message in the prompt.
+const OLD_MESSAGE_CHARS_MAX: usize = 300;
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 

@@ -80,14 +80,15 @@ impl Next {
             // Such a reply is written without the prompt.
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
+            self.loaded.context.old_messages.clear();
         }
         let model = provider.choose_model(agent.profile.model.as_deref()).await;
         let budget = Budget {
             window: provider.window(&model).await,
             output_tokens_max: agent.profile.output_tokens_max(),
         };
-        let whole = (self.loaded.context.clone(), self.loaded.left_out.clone());
-        let fitted = Fitted::of(&self.loaded, whole, budget)?;
+        let (context, left_out) = (self.loaded.context.clone(), self.loaded.left_out.clone());
+        let fitted = Fitted::of(&self.loaded, context, left_out, budget)?;
         self.outlook.is_due |= fitted.kept_by_size().is_some();
         Ok((fitted.manifest(&self.loaded, &model, 1), self.outlook))
     }

@@ -1,12 +1,15 @@
 //! A loaded context, fitted into the window of a model.
 
+use std::collections::HashSet;
+
 use super::{
     budget::{self, Budget, Fit, TooLarge},
     compaction::profile::Strategy,
     context::Loaded,
-    manifest::{LeftOut, LeftOutReason, Manifest},
-    prompt::Context,
+    manifest::{LeftOut, LeftOutReason, Manifest, OldMessageFacts},
+    prompt::{Context, Source},
 };
+use crate::{db::now, ids::MessageId};
 
 /// Fewest messages for which a pass is made because of their size.
 const SIZE_MESSAGES_MIN: usize = 12;
@@ -27,7 +30,8 @@ impl Fitted {
     /// `TooLarge` if system text, requester, and trigger message exceed the room.
     pub fn of(
         loaded: &Loaded,
-        (mut context, mut left_out): (Context, Vec<LeftOut>),
+        mut context: Context,
+        mut left_out: Vec<LeftOut>,
         budget: Budget,
     ) -> Result<Self, TooLarge> {
         let (strategy, window) = (loaded.strategy, budget.window);
@@ -60,6 +64,27 @@ impl Fitted {
         is_due.then_some(keep)
     }
 
+    /// Lists the old messages of which the prompt contains passages.
+    fn old_messages(&self) -> Vec<OldMessageFacts> {
+        let used_at = now();
+        let parts = self.fit.prompt.parts.iter();
+        let sent: HashSet<MessageId> = parts
+            .filter_map(|part| match part.source {
+                Source::OldMessage { message_id } => Some(message_id),
+                _ => None,
+            })
+            .collect();
+        let old = self.context.old_messages.iter();
+        let old = old.filter(|old| sent.contains(&old.message.message_id));
+        old.map(|old| OldMessageFacts {
+            id: old.message.message_id,
+            matched: old.matched,
+            posted_at: old.message.posted_at,
+            used_at,
+        })
+        .collect()
+    }
+
     /// Returns the record of the prompt.
     pub fn manifest(&self, loaded: &Loaded, model: &str, attempt: i64) -> Manifest {
         Manifest {
@@ -69,6 +94,7 @@ impl Fitted {
             prompt: self.fit.prompt.clone(),
             left_out: self.left_out.clone(),
             memories: loaded.memories.clone(),
+            old_messages: self.old_messages(),
             named: Vec::new(),
             window: self.budget.window,
             reserve: self.budget.reserve(),

@@ -96,6 +96,8 @@ pub struct Manifest {
     pub left_out: Vec<LeftOut>,
     /// Entries of memory that matched, and those in the prompt.
     pub memories: Recalled,
+    /// Old messages in the prompt.
+    pub old_messages: Vec<OldMessageFacts>,
     /// People besides the requester named in lines that the server wrote.
     pub named: Vec<UserId>,
     /// Context window; its correction applies to the estimates in `prompt`.
@@ -153,6 +155,19 @@ struct Facts {
     considered: BTreeMap<MemoryScope, i64>,
     #[serde(default)]
     memories: Vec<MemoryFacts>,
+    #[serde(default)]
+    old_messages: Vec<OldMessageFacts>,
+}
+
+/// An old message in a prompt, without its text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OldMessageFacts {
+    pub id: MessageId,
+    /// Number of words in common with the question.
+    pub matched: i64,
+    pub posted_at: Timestamp,
+    /// Time of the prompt.
+    pub used_at: Timestamp,
 }
 
 /// An entry of memory in a prompt, without its text.
@@ -179,6 +194,7 @@ impl Facts {
             reserve: manifest.reserve,
             considered: manifest.memories.considered.clone(),
             memories: manifest.memories().collect(),
+            old_messages: manifest.old_messages.clone(),
         }
     }
 }
@@ -320,6 +336,9 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
             Source::Memories => (Block::Memories, None),
             Source::Memory { memory_id, .. } => {
                 (Block::Memories, Some(SourceId::Memory(*memory_id)))
+            }
+            Source::OldMessage { message_id } => {
+                (Block::Memories, Some(SourceId::Message(*message_id)))
             }
         };
         let mut only_user = None;
@@ -504,6 +523,7 @@ pub struct Sent {
     /// Number of entries of memory that matched, by scope.
     pub considered: BTreeMap<MemoryScope, i64>,
     pub memories: Vec<MemoryFacts>,
+    pub old_messages: Vec<OldMessageFacts>,
     /// In prompt order; parts of the block `System` come first.
     pub parts: Vec<SentPart>,
     pub attempts: Vec<AttemptRecord>,
@@ -528,14 +548,16 @@ impl Sent {
                 }
                 _ => None,
             };
-            let memory = match part.source {
-                Some(SourceId::Memory(id)) => Some(id),
-                _ => None,
+            let (memory, old_message) = match (part.block, part.source) {
+                (Block::Memories, Some(SourceId::Memory(id))) => (Some(id), None),
+                (Block::Memories, Some(SourceId::Message(id))) => (None, Some(id)),
+                _ => (None, None),
             };
             SentPart {
                 block: part.block,
                 message,
                 memory,
+                old_message,
                 only_user: part
                     .only_user
                     .map(|user| (user, manifest.requested_by.name.clone())),
@@ -555,6 +577,7 @@ impl Sent {
             reserve: facts.reserve,
             considered: facts.considered,
             memories: facts.memories,
+            old_messages: facts.old_messages,
             attempts: Vec::new(),
         }
     }
@@ -566,6 +589,8 @@ pub struct SentPart {
     /// Message that the part shows, and its author.
     pub message: Option<(MessageId, Author)>,
     pub memory: Option<MemoryId>,
+    /// Old message of which the part is a passage.
+    pub old_message: Option<MessageId>,
     /// The only person to whom the text is shown, with the current name.
     pub only_user: Option<(UserId, String)>,
     pub role: Role,
@@ -597,6 +622,7 @@ impl SentText {
 struct Row {
     name: String,
     source_id: Option<Uuid>,
+    is_message: bool,
     role: String,
     tokens: i64,
     hash: Option<String>,
@@ -634,13 +660,12 @@ impl Row {
         };
         let is_shown = matches!(block, Block::Messages | Block::Trigger);
         let message = self.source_id.filter(|_| is_shown);
+        let recalled = self.source_id.filter(|_| block == Block::Memories);
         Some(SentPart {
             block,
             message: message.map(|id| (MessageId(id), author)),
-            memory: self
-                .source_id
-                .filter(|_| block == Block::Memories)
-                .map(MemoryId),
+            memory: recalled.filter(|_| !self.is_message).map(MemoryId),
+            old_message: recalled.filter(|_| self.is_message).map(MessageId),
             only_user: self.only_user_id.map(|id| {
                 (
                     id,
@@ -670,7 +695,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         return Ok(None);
     };
     let rows: Vec<Row> = c
-        .q("select p.name, p.source_id, p.role, p.tokens, t.hash, t.text, m.author_type, m.author_id, \
+        .q("select p.name, p.source_id, coalesce(p.source_type = 'message', FALSE) as is_message, p.role, p.tokens, t.hash, t.text, m.author_type, m.author_id, \
             coalesce(u.name, a.summary ->> 'display_name', a.name, \
             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
             p.only_user_id, o.name as only_user_name from context_parts p left join users o on o.id = p.only_user_id left join context_texts t on t.id = p.text_id \
@@ -691,6 +716,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         reserve: facts.reserve,
         considered: facts.considered,
         memories: facts.memories,
+        old_messages: facts.old_messages,
         parts: rows.into_iter().filter_map(Row::part).collect(),
         attempts,
     }))

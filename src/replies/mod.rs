@@ -6,7 +6,7 @@ pub mod compaction;
 pub mod context;
 pub mod dry_run;
 pub mod facts;
-mod fitted;
+pub mod fitted;
 mod history;
 mod labels;
 pub mod lines;

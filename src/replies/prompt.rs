@@ -198,7 +198,18 @@ pub struct Context {
     pub notes: Option<Notes>,
     /// Entries of memory, the best first.
     pub memories: Vec<Memory>,
+    /// Messages before the window that match the question, the best first.
+    pub old_messages: Vec<OldMessage>,
     pub ask: Ask,
+}
+
+/// An old message, of which only a passage is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OldMessage {
+    pub message: HistoryMessage,
+    pub text: String,
+    /// Number of words in common with the question.
+    pub matched: i64,
 }
 
 /// MEMORY.md of the agent.
@@ -265,6 +276,7 @@ impl Context {
             history: Vec::new(),
             notes: None,
             memories: Vec::new(),
+            old_messages: Vec::new(),
             ask: Ask {
                 message_id: MessageId::new(),
                 content: String::new(),
@@ -329,6 +341,8 @@ pub enum Source {
         person_id: Option<UserId>,
         only_user_id: Option<UserId>,
     },
+    /// A passage of an old message.
+    OldMessage { message_id: MessageId },
 }
 
 /// A part of the prompt as sent, including labels and escapes.
@@ -445,7 +459,7 @@ pub fn render(context: &Context) -> Prompt {
         Gap::NotSummarized => {}
     }
     blocks.messages(&context.history);
-    blocks.memories(&context.memories);
+    blocks.memories(&context.memories, &context.old_messages);
     blocks.ask(&context.ask);
     Prompt {
         system: context.system.clone(),
@@ -521,8 +535,8 @@ impl Blocks<'_> {
             .all(|part| matches!(part.source, Source::Conversation { .. }))
     }
 
-    fn memories(&mut self, memories: &[Memory]) {
-        if !memories.is_empty() {
+    fn memories(&mut self, memories: &[Memory], old_messages: &[OldMessage]) {
+        if !(memories.is_empty() && old_messages.is_empty()) {
             self.ours(Source::Memories, MEMORIES);
         }
         for memory in memories {
@@ -532,6 +546,12 @@ impl Blocks<'_> {
                 only_user_id: memory.only_user,
             };
             self.ours(source, &memory_line(memory));
+        }
+        for old in old_messages {
+            let source = Source::OldMessage {
+                message_id: old.message.message_id,
+            };
+            self.ours(source, &old_message_line(old));
         }
     }
 
@@ -586,6 +606,13 @@ pub(super) fn memory_line(memory: &Memory) -> String {
     let facts = [Some(memory.kind.to_owned()), name, day];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     format!("- ({}) {}", facts.join(", "), visible_line(&memory.text))
+}
+
+/// Renders a passage as `- (message, NAME, DATE) TEXT`.
+pub(super) fn old_message_line(old: &OldMessage) -> String {
+    let name = listed_name(&old.message.author.shown_name());
+    let day = old.message.posted_at.day();
+    format!("- (message, {name}, {day}) {}", visible_line(&old.text))
 }
 
 fn source_of(message: &HistoryMessage) -> Source {
@@ -935,6 +962,7 @@ mod tests {
             history,
             notes: None,
             memories: Vec::new(),
+            old_messages: Vec::new(),
             ask: Ask {
                 message_id: MessageId::new(),
                 content: content.to_owned(),
@@ -1450,6 +1478,7 @@ mod tests {
                     | Source::Notes
                     | Source::Memories
                     | Source::Memory { .. }
+                    | Source::OldMessage { .. }
                     | Source::File { .. } => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {

@@ -52,6 +52,28 @@ async fn passes_that_become_due_together_leave_half_of_the_workers_to_replies() 
 }
 
 #[tokio::test]
+async fn passes_of_a_person_leave_half_of_their_share_to_their_replies() {
+    let t = team_with(&[("WORKERS", "4"), ("RATE_LIMITS", "off")]).await;
+    let second = json!({"name": "Second"});
+    t.ada.post("/v1/workspaces", second).await.is(201);
+    let gate = Gate::new();
+    let held = || segment("They counted.", &[]).held(&gate);
+    t.app.model.script("summary", [held(), held()]);
+    let mut passes = Vec::new();
+    for _ in 0..2 {
+        let (thread, _) = long_thread(&t.ada, &t.general, 25).await;
+        passes.push(queued(&t.ada, &thread).await);
+    }
+    gate.reached().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    answered(&t.ada, &thread, "@vibe hello").await;
+    gate.open();
+    for pass in passes {
+        t.ada.completed(&pass).await;
+    }
+}
+
+#[tokio::test]
 async fn a_reply_goes_on_if_somebody_cancels_its_pass() {
     let t = sage_team().await;
     let (thread, _) = long_thread(&t.ada, &t.general, 50).await;
@@ -406,4 +428,27 @@ async fn no_pass_runs_while_compaction_is_turned_off() {
     ada.completed(&pass).await;
     let again = within("the record", records(&ada, &thread)).await;
     assert_eq!(again[0]["state"], "active");
+}
+
+#[tokio::test]
+async fn of_several_agents_the_strongest_profile_decides() {
+    let t = sage_team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    for agent in ["vibe", "sage"] {
+        answered(&t.ada, &thread, &format!("@{agent} hello")).await;
+    }
+    for n in 0..40 {
+        t.ada.say(&thread, &format!("message {n}")).await;
+    }
+    answered(&t.ada, &thread, "@vibe and now?").await;
+    let passes = compacted(&t.ada, &thread).await;
+    assert_eq!(passes.len(), 1, "{passes:?}");
+    assert_eq!(passes[0]["input"]["options"]["keep"], 20);
+    let coder = t.ada.thread(&t.general, "Root").await;
+    answered(&t.ada, &coder, "@coder hello").await;
+    for n in 0..40 {
+        t.ada.say(&coder, &format!("message {n}")).await;
+    }
+    answered(&t.ada, &coder, "@vibe and now?").await;
+    assert_eq!(compactions(&t.ada, &coder).await, Vec::<Value>::new());
 }

@@ -33,6 +33,7 @@ mod deletion;
 mod demo;
 mod disk_faults;
 mod drafts;
+mod dry_run;
 mod events;
 mod failures;
 mod faults;

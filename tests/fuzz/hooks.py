@@ -75,7 +75,8 @@ def before_call(context, case, kwargs):
         if "query" in fresh and not done:
             case.query = fresh["query"]
         elif case.query and not done:
-            case.query = {field: value for field, value in case.query.items() if field in ("limit", "q")}
+            needed = ("agent_id",) if operation.endswith("}/context") else ()
+            case.query = {field: value for field, value in case.query.items() if field in ("limit", "q", *needed)}
         elif case.query and len(case.query) > 1 and chance.random() < 0.6:
             case.query = dict(chance.sample(sorted(case.query.items(), key=str), chance.randint(1, 2)))
         case.headers = {**given, **headers}

@@ -11,15 +11,16 @@ use uuid::Uuid;
 
 use super::{
     index,
-    stems::{Stemmed, query_words},
+    stems::{QUERY_WORDS_MAX, Stemmed, query_words},
     words::words,
 };
 use crate::{
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Found, Match, Phrase, Scope},
+        dialect::search::{self as store, Found, Match, Order, Phrase, Scope},
     },
-    ids::UserId,
+    ids::{UserId, WorkspaceId},
+    realtime::hub::Conversation,
     sql_with_numbers,
     time::Timestamp,
 };
@@ -35,12 +36,24 @@ const HALF_LIFE_DAYS: f64 = 90.0;
 /// Number of people and agents whose names are compared with the words.
 const NAMES_MAX: i64 = 2_000;
 
+/// A share of the messages below which a word is enough alone.
+const RARE_SHARE: f64 = 0.01;
+/// Maximum number of messages that are counted for it.
+const COUNTED_MAX: i64 = 10_000;
+
 /// A message with one or more of the words.
 #[derive(Debug, Clone)]
 pub(super) struct Ranked {
     pub(super) found: Found,
     score: f64,
     thread_score: f64,
+}
+
+/// A word that is searched for.
+struct Wanted {
+    word: Stemmed,
+    /// Factor for the weight by its rarity.
+    weight: f64,
 }
 
 /// The best messages, and an upper bound of the sequence numbers, with which a later call ranks the same messages.
@@ -64,17 +77,129 @@ pub(super) async fn rank(
     text: &str,
     now: Timestamp,
 ) -> Result<Ranking, DbError> {
+    let scope = bounded(c, scope).await?;
+    let query = query_words(text).into_iter();
+    let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
+    let hits = hits(c, &scope, what, &query).await?;
+    Ok(Ranking {
+        best: ranked(c, &scope, &hits, now).await?,
+        below: scope.below,
+    })
+}
+
+/// Part of a conversation in which old messages are searched.
+#[derive(Debug, Clone, Copy)]
+pub struct OldPart {
+    pub workspace: WorkspaceId,
+    /// Person who can read the conversation.
+    pub reader: UserId,
+    pub conversation: Conversation,
+    /// Only messages before this seq.
+    pub below: i64,
+}
+
+/// An old message that matches a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OldMatch {
+    pub seq: i64,
+    /// Number of words in common.
+    pub matched: i64,
+}
+
+/// Finds messages with two words of these texts, or a rare one, in a part of a conversation, the best first. Each text has
+/// a weight; a word counts for the first text that contains it.
+pub async fn find_old(
+    c: &mut Conn,
+    part: &OldPart,
+    texts: &[(&str, f64)],
+    now: Timestamp,
+) -> Result<Vec<OldMatch>, DbError> {
+    let scope = Scope {
+        workspace: part.workspace.0,
+        user: part.reader.0,
+        shared_in: None,
+        above: -1,
+        below: part.below,
+        since: None,
+        until: None,
+        order: Order::Newest,
+    };
+    let scope = bounded(c, &scope).await?;
+    let mut query: Vec<Wanted> = Vec::new();
+    for (text, weight) in texts {
+        for word in query_words(text) {
+            let is_known = |known: &Wanted| known.word.stems == word.stems;
+            if query.len() < QUERY_WORDS_MAX && !query.iter().any(is_known) {
+                query.push(Wanted {
+                    word,
+                    weight: *weight,
+                });
+            }
+        }
+    }
+    let term = match part.conversation {
+        Conversation::Thread(id) => index::conversation_term(&id.to_string()),
+        Conversation::Fork(id) => index::conversation_term(&id.to_string()),
+    };
+    let what = Match {
+        all: vec![vec![Phrase::word(term)]],
+        none: Vec::new(),
+    };
+    let hits = hits(c, &scope, &what, &query).await?;
+    if hits.iter().all(|word| word.found.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let all: i64 = c
+        .q("select count(*) from (select 1 from messages where conversation_id = $1 and seq < $2 and deleted_at is null limit $3) x")
+        .bind(part.conversation.id())
+        .bind(scope.below)
+        .bind(COUNTED_MAX)
+        .value()
+        .await?;
+    let mut matched: HashMap<i64, (i64, bool)> = HashMap::new();
+    for word in &hits {
+        let is_rare = is_rare(word.found.len(), all);
+        for found in &word.found {
+            let of_message = matched.entry(found.seq).or_default();
+            of_message.0 += 1;
+            of_message.1 |= is_rare;
+        }
+    }
+    let best = ranked(c, &scope, &hits, now).await?.into_iter();
+    let old = best.filter_map(|ranked| {
+        let seq = ranked.found.seq;
+        let (matched, has_rare) = matched.get(&seq).copied()?;
+        (matched > 1 || has_rare).then_some(OldMatch { seq, matched })
+    });
+    Ok(old.collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share")]
+fn is_rare(count: usize, all: i64) -> bool {
+    (count as f64) < all as f64 * RARE_SHARE
+}
+
+/// Limits a scope to the messages that exist now.
+async fn bounded(c: &mut Conn, scope: &Scope) -> Result<Scope, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from messages where workspace_id = $1")
         .bind(scope.workspace)
         .value()
         .await?;
     let below = scope.below.min(newest.unwrap_or(0) + 1);
-    let scope = Scope { below, ..*scope };
-    let hits = hits(c, &scope, what, &query_words(text)).await?;
+    Ok(Scope { below, ..*scope })
+}
+
+/// Ranks the messages in which words were found, with their neighbors; the best first.
+async fn ranked(
+    c: &mut Conn,
+    scope: &Scope,
+    hits: &[Hits],
+    now: Timestamp,
+) -> Result<Vec<Ranked>, DbError> {
     let mut own: HashMap<i64, f64> = HashMap::new();
     let mut all: HashMap<i64, Found> = HashMap::new();
-    for word in &hits {
+    for word in hits {
         for found in &word.found {
             *own.entry(found.seq).or_default() += word.weight;
             all.insert(found.seq, *found);
@@ -84,8 +209,8 @@ pub(super) async fn rank(
     first.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     first.truncate(RANKED_MAX);
     let seqs = first.iter().map(|(seq, _)| *seq).collect();
-    let neighbors = neighbors(c, &scope, seqs).await?;
-    let coverage = coverage(&hits);
+    let neighbors = neighbors(c, scope, seqs).await?;
+    let coverage = coverage(hits);
     let score_of = |seq: Option<i64>| seq.and_then(|seq| own.get(&seq)).copied();
     let mut best: Vec<Ranked> = first
         .iter()
@@ -111,7 +236,7 @@ pub(super) async fn rank(
             .total_cmp(&a.score)
             .then(b.found.seq.cmp(&a.found.seq))
     });
-    Ok(Ranking { best, below })
+    Ok(best)
 }
 
 /// The best message of each thread, that of the best thread first.
@@ -154,7 +279,7 @@ async fn hits(
     c: &mut Conn,
     scope: &Scope,
     what: &Match,
-    query: &[Stemmed],
+    query: &[Wanted],
 ) -> Result<Vec<Hits>, DbError> {
     let mut hits = Vec::new();
     if query.is_empty() {
@@ -175,7 +300,7 @@ async fn hits(
             (Phrase::word(author), words.collect())
         })
         .collect();
-    for word in query {
+    for Wanted { word, weight } in query {
         let named = names.iter().filter(|(_, words)| words.contains(&word.word));
         let authors = named.map(|(author, _)| author.clone());
         let stems = word
@@ -186,7 +311,7 @@ async fn hits(
         what.all.push(stems.chain(authors).collect());
         let found = store::find_documents(c, scope, &what, FOUND_MAX).await?;
         hits.push(Hits {
-            weight: rarity(found.len(), scope.below),
+            weight: weight * rarity(found.len(), scope.below),
             found,
         });
     }

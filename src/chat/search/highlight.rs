@@ -1,6 +1,9 @@
 //! Excerpts of matching text as HTML with `<mark>`.
 
-use super::words::{Word, composed, words};
+use super::{
+    any,
+    words::{Word, composed, words},
+};
 use crate::db::dialect::search::Phrase;
 
 /// Maximum length of an excerpt in UTF-16 code units.
@@ -47,6 +50,28 @@ pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)>
         }
     }
     joined
+}
+
+/// Returns about `chars_max` characters of a text around the first word of a query.
+pub fn passage(text: &str, query: &str, chars_max: usize) -> String {
+    let text = composed(text);
+    let spans = matches(&words(&text), &any::shown_phrases(query));
+    let first = spans.first().map_or(0, |(start, _)| *start);
+    let before = text[..first].chars().count();
+    let after = text[first..].chars().count();
+    let skipped = if before + after <= chars_max {
+        0
+    } else {
+        before.saturating_sub(chars_max / 3)
+    };
+    let shown: String = text.chars().skip(skipped).take(chars_max).collect();
+    let begin = if skipped > 0 { "… " } else { "" };
+    let end = if before + after > skipped + chars_max {
+        " …"
+    } else {
+        ""
+    };
+    format!("{begin}{}{end}", shown.trim())
 }
 
 fn push_escaped(into: &mut String, text: &str) {

@@ -10,7 +10,7 @@
 
 pub mod any;
 pub mod find;
-mod highlight;
+pub mod highlight;
 pub mod index;
 pub mod query;
 mod rank;

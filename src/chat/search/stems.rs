@@ -8,7 +8,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use super::words::{Word, composed, words};
 
 /// Maximum number of words of a query that are searched for.
-const QUERY_WORDS_MAX: usize = 16;
+pub(super) const QUERY_WORDS_MAX: usize = 16;
 
 /// A content word, and its possible stems: one if the language of the text is known.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -117,8 +117,8 @@ impl<'a> Source<'a> {
     fn supports(&self, text: &str, sources: &[usize]) -> bool {
         let says = |needle: &str| {
             sources.iter().any(|at| {
-                self.lower[*at].contains(needle)
-                    || self.lines[*at].name.to_lowercase().contains(needle)
+                has_value(&self.lower[*at], needle)
+                    || has_value(&self.lines[*at].name.to_lowercase(), needle)
             })
         };
         let mut known: HashSet<(ValueKind, String)> = HashSet::new();
@@ -425,6 +425,24 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
+/// Checks whether a text contains a value as a whole: `200` is not in `4,200`, and `web-2` is not in `web-21`.
+fn has_value(text: &str, value: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let joins = |c: Option<char>| c.is_some_and(|c| ".,:/-_@".contains(c));
+    let is_digit = |c: Option<char>| c.is_some_and(char::is_numeric);
+    let (starts, ends) = (value.chars().next(), value.chars().next_back());
+    text.match_indices(value).any(|(at, found)| {
+        let mut before = text[..at].chars().rev();
+        let mut after = text[at + found.len()..].chars();
+        let (previous, second_last) = (before.next(), before.next());
+        let (next, second) = (after.next(), after.next());
+        let is_joined =
+            is_part(previous) || (joins(previous) && is_digit(second_last) && is_digit(starts));
+        let goes_on = is_part(next) || (joins(next) && is_digit(second) && is_part(ends));
+        !is_joined && !goes_on
+    })
+}
+
 /// Joins the first sentences that fit into one line.
 fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
     let mut text = String::new();
@@ -538,6 +556,34 @@ mod tests {
         assert_eq!(checked.items[2].kind, MemoryKind::Fact);
         assert_eq!(checked.items[2].sources, [0]);
         assert_eq!(checked.left_out["fact"], 6);
+    }
+
+    #[test]
+    fn a_part_of_a_value_is_not_the_value() {
+        for (text, value, wanted) in [
+            ("the budget is 4,200 €.", "4,200", true),
+            ("the budget is 4,200 €.", "200", false),
+            ("the budget is 4,200 €.", "4", false),
+            ("restart web-21 and web-2.", "web-2", true),
+            ("restart web-21", "web-2", false),
+            ("at 10:30", "10", false),
+            (
+                "see https://wiki.example/plan.",
+                "https://wiki.example/plan",
+                true,
+            ),
+            (
+                "see https://wiki.example/planning",
+                "https://wiki.example/plan",
+                false,
+            ),
+            ("in /etc/hosts", "/hosts", false),
+            ("fixes #12, #123", "#12", true),
+            ("fixes #123", "#12", false),
+            ("we need 3.", "3", true),
+        ] {
+            assert_eq!(has_value(text, value), wanted, "{text}: {value}");
+        }
     }
 
     #[test]

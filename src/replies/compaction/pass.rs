@@ -71,7 +71,7 @@ const COMPARED_SEGMENTS_MAX: i64 = 20;
 /// Minimum number of common words of an old value's entry and its correction.
 const COMMON_WORDS_MIN: usize = 2;
 /// Value of `model` without a model.
-const BUILT_IN: &str = "builtin";
+pub const BUILT_IN: &str = "builtin";
 
 /// Runs passes.
 #[derive(Clone)]

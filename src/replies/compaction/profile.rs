@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
+use super::store;
 use crate::{
     agents::{
         policy,
-        profiles::{Compaction, Resolved},
+        profiles::{self, Compaction, Resolved},
     },
     db::{Conn, DbError},
     ids::{ChannelId, WorkspaceId},
 };
 
+/// Maximum number of agents of a conversation whose strategies are compared.
+const AGENTS_MAX: i64 = 20;
 const WINDOW: usize = 50;
 const AGGRESSIVE_WINDOW: usize = 20;
 
@@ -62,6 +67,34 @@ impl Strategy {
         };
         let mode = format!("{place}:{}", agent.name);
         Ok(Self(policy::find(c, workspace).await?.compaction.of(&mode)))
+    }
+
+    /// Returns the strongest strategy of an agent and of the others that have replied in the conversation. An agent whose
+    /// strategy is `Off` does not make others' passes weaker.
+    pub async fn strongest(
+        self,
+        c: &mut Conn,
+        settings: CompactionSettings,
+        conversation: Uuid,
+        place: (WorkspaceId, ChannelId, bool),
+    ) -> Result<Self, DbError> {
+        let mut strongest = self;
+        for (agent, version) in store::list_agents(c, conversation, AGENTS_MAX).await? {
+            let agent = profiles::get_resolved(c, agent, version).await?;
+            let other = Self::of(c, settings, &agent, place).await?;
+            if other.strength() > strongest.strength() {
+                strongest = other;
+            }
+        }
+        Ok(strongest)
+    }
+
+    fn strength(self) -> u8 {
+        match self.0 {
+            Compaction::Off => 0,
+            Compaction::Standard => 1,
+            Compaction::Aggressive => 2,
+        }
     }
 
     pub fn is_on(self) -> bool {

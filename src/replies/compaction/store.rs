@@ -158,6 +158,20 @@ pub async fn note_reply(
     Ok(())
 }
 
+/// Lists the active agents that have replied in a conversation, with their versions.
+pub async fn list_agents(
+    c: &mut Conn,
+    conversation: Uuid,
+    limit: i64,
+) -> Result<Vec<(AgentId, i64)>, DbError> {
+    c.q("select a.id, a.version from conversation_agents p join agents a on a.id = p.agent_id \
+         where p.conversation_id = $1 and p.turns > 0 and a.status = 'active' order by a.id limit $2")
+        .bind(conversation)
+        .bind(limit)
+        .all()
+        .await
+}
+
 /// Moves the windows of all agents behind a segment, and that of one that has not replied yet.
 pub async fn move_starts(
     c: &mut Conn,
@@ -251,7 +265,7 @@ pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> R
     if !uncovered(c, conversation, before_seq, 1).await?.is_empty() {
         return Ok(());
     }
-    c.q("update conversations set covered_from_seq = 0, covered_to_seq = $2 where id = $1 and coalesce(covered_to_seq, -1) < $2")
+    c.q("update conversations set covered_to_seq = $2 where id = $1 and coalesce(covered_to_seq, -1) < $2")
         .bind(conversation)
         .bind(before_seq - 1)
         .run()
@@ -324,7 +338,7 @@ pub async fn delete(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
 
 /// Forgets that all messages are in segments.
 async fn uncover(c: &mut Conn, conversation: Uuid) -> Result<(), DbError> {
-    c.q("update conversations set covered_from_seq = null, covered_to_seq = null where id = $1")
+    c.q("update conversations set covered_to_seq = null where id = $1")
         .bind(conversation)
         .run()
         .await?;

@@ -21,7 +21,8 @@ use crate::{
 };
 
 use super::{
-    pass::{AUTOMATIC_MESSAGES_MIN, Compactor, Pass, PassError, Passed, options_of},
+    pass::{AUTOMATIC_MESSAGES_MIN, BUILT_IN, Compactor, Pass, PassError, Passed, options_of},
+    profile::Strategy,
     store::{self, Key},
 };
 use crate::replies::utility::Patience;
@@ -88,7 +89,7 @@ impl Compactor {
         let options = options_of(&task).filter(|_| self.settings.is_on);
         let Some(options) = options else {
             // What is stale or blank stays so.
-            return Ok(self.finish(lease, Passed::default()).await?);
+            return Ok(self.finish(lease).await?);
         };
         let pass = Pass {
             task,
@@ -96,26 +97,22 @@ impl Compactor {
             options,
             patience: Patience::Background,
         };
-        let mut all = Passed::default();
+        let mut last = Passed::default();
         for _ in 0..ROUNDS_MAX {
-            let passed = self.run(&pass).await?;
-            all.stored.extend(passed.stored);
-            all.model = passed.model;
-            all.error = passed.error;
-            if all.error.is_some() || !passed.has_rest {
+            last = self.run(&pass).await?;
+            if last.error.is_some() || !last.has_rest {
                 break;
             }
         }
-        Ok(self.end(lease, all, None).await?)
+        Ok(self.end(lease, last, None).await?)
     }
 
-    /// Ends the task as completed.
-    async fn finish(&self, lease: Lease, passed: Passed) -> Result<(), LeaseLost> {
+    /// Ends a task that did nothing.
+    async fn finish(&self, lease: Lease) -> Result<(), LeaseLost> {
         let db = self.utility.db.clone();
-        let model = passed.model;
         db.write(lease.workspace.0, async move |c: &mut Conn| {
             queue::lock_lease(c, &lease).await?;
-            finish(c, &lease, model.clone(), None).await
+            finish(c, &lease, BUILT_IN.to_owned(), None).await
         })
         .await
     }
@@ -317,8 +314,9 @@ impl Compactor {
         store::claim_interval(c, key.id(), at, at - self.settings.interval).await
     }
 
-    /// Queues an automatic pass after a reply if enough messages before the newest ones are in no segment. Called in
-    /// the transaction that completes the reply.
+    /// Queues an automatic pass after a reply if enough messages before the newest ones are in no segment. The agent of
+    /// the conversation that is sent the fewest messages decides how many these are. Called in the transaction that
+    /// completes the reply.
     ///
     /// # Errors
     /// If the database fails.
@@ -327,9 +325,19 @@ impl Compactor {
         c: &mut Conn,
         reply: &Task,
         lease: &Lease,
+        strategy: Strategy,
         options: &PassOptions,
     ) -> Result<(), DbError> {
-        let conversation: Uuid = lease.target.conversation().id();
+        let target = lease.target;
+        let conversation: Uuid = target.conversation().id();
+        let place = (lease.workspace, target.channel, target.fork.is_some());
+        let strongest = strategy
+            .strongest(c, self.settings, conversation, place)
+            .await?;
+        let options = &PassOptions {
+            keep: i64::try_from(strongest.window()).unwrap_or(i64::MAX),
+            ..options.clone()
+        };
         let Some(upper) = store::nth_newest(c, conversation, i64::MAX, options.keep).await? else {
             return Ok(());
         };

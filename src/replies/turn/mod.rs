@@ -155,6 +155,7 @@ impl ReplyHandler {
             // The reply was written without the prompt.
             loaded.memories = Recalled::default();
             loaded.context.memories.clear();
+            loaded.context.old_messages.clear();
         }
         let (mut has_compacted, mut has_checked_size) = (false, false);
         loop {
@@ -176,7 +177,8 @@ impl ReplyHandler {
                     return Ok(self.fail(lease, code, Some(failed)).await?);
                 }
             }
-            let fitted = match Fitted::of(&loaded, shortened(&loaded, counts), budget) {
+            let (context, left_out) = shortened(&loaded, counts);
+            let fitted = match Fitted::of(&loaded, context, left_out, budget) {
                 Ok(fitted) => fitted,
                 Err(too_large) => {
                     self.fail_with(lease, FailCode::ContextTooLarge, None, Some(too_large))
@@ -386,7 +388,7 @@ impl ReplyHandler {
         let text = messages::ReplyText::of(text);
         failpoint!("turn_complete");
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
-        let (start, is_on) = (loaded.view.start, loaded.strategy.is_on());
+        let (start, strategy) = (loaded.view.start, loaded.strategy);
         let compactor = self.compactor.clone();
         let key = Key {
             workspace: lease.workspace,
@@ -428,8 +430,10 @@ impl ReplyHandler {
                 .await?;
                 remove_superseded(c, retry_of, lease).await?;
                 store::note_reply(c, key, agent_id, start).await?;
-                if is_on {
-                    compactor.after_reply(c, &task, &lease, &options).await?;
+                if strategy.is_on() {
+                    compactor
+                        .after_reply(c, &task, &lease, strategy, &options)
+                        .await?;
                 }
                 Ok(())
             })

@@ -26,7 +26,9 @@ use crate::{
         compaction::profile::CompactionSettings,
         context::ReplyPlace,
         dry_run::{CompactionOutlook, Next},
-        manifest::{self, Block, LeftOut, MemoryFacts, Sent, SentPart, SentText},
+        manifest::{
+            self, Block, LeftOut, MemoryFacts, OldMessageFacts, Sent, SentPart, SentText,
+        },
         prompt::{self, Author},
         requester::Requester,
     },
@@ -34,6 +36,7 @@ use crate::{
     server::State,
     tasks::{TaskTarget, attempts::AttemptRecord},
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".
@@ -165,6 +168,8 @@ struct MemoriesSeen {
     #[schema(value_type = std::collections::HashMap<String, i64>)]
     considered: BTreeMap<MemoryScope, i64>,
     used: Vec<MemorySeen>,
+    /// Old messages of the conversation of which passages were sent.
+    messages: Vec<OldMessageSeen>,
     /// Personal entries of other people, whose texts are replaced by a line.
     hidden: Vec<HiddenMemories>,
 }
@@ -188,19 +193,49 @@ struct MemorySeen {
     text: Option<String>,
 }
 
-fn memory_seen(memory: &MemoryFacts, part: &SentPart) -> MemorySeen {
-    let words = if memory.matched == 1 { "word" } else { "words" };
-    let text = match &part.text {
+#[derive(Serialize, utoipa::ToSchema)]
+struct OldMessageSeen {
+    message_id: MessageId,
+    /// Cause of its use, such as `3 matching words`.
+    reason: String,
+    /// Age of the message at that time.
+    age_days: i64,
+    /// As sent; null if the message was deleted since.
+    text: Option<String>,
+}
+
+fn reason(matched: i64) -> String {
+    let words = if matched == 1 { "word" } else { "words" };
+    format!("{matched} matching {words}")
+}
+
+fn age_days(from: Timestamp, to: Timestamp) -> i64 {
+    i64::try_from(to.since(from).as_secs() / (24 * 3600)).unwrap_or(i64::MAX)
+}
+
+fn kept_text(part: &SentPart) -> Option<String> {
+    match &part.text {
         SentText::Kept(text) => Some(text.clone()),
         _ => None,
-    };
-    let age = memory.used_at.since(memory.created_at);
+    }
+}
+
+fn memory_seen(memory: &MemoryFacts, part: &SentPart) -> MemorySeen {
     MemorySeen {
         id: memory.id,
         scope: memory.scope,
-        reason: format!("{} matching {words}", memory.matched),
-        age_days: i64::try_from(age.as_secs() / (24 * 3600)).unwrap_or(i64::MAX),
-        text,
+        reason: reason(memory.matched),
+        age_days: age_days(memory.created_at, memory.used_at),
+        text: kept_text(part),
+    }
+}
+
+fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSeen {
+    OldMessageSeen {
+        message_id: message.id,
+        reason: reason(message.matched),
+        age_days: age_days(message.posted_at, message.used_at),
+        text: kept_text(part),
     }
 }
 
@@ -309,12 +344,18 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
         let part = parts.find(|part| part.memory == Some(memory.id))?;
         Some(memory_seen(memory, part))
     });
+    let old_messages = sent.old_messages.iter().filter_map(|message| {
+        let mut parts = sent.parts.iter();
+        let part = parts.find(|part| part.old_message == Some(message.id))?;
+        Some(old_message_seen(message, part))
+    });
     let is_requester = sent.requested_by.id == caller;
     let mut considered = sent.considered.clone();
     considered.retain(|scope, _| is_requester || !scope.is_personal());
     let memories = MemoriesSeen {
         considered,
         used: used.collect(),
+        messages: old_messages.collect(),
         hidden,
     };
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));

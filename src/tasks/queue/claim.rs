@@ -87,6 +87,11 @@ impl Claimer {
     }
 }
 
+/// Returns the part of a share that tasks in the background can use, so that replies do not wait for them.
+fn half(share: i64) -> i64 {
+    (share / 2).max(1)
+}
+
 /// Tasks that this worker can run now: first those of workspaces for which it runs nothing, then by
 /// least recent claim of the workspace, then by age. At most one task of an agent runs in a
 /// conversation, and no task overtakes one that waits briefly. Work in the background comes last.
@@ -97,7 +102,8 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
          left join (select requested_by, count(*) as running from tasks \
            where status = 'running' and worker_id = $3 group by requested_by) of_person on of_person.requested_by = t.requested_by \
          where t.status = 'queued' and (t.retry_at is null or t.retry_at <= $1) \
-           and coalesce(of_workspace.running, 0) < $4 and coalesce(of_person.running, 0) < $5 \
+           and coalesce(of_workspace.running, 0) < case t.lane when 'foreground' then $4 else $7 end \
+           and coalesce(of_person.running, 0) < case t.lane when 'foreground' then $5 else $8 end \
            and (t.lane = 'foreground' or $6 > (select count(*) from tasks b where b.status = 'running' and b.worker_id = $3 \
              and b.lane = 'background')) \
            and (t.lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = t.conversation_id \
@@ -110,6 +116,8 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
         .bind(claimer.workspace_max())
         .bind(claimer.person_max())
         .bind(claimer.background_max)
+        .bind(half(claimer.workspace_max()))
+        .bind(half(claimer.person_max()))
         .all()
         .await
 }
@@ -155,9 +163,9 @@ pub async fn claim(
                  and o.agent_id = tasks.agent_id and o.lane = 'foreground' and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
                    or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5))))))) \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
-                 and r.workspace_id = tasks.workspace_id) < $6 \
+                 and r.workspace_id = tasks.workspace_id) < case lane when 'foreground' then $6 else $9 end \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
-                 and r.requested_by = tasks.requested_by) < $7 \
+                 and r.requested_by = tasks.requested_by) < case lane when 'foreground' then $7 else $10 end \
                and (lane = 'foreground' or (select count(*) from tasks b where b.status = 'running' and b.worker_id = $2 \
                  and b.lane = 'background') < $8) \
              returning",
@@ -171,6 +179,8 @@ pub async fn claim(
         .bind(claimer.workspace_max())
         .bind(claimer.person_max())
         .bind(claimer.background_max)
+        .bind(half(claimer.workspace_max()))
+        .bind(half(claimer.person_max()))
         .opt()
         .await?;
     let started = announce_start(c, task, token).await?;
