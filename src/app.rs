@@ -205,10 +205,7 @@ fn handlers(
             delays: config.retry_delays.clone(),
         },
         keyring: Arc::clone(keyring),
-        settings: CompactionSettings {
-            is_on: config.compaction,
-            interval: config.compaction_interval,
-        },
+        settings: CompactionSettings::of(config),
     };
     let replies = ReplyHandler {
         db: calls.db.clone(),

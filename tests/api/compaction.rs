@@ -529,6 +529,7 @@ async fn people_compact_show_expand_and_delete() {
     let t = team().await;
     let (thread, messages) = long_thread(&t.ada, &t.general, 25).await;
     let path = format!("/v1/threads/{thread}/compactions");
+    assert_eq!(t.bo.get(&path).await.ok()["window"], Value::Null);
     for wrong in [
         json!({"keep": 9}),
         json!({"keep": 51}),
@@ -558,6 +559,11 @@ async fn people_compact_show_expand_and_delete() {
     let record = list(&listed, "/data").remove(0);
     let one = format!("/v1/compactions/{}", id(&record));
     assert_eq!(t.bo.get(&one).await.ok(), record);
+    let first_sent = t.ada.message(&messages[14]).await;
+    let window = json!({
+        "from_seq": first_sent["seq"], "message_count": 15, "compaction_ids": [record["id"]],
+    });
+    assert_eq!(listed["window"], window);
     for (field, wanted) in [
         ("object", json!("compaction")),
         ("thread_id", json!(thread)),
@@ -589,6 +595,7 @@ async fn people_compact_show_expand_and_delete() {
         "{prompt}"
     );
     assert_eq!(sent(&prompt), 10, "{prompt}");
+    assert_eq!(t.bo.get(&path).await.ok()["window"], window);
     let expanded = t.bo.act(&format!("{one}/expand")).await.is(200);
     assert_eq!(expanded["state"], "expanded");
     assert!(expanded["expanded_at"].is_string());
@@ -609,6 +616,7 @@ async fn people_compact_show_expand_and_delete() {
         json!({"id": record["id"], "object": "compaction", "deleted": true})
     );
     assert_eq!(t.ada.get(&one).await.refused(404), "compaction_not_found");
+    assert_eq!(t.bo.get(&path).await.ok()["window"], Value::Null);
     let left = t.ada.get(&format!("/v1/memories?thread_id={thread}")).await;
     assert_eq!(list(&left.ok(), "/data"), Vec::<Value>::new());
     assert_eq!(
@@ -616,6 +624,21 @@ async fn people_compact_show_expand_and_delete() {
         Vec::<String>::new()
     );
     t.ada.post(&path, json!({})).await.is(202);
+}
+
+#[tokio::test]
+async fn without_segments_the_window_begins_with_the_newest_messages_that_are_sent() {
+    let t = sage_team().await;
+    let (thread, messages) = long_thread(&t.ada, &t.general, 25).await;
+    answered(&t.ada, &thread, "@sage sum up").await;
+    let path = format!("/v1/threads/{thread}/compactions");
+    let listed = t.ada.get(&path).await.ok();
+    // The question and its reply are among the newest 20.
+    let first_sent = t.ada.message(&messages[6]).await;
+    assert_eq!(
+        listed["window"],
+        json!({"from_seq": first_sent["seq"], "message_count": 0, "compaction_ids": []})
+    );
 }
 
 #[tokio::test]

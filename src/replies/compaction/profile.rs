@@ -10,6 +10,7 @@ use crate::{
         policy,
         profiles::{self, Compaction, Resolved},
     },
+    config::Config,
     db::{Conn, DbError},
     ids::{ChannelId, WorkspaceId},
 };
@@ -25,6 +26,15 @@ pub struct CompactionSettings {
     pub is_on: bool,
     /// Minimum time between two automatic passes of a conversation.
     pub interval: Duration,
+}
+
+impl CompactionSettings {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            is_on: config.compaction,
+            interval: config.compaction_interval,
+        }
+    }
 }
 
 /// Strategy of an agent in a conversation.

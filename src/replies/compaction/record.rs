@@ -19,7 +19,9 @@ use crate::{
     },
     db::{Conn, DbError, dialect},
     http::error::{ApiError, ErrorCode, StatusCode},
-    ids::{AgentId, CompactionId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
+    ids::{
+        AgentId, CompactionId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId, WorkspaceId,
+    },
     memory::{
         automatic::{self, SegmentEntry},
         entry::MemoryKind,
@@ -32,8 +34,10 @@ use crate::{
 };
 
 use super::{
+    profile::{CompactionSettings, Strategy},
     render::{SummaryLine, lines_text},
     store,
+    view::View,
 };
 
 /// A sentence made from a segment.
@@ -90,6 +94,17 @@ pub struct CompactionRecord {
     pub version: i64,
 }
 
+/// Messages that the agent that replied last is sent with the next question.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct SentWindow {
+    /// Sequence number of the first one.
+    pub from_seq: i64,
+    /// Number of older messages that are in segments.
+    pub message_count: i64,
+    /// These segments, oldest first.
+    pub compaction_ids: Vec<CompactionId>,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
     #[error("the compaction does not exist, or you are not in its channel")]
@@ -138,6 +153,8 @@ impl From<CompactionError> for ApiError {
 
 /// Maximum number of entries of a record; a segment has fewer.
 const RECORD_ENTRIES_MAX: i64 = 200;
+/// Newest records in a list.
+pub const LISTED_MAX: i64 = 500;
 
 /// Returns the records of segments with their entries.
 pub async fn records(
@@ -247,6 +264,75 @@ pub async fn get(
     only(records(c, vec![segment]).await?)
 }
 
+/// The agent that replied last in a conversation, otherwise the default agent, with its version.
+async fn last_agent(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    thread: ThreadId,
+    conversation: Conversation,
+) -> Result<Option<(AgentId, i64)>, DbError> {
+    let replied: Option<(AgentId, i64)> = c
+        .q("select t.agent_id, t.agent_version from tasks t \
+            join agent_versions v on v.agent_id = t.agent_id and v.version = t.agent_version \
+            where t.thread_id = $1 and t.conversation_id = $2 and t.kind = 'reply' order by t.id desc limit 1")
+        .bind(thread)
+        .bind(conversation.id())
+        .opt()
+        .await?;
+    if replied.is_some() {
+        return Ok(replied);
+    }
+    let default = profiles::find_default(c, workspace).await?;
+    Ok(default.map(|default| (default.id, default.version)))
+}
+
+/// The messages that the agent that replied last is sent with the next question; `None` if that is all of them.
+///
+/// # Errors
+/// If the database fails.
+pub async fn window(
+    c: &mut Conn,
+    access: &ThreadAccess<'_>,
+    conversation: Conversation,
+    settings: CompactionSettings,
+) -> Result<Option<SentWindow>, DbError> {
+    let workspace = access.channel_access.actor.workspace;
+    let Some((agent, version)) = last_agent(c, workspace, access.thread, conversation).await?
+    else {
+        return Ok(None);
+    };
+    let agent = profiles::get_resolved(c, agent, version).await?;
+    let place = (
+        workspace,
+        access.channel_access.channel,
+        access.fork_id().is_some(),
+    );
+    let strategy = Strategy::of(c, settings, &agent, place).await?;
+    let view = View::find(c, conversation, i64::MAX, agent.agent, strategy).await?;
+    let id = conversation.id();
+    let Some(from_seq) = view.start else {
+        let sent = i64::try_from(view.sent).unwrap_or(i64::MAX);
+        let is_all = store::nth_newest(c, id, i64::MAX, sent + 1)
+            .await?
+            .is_none();
+        let first = store::nth_newest(c, id, i64::MAX, sent).await?;
+        let window = first.filter(|_| !is_all).map(|from_seq| SentWindow {
+            from_seq,
+            message_count: 0,
+            compaction_ids: Vec::new(),
+        });
+        return Ok(window);
+    };
+    let mut segments = store::list_before(c, id, from_seq, LISTED_MAX).await?;
+    segments.reverse();
+    let message_count = store::count_covered(c, id, from_seq).await?;
+    Ok((message_count > 0).then(|| SentWindow {
+        from_seq,
+        message_count,
+        compaction_ids: segments.iter().map(|segment| segment.id).collect(),
+    }))
+}
+
 fn only(records: Vec<CompactionRecord>) -> Result<CompactionRecord, CompactionError> {
     records.into_iter().next().ok_or(CompactionError::NotFound)
 }
@@ -286,20 +372,9 @@ pub async fn start(
     if !has_any && store::list_outdated(c, id, 1).await?.is_empty() {
         return Err(CompactionError::Nothing);
     }
-    let replied: Option<(AgentId, i64)> = c
-        .q("select t.agent_id, t.agent_version from tasks t join agents a on a.id = t.agent_id \
-            where t.thread_id = $1 and t.conversation_id = $2 and t.kind = 'reply' order by t.id desc limit 1")
-        .bind(access.thread)
-        .bind(id)
-        .opt()
-        .await?;
-    let (agent, agent_version) = if let Some(replied) = replied {
-        replied
-    } else {
-        let default = profiles::find_default(c, workspace).await?;
-        let default = default.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;
-        (default.id, default.version)
-    };
+    let agent = last_agent(c, workspace, access.thread, conversation).await?;
+    let (agent, agent_version) =
+        agent.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;
     let profile = profiles::get_resolved(c, agent, agent_version)
         .await?
         .profile;

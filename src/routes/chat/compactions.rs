@@ -18,15 +18,17 @@ use crate::{
     ids::{CompactionId, ForkId, ThreadId},
     realtime::hub::Conversation,
     replies::compaction::{
-        record::{self, CompactionError, CompactionObject, CompactionRecord, ManualPass},
+        profile::CompactionSettings,
+        record::{
+            self, CompactionError, CompactionObject, CompactionRecord, LISTED_MAX, ManualPass,
+            SentWindow,
+        },
         store,
     },
     server::State,
     tasks::Task,
 };
 
-/// Maximum number of records in a list.
-const LISTED_MAX: i64 = 500;
 const KEEP_DEFAULT: i64 = 10;
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -78,6 +80,14 @@ struct Compacting {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
+struct CompactionList {
+    #[serde(flatten)]
+    list: List<CompactionRecord>,
+    /// Null if all messages are sent.
+    window: Option<SentWindow>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
 struct DeletedCompaction {
     id: CompactionId,
     #[schema(inline)]
@@ -89,17 +99,19 @@ async fn list(
     state: &State,
     caller: &Caller,
     conversation: Conversation,
-) -> Result<Json<List<CompactionRecord>>, ApiError> {
+) -> Result<Json<CompactionList>, ApiError> {
     let mut c = state.db.snapshot().await?;
-    access::find_conversation(&mut c, caller, conversation)
+    let access = access::find_conversation(&mut c, caller, conversation)
         .await?
         .reading()?;
+    let settings = CompactionSettings::of(&state.config);
+    let window = record::window(&mut c, &access, conversation, settings).await?;
     let segments = store::list(&mut c, conversation.id(), LISTED_MAX).await?;
     let records = record::records(&mut c, segments).await?;
     let list = List::new(records, LISTED_MAX, false, |record: &CompactionRecord| {
         record.id.to_string()
     });
-    Ok(Json(list))
+    Ok(Json(CompactionList { list, window }))
 }
 
 /// Fails if the operator has turned compaction off.
@@ -127,24 +139,24 @@ async fn compact(
 /// Records of compacted messages of a thread, in creation order
 #[utoipa::path(get, path = "/v1/threads/{id}/compactions", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ThreadId, Path)), responses((status = 200, body = List<CompactionRecord>)))]
+    params(("id" = ThreadId, Path)), responses((status = 200, body = CompactionList)))]
 async fn list_thread_compactions(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ThreadId>,
-) -> Result<Json<List<CompactionRecord>>, ApiError> {
+) -> Result<Json<CompactionList>, ApiError> {
     list(&state, &caller, Conversation::Thread(id)).await
 }
 
 /// Records of compacted messages of a fork, in creation order
 #[utoipa::path(get, path = "/v1/forks/{id}/compactions", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ForkId, Path)), responses((status = 200, body = List<CompactionRecord>)))]
+    params(("id" = ForkId, Path)), responses((status = 200, body = CompactionList)))]
 async fn list_fork_compactions(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
-) -> Result<Json<List<CompactionRecord>>, ApiError> {
+) -> Result<Json<CompactionList>, ApiError> {
     list(&state, &caller, Conversation::Fork(id)).await
 }
 

@@ -54,6 +54,10 @@ export class Model {
   answers = new Map();
   /** True if drafts wait for `release`. */
   holdDrafts = false;
+  /** Response to a request to summarize messages, which is refused without one. */
+  segment = { gist: 'They talked.', items: [] };
+  /** Whether summaries wait for `release`. */
+  holdSegments = false;
   base = '';
 
   /** Port 0 picks a free one. Fails if the port is in use. */
@@ -110,16 +114,21 @@ export class Model {
     const drafting = /You are the resolver/.test(String(body.messages[0].content));
     if (drafting && this.holdDrafts) await new Promise((go) => this.#held.push(go));
     if (drafting && !this.draft) return this.#json(res, 400, { error: { message: 'I will not' } });
+    const summarizing = /You condense a part of a team/.test(String(body.messages[0].content));
+    if (summarizing && this.holdSegments) await new Promise((go) => this.#held.push(go));
+    if (summarizing && !this.segment) return this.#json(res, 400, { error: { message: 'I will not' } });
     const scripted = [...this.answers].find(([word]) => question.includes(word))?.[1];
     const whole = drafting
       ? JSON.stringify(this.draft)
-      : scripted !== undefined
-        ? scripted
-        : /long/.test(question)
-          ? LONG
-          : /@coder/.test(question)
-            ? 'The build is **green**.'
-            : 'Monday: two quiet days before the fair.';
+      : summarizing
+        ? JSON.stringify(this.segment)
+        : scripted !== undefined
+          ? scripted
+          : /long/.test(question)
+            ? LONG
+            : /@coder/.test(question)
+              ? 'The build is **green**.'
+              : 'Monday: two quiet days before the fair.';
     if (!body.stream) {
       return this.#json(res, 200, {
         choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],

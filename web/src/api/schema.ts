@@ -2924,6 +2924,9 @@ export interface components {
             todo: components["schemas"]["CompactionItem"][];
             references: components["schemas"]["CompactionItem"][];
         };
+        CompactionList: components["schemas"]["List_CompactionRecord"] & {
+            window?: components["schemas"]["SentWindow"] | null;
+        };
         /** @description Compaction of conversations, for agents that set none. */
         CompactionPolicy: {
             /** @default standard */
@@ -5313,6 +5316,21 @@ export interface components {
             message_count: number;
             /** Format: int64 */
             version: number;
+        };
+        /** @description Messages that the agent that replied last is sent with the next question. */
+        SentWindow: {
+            /**
+             * Format: int64
+             * @description Sequence number of the first one.
+             */
+            from_seq: number;
+            /**
+             * Format: int64
+             * @description Number of older messages that are in segments.
+             */
+            message_count: number;
+            /** @description These segments, oldest first. */
+            compaction_ids: components["schemas"]["CompactionId"][];
         };
         Sentiment: {
             /** @default null */
@@ -10689,10 +10707,11 @@ export interface operations {
                      *         }
                      *       ],
                      *       "has_more": false,
-                     *       "object": "list"
+                     *       "object": "list",
+                     *       "window": null
                      *     }
                      */
-                    "application/json": components["schemas"]["List_CompactionRecord"];
+                    "application/json": components["schemas"]["CompactionList"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -14730,10 +14749,11 @@ export interface operations {
                      *         }
                      *       ],
                      *       "has_more": false,
-                     *       "object": "list"
+                     *       "object": "list",
+                     *       "window": null
                      *     }
                      */
-                    "application/json": components["schemas"]["List_CompactionRecord"];
+                    "application/json": components["schemas"]["CompactionList"];
                 };
             };
             400: components["responses"]["Error400"];

@@ -28,6 +28,8 @@ export const missing = lazyComponent(() => import('./Missing.svelte'));
 export const messageSources = lazyComponent(() => import('./MessageSources.svelte'));
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
+/** What agents read instead of older messages. */
+export const summaries = lazyComponent(() => import('../compaction/Summaries.svelte'));
 /** Items of a thread's menu. */
 export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
 /** Toolbar of a message. */

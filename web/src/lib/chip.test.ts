@@ -5,7 +5,7 @@ import { chipText, waitText } from './chip';
 test('the chip shows the state of the task', () => {
   const now = Date.parse(AT) + 7200;
   const textOf = (x: object, writing = false) =>
-    chipText(task(x), { now, writing, me: 'user_me', stopped: () => 'You' });
+    chipText(task(x), { now, writing, summarizing: false, me: 'user_me', stopped: () => 'You' });
   expect(textOf({})).toBe('Queued');
   expect(textOf({ status: 'running', started_at: AT })).toBe('Reading the thread');
   expect(textOf({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');

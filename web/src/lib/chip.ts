@@ -20,6 +20,8 @@ export interface ChipView {
   now: number;
   /** Part of the reply has arrived. */
   writing: boolean;
+  /** Earlier messages are summarized first. */
+  summarizing: boolean;
   me: string;
   stopped: (user: string | null) => string;
 }
@@ -37,9 +39,11 @@ export function chipText(t: Task, view: ChipView): string {
     case 'running':
       return view.writing
         ? `Writing ${Math.floor(since(t.started_at) / 1000)} s`
-        : t.fork_id
-          ? 'Reading the dive'
-          : 'Reading the thread';
+        : view.summarizing
+          ? 'Summarizing earlier messages'
+          : t.fork_id
+            ? 'Reading the dive'
+            : 'Reading the thread';
     case 'failed':
       return 'Failed';
     case 'stopped':

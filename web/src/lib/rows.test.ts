@@ -56,6 +56,13 @@ test('consecutive messages of one person are grouped for five minutes', () => {
     false,
   ]);
 });
+test('the line between summarized and sent messages ends a group', () => {
+  const list = [human(1), human(2)];
+  const follows = (below?: string) =>
+    rows({ messages: list, below }).map((r) => r.kind === 'message' && r.follows);
+  expect(follows()).toEqual([false, true]);
+  expect(follows('msg_2')).toEqual([false, false]);
+});
 test('the unread rule ends a group', () => {
   const list = [human(1), human(2)];
   expect(rows({ messages: list, unreadFrom: 'msg_2' })[1]).toMatchObject({ isNew: true, follows: false });

@@ -1,3 +1,4 @@
+import type { Snippet } from 'svelte';
 import type { Attachment, Message, Task } from '../api/types';
 import { dayOf } from './time';
 
@@ -35,6 +36,12 @@ export interface TaskRow {
   replyTo: Message | null;
 }
 export type Row = MessageRow | TaskRow;
+/** Content above a message that is not part of the conversation. */
+export interface RowLine {
+  /** ID of the message. */
+  above: string;
+  content: Snippet;
+}
 
 export interface RowsInput {
   messages: readonly Message[];
@@ -42,6 +49,8 @@ export interface RowsInput {
   tasks: readonly Task[];
   unsent: readonly Unsent[];
   unreadFrom: string | null;
+  /** ID of the message below a line: it begins a group. */
+  below?: string | undefined;
   /** The newest message is loaded, so unsent messages and pending replies may follow. */
   atEnd: boolean;
   me: { id: string; name: string; avatar_url: string | null };
@@ -57,9 +66,9 @@ const keyOf = (m: Message) => {
 };
 
 /** Deleted messages of people are shown as tombstones; deleted parts of a retried reply are not shown. */
-const isShown = (m: Message) => m.deleted_at === null || m.author.type === 'human';
+export const isShown = (m: Message) => m.deleted_at === null || m.author.type === 'human';
 
-export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: RowsInput): Row[] {
+export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, me }: RowsInput): Row[] {
   const rows: Row[] = [];
   const answered = new Set<string>();
   const retried = new Set(tasks.map((t) => t.retry_of));
@@ -98,7 +107,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: Ro
       kind: 'message',
       key: pending ? `own:${pending.client_id}` : keyOf(message),
       message,
-      follows: !newDay && !isNew && before !== null && groups(before, message),
+      follows: !newDay && !isNew && message.id !== below && before !== null && groups(before, message),
       day: newDay ? day : null,
       isNew,
       unsent: pending,

@@ -61,6 +61,14 @@ export class Tasks {
         a.queued_at < b.queued_at ? -1 : a.queued_at > b.queued_at ? 1 : a.id < b.id ? -1 : 1,
       );
   }
+  /** The reply waits for a summary: a pass that it started or took over. */
+  summarizesFor(reply: Task): boolean {
+    const waits = (t: Task) =>
+      t.parent_task_id === reply.id || (t.started_at ?? '') > (reply.started_at ?? '\uffff');
+    return [...this.map.values()].some(
+      (t) => t.kind === 'compact' && t.status === 'running' && placeOf(t) === placeOf(reply) && waits(t),
+    );
+  }
   isBusy(agent: string): boolean {
     return this.active.some((t) => t.agent_id === agent);
   }

@@ -41,6 +41,7 @@ export class Backend {
     if (call === 'GET /v1/tasks') return list(this.tasks);
     if (call === 'GET /v1/action-items') return list([]);
     if (call === 'GET /v1/decisions') return list(this.decisions);
+    if (/^GET \/v1\/(threads|forks)\/\w+\/compactions$/.test(call)) return { ...list([]), window: null };
     if (/^GET \/v1\/threads\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
     if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
