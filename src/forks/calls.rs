@@ -18,7 +18,6 @@ use crate::{
         system::{System, SystemPartName},
     },
     db::{Conn, now},
-    ids::UserId,
     memory::recall::Recalled,
     model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
@@ -52,7 +51,6 @@ pub(super) struct Calls<'a> {
     pub(super) model: String,
     pub(super) requested_by: Requester,
     pub(super) lease: Lease,
-    pub(super) requester: UserId,
     pub(super) attempt: i64,
 }
 
@@ -133,7 +131,7 @@ impl Calls<'_> {
                     attempt: self.attempt,
                 }),
                 purpose: Purpose::Resolve,
-                user: self.requester,
+                user: self.requested_by.id,
                 agent: Some(self.lease.target.agent),
                 model: self.model.clone(),
                 prompt_tokens: window.corrected(brief.tokens()),

@@ -20,7 +20,7 @@ use crate::{
     model::Collected,
     replies::{
         requester::{Requester, find_requester},
-        retry::{Attempt, RetryCounts, Step, next_step, with_jitter},
+        retry::{Attempt, Failure, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, WaitReason,
@@ -62,7 +62,6 @@ impl Resolver {
             requested_by: self.requester(task).await?,
             model,
             lease,
-            requester: task.requested_by,
             attempt: task.attempt,
         };
         let guidance = task.input.0.prompt.trim();
@@ -102,44 +101,67 @@ impl Resolver {
                 }
                 Err(Failed::Call(failure)) => failure,
             };
-            let attempt = Attempt {
-                can_refit: self.brief_tokens_max(&calls.model, counts).await < tokens_max,
-                can_shrink: true,
-                can_summarise: true,
-            };
-            let (step, new_counts) = next_step(&failure, counts, &self.policy, attempt);
-            counts = new_counts;
-            tracing::info!(attempt = calls.attempt, code = %failure.code(), step = ?step, "model call for a draft failed");
-            let error = AttemptError::from(&failure);
-            match step {
-                // People wait for the draft: an extracted draft is better than a long wait.
-                Step::Wait {
-                    delay,
-                    reason,
-                    keeps_slot: true,
-                } => {
-                    self.requeue(lease, counts, error, delay, reason).await?;
-                    return Err(Abort::Stopped);
-                }
-                Step::ChangeModel => {
-                    let wanted = agent.profile.model.as_deref();
-                    let other = self.provider.choose_model(wanted).await;
-                    if other == calls.model {
-                        calls.end_attempt(AttemptOutcome::Failed, error).await?;
-                        return Ok(extracted(read, Some(failure.code())));
-                    }
-                    calls.model = other;
-                    calls.next_attempt(counts, error).await?;
-                }
-                Step::Refit | Step::Shrink | Step::Summarise => {
-                    calls.next_attempt(counts, error).await?;
-                }
-                Step::Wait { .. } | Step::Fail { .. } => {
-                    calls.end_attempt(AttemptOutcome::Failed, error).await?;
-                    return Ok(extracted(read, Some(failure.code())));
-                }
+            let can_refit = self.brief_tokens_max(&calls.model, counts).await < tokens_max;
+            if !self
+                .recover(agent, &mut calls, &mut counts, &failure, can_refit)
+                .await?
+            {
+                return Ok(extracted(read, Some(failure.code())));
             }
         }
+    }
+
+    /// Prepares the next call after a failed one. Returns false if there is none, so that the extracted draft is used.
+    ///
+    /// # Errors
+    /// `Stopped` if the task was requeued for a later call.
+    async fn recover(
+        &self,
+        agent: &Resolved,
+        calls: &mut Calls<'_>,
+        counts: &mut RetryCounts,
+        failure: &Failure,
+        can_refit: bool,
+    ) -> Result<bool, Abort> {
+        let attempt = Attempt {
+            can_refit,
+            can_shrink: true,
+            can_summarise: true,
+        };
+        let (step, new_counts) = next_step(failure, *counts, &self.policy, attempt);
+        *counts = new_counts;
+        tracing::info!(attempt = calls.attempt, code = %failure.code(), step = ?step, "model call for a draft failed");
+        let error = AttemptError::from(failure);
+        match step {
+            // People wait for the draft: an extracted draft is better than a long wait.
+            Step::Wait {
+                delay,
+                reason,
+                keeps_slot: true,
+            } => {
+                self.requeue(calls.lease, *counts, error, delay, reason)
+                    .await?;
+                return Err(Abort::Stopped);
+            }
+            Step::ChangeModel => {
+                let wanted = agent.profile.model.as_deref();
+                let other = self.provider.choose_model(wanted).await;
+                if other == calls.model {
+                    calls.end_attempt(AttemptOutcome::Failed, error).await?;
+                    return Ok(false);
+                }
+                calls.model = other;
+                calls.next_attempt(*counts, error).await?;
+            }
+            Step::Refit | Step::Shrink | Step::Summarise => {
+                calls.next_attempt(*counts, error).await?;
+            }
+            Step::Wait { .. } | Step::Fail { .. } => {
+                calls.end_attempt(AttemptOutcome::Failed, error).await?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Half of the context window, or less after it was too large.

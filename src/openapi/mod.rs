@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
-        Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi,
+        Components, Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi,
         OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Schema, Type,
         path::Operation,
         security::{
@@ -47,29 +47,7 @@ type Schemas = BTreeMap<String, RefOr<Schema>>;
 /// Adds the parts that all routes share: security schemes, errors, access, parameters, and examples.
 pub fn finish(mut api: OpenApi) -> OpenApi {
     let mut components = api.components.take().unwrap_or_default();
-    components.add_security_scheme(
-        "session",
-        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
-            crate::auth::SESSION_COOKIE,
-            "A browser session; requests that change data need the server's own Origin",
-        ))),
-    );
-    components.add_security_scheme(
-        "key",
-        SecurityScheme::Http(
-            HttpBuilder::new()
-                .scheme(HttpAuthScheme::Bearer)
-                .description(Some("An API key, `ov_…`"))
-                .build(),
-        ),
-    );
-    let mut errors = vec![
-        (ErrorBody::name().into(), ErrorBody::schema()),
-        (OpenAiErrorBody::name().into(), OpenAiErrorBody::schema()),
-    ];
-    ErrorBody::schemas(&mut errors);
-    OpenAiErrorBody::schemas(&mut errors);
-    components.schemas.extend(errors);
+    add_shared(&mut components);
     required::require(&mut components.schemas, &api.paths);
     closed::flatten(&mut components.schemas);
     api.components = Some(components);
@@ -122,6 +100,33 @@ pub fn finish(mut api: OpenApi) -> OpenApi {
             .collect(),
     );
     api
+}
+
+/// Adds the security schemes, and the schemas of errors.
+fn add_shared(components: &mut Components) {
+    components.add_security_scheme(
+        "session",
+        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
+            crate::auth::SESSION_COOKIE,
+            "A browser session; requests that change data need the server's own Origin",
+        ))),
+    );
+    components.add_security_scheme(
+        "key",
+        SecurityScheme::Http(
+            HttpBuilder::new()
+                .scheme(HttpAuthScheme::Bearer)
+                .description(Some("An API key, `ov_…`"))
+                .build(),
+        ),
+    );
+    let mut errors = vec![
+        (ErrorBody::name().into(), ErrorBody::schema()),
+        (OpenAiErrorBody::name().into(), OpenAiErrorBody::schema()),
+    ];
+    ErrorBody::schemas(&mut errors);
+    OpenAiErrorBody::schemas(&mut errors);
+    components.schemas.extend(errors);
 }
 
 /// Tags, in reading order for newcomers.

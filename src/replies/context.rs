@@ -159,9 +159,14 @@ async fn load_before(
     let mut left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
     let oldest = rows.iter().map(|row| row.seq).min();
     let window_start = view.start.or(oldest).unwrap_or(trigger_seq);
-    let has_older = left_out
-        .iter()
-        .any(|left| [OLDER, SUMMARISED, NOT_SUMMARIZED].contains(&&*left.reason));
+    let has_older = left_out.iter().any(|left| {
+        matches!(
+            left.reason,
+            LeftOutReason::OlderThanNewest50
+                | LeftOutReason::Summarised
+                | LeftOutReason::NotSummarized
+        )
+    });
     let rows: Vec<Row> = expanded.into_iter().chain(rows).collect();
     let (setting, thread_root) = setting(c, target).await?;
     let setting = Setting {

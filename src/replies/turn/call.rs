@@ -7,7 +7,7 @@ use crate::{
     agents::profiles::Resolved,
     db::{Conn, now},
     failpoint,
-    model::{ChatRequest, Delta, ModelError, StopReason},
+    model::{ChatRequest, Delta, DeltaStream, ModelError, StopReason},
     replies::{
         manifest::{self, Manifest},
         retry::Failure,
@@ -129,15 +129,45 @@ impl ReplyHandler {
             failure,
             text: String::new(),
         };
-        let mut stream = match connected {
+        let stream = match connected {
             Ok(Ok(stream)) => stream,
             Ok(Err(e)) => return Ok(Err(nothing(Failure::Model(e)))),
             Err(_) => return Ok(Err(nothing(Failure::Timeout))),
         };
 
         let mut reply = Reply::new(self, task, *lease, agent, &manifest.prompt.agents());
-        let mut stopped: Option<StopReason> = None;
+        let received = self.receive(&mut reply, stream, started).await?;
+        if received.is_ok() {
+            reply.end().await?;
+        }
+        let text = reply.text;
+        Ok(match received {
+            Ok(None) => Err(Failed {
+                failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
+                text,
+            }),
+            Ok(Some(_)) if text.trim().is_empty() => Err(Failed {
+                failure: Failure::Model(ModelError::Empty),
+                text,
+            }),
+            Ok(Some(reason)) => Ok(Answer {
+                text,
+                truncated: reason == StopReason::Length,
+            }),
+            Err(failure) => Err(Failed { failure, text }),
+        })
+    }
+
+    /// Adds the pieces of the stream to the reply until the stream ends. Returns the reason that the model sent for its end.
+    async fn receive(
+        &self,
+        reply: &mut Reply<'_>,
+        mut stream: DeltaStream,
+        started: Instant,
+    ) -> Result<Result<Option<StopReason>, Failure>, Abort> {
+        let deadline = started + self.attempt_max;
         let mut patience = started + self.task_timeout;
+        let mut stopped: Option<StopReason> = None;
         loop {
             let delta = tokio::select! {
                 biased;
@@ -152,12 +182,7 @@ impl ReplyHandler {
                 delta = tokio::time::timeout_at(patience.min(deadline), stream.next()) => delta,
             };
             match delta {
-                Err(_) => {
-                    return Ok(Err(Failed {
-                        failure: Failure::Timeout,
-                        text: reply.text,
-                    }));
-                }
+                Err(_) => return Ok(Err(Failure::Timeout)),
                 Ok(Some(Ok(Delta::Text(piece)))) => {
                     failpoint!("model_text");
                     patience = Instant::now() + self.task_timeout;
@@ -167,10 +192,7 @@ impl ReplyHandler {
                 // pause, so the deadline is checked here.
                 Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {
                     if Instant::now() >= patience.min(deadline) {
-                        return Ok(Err(Failed {
-                            failure: Failure::Timeout,
-                            text: reply.text,
-                        }));
+                        return Ok(Err(Failure::Timeout));
                     }
                 }
                 Ok(Some(Ok(Delta::Usage(_)))) => {
@@ -180,30 +202,10 @@ impl ReplyHandler {
                     failpoint!("model_stop");
                     stopped = Some(reason);
                 }
-                Ok(Some(Err(e))) => {
-                    return Ok(Err(Failed {
-                        failure: Failure::Model(e),
-                        text: reply.text,
-                    }));
-                }
+                Ok(Some(Err(e))) => return Ok(Err(Failure::Model(e))),
                 Ok(None) => break,
             }
         }
-        reply.end().await?;
-        let text = reply.text;
-        Ok(match stopped {
-            None => Err(Failed {
-                failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
-                text,
-            }),
-            Some(_) if text.trim().is_empty() => Err(Failed {
-                failure: Failure::Model(ModelError::Empty),
-                text,
-            }),
-            Some(reason) => Ok(Answer {
-                text,
-                truncated: reason == StopReason::Length,
-            }),
-        })
+        Ok(Ok(stopped))
     }
 }

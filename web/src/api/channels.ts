@@ -1,8 +1,8 @@
 import type { Transport } from './http';
-import type { Schemas } from './present';
+import type { components } from './schema';
 import type { List } from './types';
 
-export type ListedChannel = Schemas['ListedChannel'];
+export type ListedChannel = components['schemas']['ListedChannel'];
 
 /** Client of "Browse channels": `api.part(ChannelsApi)`. */
 export class ChannelsApi {

@@ -140,6 +140,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Member removed from a channel',
     describe: (e, n) => `removed ${other(e, 'user_id', n)} from ${channel(e, n)}`,
   },
+  'task.retried': {
+    name: 'Someone else’s task retried',
+    describe: () => 'retried a task that someone else requested',
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

@@ -89,7 +89,7 @@ test('a key offers only the scopes of its creator’s role', () => {
 const entry = (x: Partial<AuditEntry>): AuditEntry => ({
   id: 'audit_1',
   actor_id: 'user_ada',
-  action: 'x',
+  action: 'policy.changed',
   target: null,
   data: {},
   created_at: AT,
@@ -100,7 +100,7 @@ const names = {
   agent: () => null,
   channel: () => '#general',
 };
-test.each([
+test.each<[Partial<AuditEntry>, string]>([
   [
     { action: 'member.role_changed', target: 'user_bo', data: { from: 'member', to: 'admin' } },
     'changed the role of Bo from member to admin',
@@ -119,12 +119,15 @@ test.each([
     { action: 'agent.status_changed', target: 'agent_1', data: { name: 'quill', status: 'archived' } },
     'archived @quill',
   ],
-  [{ action: 'brand.new', target: 'x_1' }, 'brand.new x_1'],
   [
     { action: 'workspace.updated', data: { name: 'North', slug: 'north' } },
     'changed the workspace: “North” at /north',
   ],
 ])('%o reads well', (x, words) => expect(auditText(entry(x), names)).toBe(words));
+test('an action of a newer server is shown as it is', () => {
+  const unknown = JSON.parse('{"action":"brand.new","target":"x_1"}') as Partial<AuditEntry>;
+  expect(auditText(entry(unknown), names)).toBe('brand.new x_1');
+});
 
 test('the response to the latest filter wins, and older entries are appended', async () => {
   const asked: { after?: string; action?: string }[] = [];
@@ -180,7 +183,7 @@ test.each([
   [tested({ ok: true, provider: 'builtin' }), 'ok', 'The built-in responder works'],
   [tested({ error: { code: 'auth', message: '' } }), 'bad', 'The provider does not accept the key'],
   [tested({ ok: true, latency_ms: 14_000 }), 'slow', 'It works, but slowly'],
-  [tested({ error: { code: 'never_seen', message: '' } }), 'bad', 'The model did not respond'],
+  [tested({ error: { code: 'worker_lost', message: '' } }), 'bad', 'The model did not respond'],
   [tested({ error: { code: 'model_unavailable', message: '' } }), 'bad', 'Can’t reach the provider'],
   [tested({ error: { code: 'timeout', message: '' } }), 'bad', 'The model did not respond in time'],
 ])('%o is shown as %s', (t, tone, title) => expect(outcomeOf(t)).toMatchObject({ tone, title }));

@@ -27,7 +27,7 @@ export const FIELD_LABELS: Record<FieldKey, string> = {
 };
 export const FIELDS = Object.keys(FIELD_LABELS) as FieldKey[];
 
-export const NO_AGENCY: Agency = {
+export const NO_AGENCY: Required<Agency> = {
   role_description: null,
   responsibilities: [],
   expected_outputs: [],

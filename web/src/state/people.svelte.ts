@@ -22,13 +22,9 @@ export class People {
 
   /** Checks whether the agent's access lists allow this user. Denials take precedence; no allowed subjects means everyone. */
   hasAccess(agent: Pick<Agent, 'access_control'>): boolean {
-    const lists = agent.access_control;
+    const { allowed_subjects = [], denied_subjects = [] } = agent.access_control ?? {};
     const meant = (s: string) => s === this.me.id || s === `role:${this.me.role}`;
-    if (!lists) return true;
-    return (
-      !lists.denied_subjects.some(meant) &&
-      (!lists.allowed_subjects.length || lists.allowed_subjects.some(meant))
-    );
+    return !denied_subjects.some(meant) && (!allowed_subjects.length || allowed_subjects.some(meant));
   }
   /** Checks whether the user can invoke the agent: by a mention, in a dive, or as a thread's responder. */
   canInvoke(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
