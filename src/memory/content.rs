@@ -171,6 +171,11 @@ const NAMES: [&str; 13] = [
     "api_key",
     "api-key",
 ];
+/// Names that have other meanings, too; a value that is not a plain word follows.
+const WEAK_NAMES: [&str; 5] = ["key", "pass", "pw", "clave", "login"];
+/// Punctuation in passwords that is seldom part of other words.
+const PASSWORD_MARKS: [char; 6] = ['!', '%', '&', '*', '$', '^'];
+const PASSWORD_CHARS_MIN: usize = 8;
 const KEY_CHARS_MIN: usize = 16;
 /// Minimum length of a secret that follows its name.
 const VALUE_CHARS_MIN: usize = 6;
@@ -187,16 +192,25 @@ pub fn looks_like_secret(text: &str) -> bool {
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
     words.iter().enumerate().any(|(n, word)| {
         let parts = word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.+/=".contains(c)));
-        if parts.clone().any(is_key) || parts.clone().any(is_random) {
+        if parts.clone().any(is_key) || parts.clone().any(is_random) || is_password(word) {
             return true;
         }
         // `password: hunter2`, `password=hunter2`, `the password is hunter2`
         let (name, value) = word.split_once([':', '=']).unwrap_or((word, ""));
-        if !NAMES.contains(&bare(name).to_lowercase().as_str()) {
+        let name = bare(name).to_lowercase();
+        // `API_SECRET=…`, `sbx_key = …`
+        let is_named = |names: &[&str]| {
+            names.contains(&name.as_str())
+                || name
+                    .split(['_', '-', '.'])
+                    .any(|part| names.contains(&part))
+        };
+        let is_weak = !is_named(&NAMES);
+        if is_weak && !is_named(&WEAK_NAMES) {
             return false;
         }
-        let is_marked = word.contains([':', '=']);
         let next: Vec<&str> = words[n + 1..].iter().take(2).copied().collect();
+        let is_marked = word.contains([':', '=']) || matches!(next.first(), Some(&("=" | ":")));
         let value = match (value.is_empty(), next.as_slice()) {
             (false, _) => bare(value),
             (true, [mark, value]) if matches!(*mark, "is" | "=" | ":" | "ist" | "est" | "es") => {
@@ -205,8 +219,22 @@ pub fn looks_like_secret(text: &str) -> bool {
             (true, [value, ..]) if is_marked => bare(value),
             _ => return false,
         };
+        if is_weak {
+            let is_plain = value.chars().all(char::is_alphabetic);
+            return is_marked && !is_plain && is_value(&value, true);
+        }
         is_value(&value, is_marked)
     })
+}
+
+/// Checks for letters, digits, and punctuation in one word, as in passwords that people choose.
+fn is_password(word: &str) -> bool {
+    let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+    word.chars().count() >= PASSWORD_CHARS_MIN
+        && word.contains(PASSWORD_MARKS)
+        && !word.contains(['/', '='])
+        && word.chars().any(char::is_alphabetic)
+        && word.chars().any(|c| c.is_ascii_digit())
 }
 
 /// An address with a password: `postgres://app:hunter2@db/prod`.
@@ -297,6 +325,10 @@ mod tests {
             "-----BEGIN PRIVATE KEY-----",
             "Use aB3dE5fG7hJ9kL1mN3pQ5rS7 for the API",
             "postgres://app:hunter22@db/prod",
+            "sbx_key = pk-demo-77QQ-zulu-0191",
+            "API_SECRET=pp_fake_gravel88_rubber",
+            "xray user: ray / pw: fibula22",
+            "The wifi of the cellar is Barrel*Red19",
         ] {
             assert!(looks_like_secret(secret), "{secret}");
         }
@@ -309,6 +341,8 @@ mod tests {
             "Commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b broke it",
             "Call +49 30 901820 on Monday",
             "See https://example.org:8080/a@b and ssh://git@example.org/a",
+            "The key: Thursday stays free",
+            "R&D saves 20% in 2027",
         ] {
             assert!(!looks_like_secret(plain), "{plain}");
         }
