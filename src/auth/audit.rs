@@ -128,16 +128,17 @@ pub(crate) async fn list(
             .await?
             .ok_or(AuthError::NotFound("entry"))?;
     }
-    if let Some(actor) = filter.actor
-        && super::find_member(c, workspace, actor).await?.is_none()
-    {
+    if let Some(actor) = filter.actor {
         // Former members can still be found.
-        c.q("select actor_id from audit_log where workspace_id = $1 and actor_id = $2 limit 1")
-            .bind(workspace)
-            .bind(actor)
-            .opt::<(UserId,)>()
-            .await?
-            .ok_or_else(|| AuthError::MemberNotFound(actor.to_string()))?;
+        c.q(
+            "select user_id from members where workspace_id = $1 and user_id = $2 \
+            union select actor_id from audit_log where workspace_id = $1 and actor_id = $2 limit 1",
+        )
+        .bind(workspace)
+        .bind(actor)
+        .opt::<(UserId,)>()
+        .await?
+        .ok_or_else(|| AuthError::MemberNotFound(actor.to_string()))?;
     }
     let (low, high, from_the_end) = match order {
         Order::Oldest => (after, before, before.is_some()),
