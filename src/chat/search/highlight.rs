@@ -52,6 +52,9 @@ pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)>
     joined
 }
 
+/// A longer run of characters at the end of a passage is not taken for a part of a word.
+const CUT_WORD_CHARS_MAX: usize = 30;
+
 /// Returns about `chars_max` characters of a text around the first word of a query.
 pub fn passage(text: &str, query: &str, chars_max: usize) -> String {
     let text = composed(text);
@@ -65,13 +68,25 @@ pub fn passage(text: &str, query: &str, chars_max: usize) -> String {
         before.saturating_sub(chars_max / 3)
     };
     let shown: String = text.chars().skip(skipped).take(chars_max).collect();
-    let begin = if skipped > 0 { "… " } else { "" };
-    let end = if before + after > skipped + chars_max {
-        " …"
-    } else {
-        ""
-    };
-    format!("{begin}{}{end}", shown.trim())
+    let mut part = shown.as_str();
+    let (mut begin, mut end) = ("", "");
+    // Scripts without spaces are cut inside a phrase.
+    let is_word = |cut: &str| cut.chars().count() <= CUT_WORD_CHARS_MAX;
+    if skipped > 0 {
+        begin = "… ";
+        let cut = part.split_once(char::is_whitespace);
+        part = cut
+            .filter(|(cut, _)| is_word(cut))
+            .map_or(part, |(_, rest)| rest);
+    }
+    if before + after > skipped + chars_max {
+        end = " …";
+        let cut = part.rsplit_once(char::is_whitespace);
+        part = cut
+            .filter(|(_, cut)| is_word(cut))
+            .map_or(part, |(rest, _)| rest);
+    }
+    format!("{begin}{}{end}", part.trim())
 }
 
 fn push_escaped(into: &mut String, text: &str) {
