@@ -8,41 +8,18 @@ captions of pictures are part of the text. A question counts if it names its evi
 the message with evidence is among the first hits, beside the same for `bm25` of SQLite's FTS5 with Porter stems.
 """
 
-import http.client
 import json
-import os
 import re
 import sqlite3
-import subprocess
 import sys
-import tempfile
-import time
 import urllib.parse
 
-HOST = "127.0.0.1:18099"
+from bench_server import founder, post
+
 STOP = set(
     "a an and are as at be been by did do does for from had has have he her his how i in is it of on or she that the "
     "their they this to was were what when where which who why with you".split()
 )
-
-
-class Person:
-    def __init__(self, name, email, invite=None):
-        self.http = http.client.HTTPConnection(HOST)
-        self.headers = {"content-type": "application/json", "origin": f"http://{HOST}"}
-        form = {"email": email, "password": "correct horse battery", "name": name, "invite": invite}
-        self.call("POST", "/v1/auth/signup", form)
-
-    def call(self, method, path, body=None):
-        self.http.request(method, path, json.dumps(body) if body is not None else None, self.headers)
-        reply = self.http.getresponse()
-        data = reply.read()
-        if reply.status >= 300:
-            sys.exit(f"{method} {path}: {reply.status} {data[:300]}")
-        cookies = reply.msg.get_all("set-cookie") or []
-        if cookies:
-            self.headers["cookie"] = "; ".join(cookie.split(";")[0] for cookie in cookies)
-        return json.loads(data or b"null")
 
 
 class Scores:
@@ -84,16 +61,11 @@ def evidence_of(question):
     return {part for part in parts if re.fullmatch(r"D\d+:\d+", part)}
 
 
-def measure(founder, number, conversation, ours, bare):
+def measure(admin, number, conversation, ours, bare):
     name_a, name_b, sessions, questions = conversation
-    workspace = founder.call("POST", "/v1/workspaces", {"name": f"Conversation {number}"})
-    founder.headers["X-Workspace-Id"] = workspace["id"]
-    people = {}
-    for name in [name_a, name_b]:
-        invite = founder.call("POST", "/v1/invites", {"role": "member"})["token"]
-        people[name] = Person(name, f"{name.lower()}{number}@example.org", invite)
+    people = admin.workspace(f"Conversation {number}", [name_a, name_b])
     reader = people[name_a]
-    general = next(c for c in reader.call("GET", "/v1/channels")["data"] if c["name"] == "general")
+    general = reader.general()
     table = sqlite3.connect(":memory:")
     table.execute("create virtual table t using fts5(x, tokenize = 'porter')")
     turns = {}
@@ -101,14 +73,8 @@ def measure(founder, number, conversation, ours, bare):
     for session in sessions:
         thread = None
         for turn in session:
-            person, form = people[turn["speaker"]], {"content": text_of(turn)}
-            if thread is None:
-                made = person.call("POST", f"/v1/channels/{general['id']}/threads", form)
-                thread, message = made["thread"]["id"], made["message"]
-            else:
-                made = person.call("POST", f"/v1/threads/{thread}/messages", form)
-                message = made.get("message", made)
-            turns[message["id"]] = turn["dia_id"]
+            thread, message = post(people[turn["speaker"]], general, thread, text_of(turn))
+            turns[message] = turn["dia_id"]
             rows.append(turn["dia_id"])
             table.execute("insert into t values (?)", (f"{turn['speaker']} {text_of(turn)}",))
     for question in questions:
@@ -131,24 +97,11 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     binary = sys.argv[2] if len(sys.argv) > 2 else "target/release/openvibe"
-    with tempfile.TemporaryDirectory() as data:
-        settings = {"OPENVIBE_DATA_DIR": data, "OPENVIBE_LISTEN": HOST, "OPENVIBE_RATE_LIMITS": "off"}
-        server = subprocess.Popen([binary], env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(100):
-                try:
-                    http.client.HTTPConnection(HOST).request("GET", "/healthz")
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            founder = Person("Founder", "founder@example.org")
-            ours, bare = Scores(), Scores()
-            for number, conversation in enumerate(conversations(sys.argv[1])):
-                measure(founder, number, conversation, ours, bare)
-            print(f"match=any: {ours}\nbare FTS5: {bare}")
-        finally:
-            server.terminate()
-            server.wait()
+    ours, bare = Scores(), Scores()
+    with founder(binary) as admin:
+        for number, conversation in enumerate(conversations(sys.argv[1])):
+            measure(admin, number, conversation, ours, bare)
+    print(f"match=any: {ours}\nbare FTS5: {bare}")
 
 
 main()

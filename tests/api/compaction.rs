@@ -421,9 +421,15 @@ async fn without_a_model_the_extractor_makes_the_entries() {
     let ada = app.founder("Ada").await;
     let general = id(&ada.channel("general").await);
     let thread = ada.thread(&general, "Where do we launch?").await;
-    ada.say(&thread, "We decided: the launch is in Lisbon.")
+    ada.say(&thread, "We decided: the launch is in the Lisbon office.")
         .await;
-    ada.say(&thread, "I'll book the hotel tomorrow.").await;
+    ada.say(
+        &thread,
+        "I'll book the small hotel near the Lisbon office for all of us tomorrow, breakfast included.",
+    )
+    .await;
+    ada.say(&thread, "I hate mornings, and 5 of them in a row")
+        .await;
     for n in 0..80 {
         ada.say(&thread, &format!("message {n}")).await;
     }
@@ -431,7 +437,8 @@ async fn without_a_model_the_extractor_makes_the_entries() {
     let passes = compacted(&ada, &thread).await;
     assert_eq!(passes[0]["token_usage"]["model"], "builtin");
     let seen = ada.task_context(&task).await["turns"].to_string();
-    assert!(seen.contains("Summary of 33 earlier messages"), "{seen}");
+    assert!(seen.contains("Summary of 34 earlier messages"), "{seen}");
+    assert!(!seen.contains("mornings"), "{seen}");
     assert!(
         seen.contains("decision (Ada): ") && seen.contains("Lisbon"),
         "{seen}"

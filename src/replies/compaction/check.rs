@@ -22,7 +22,7 @@ use super::{
     item::{Item, SegmentPerson, SourceLine, kind_of, rank},
 };
 
-const ITEM_CHARS_MAX: usize = 240;
+pub(super) const ITEM_CHARS_MAX: usize = 240;
 const GIST_CHARS_MAX: usize = 240;
 /// Maximum size of the gist of an answer that is not JSON.
 const PROSE_CHARS_MAX: usize = 1_000;
@@ -40,7 +40,10 @@ const ECHO_SHARE: usize = 60;
 static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"https?://[^\s<>()\[\]]+|`[^`\n]{2,80}`|#\d+\b|\b[A-Za-z][A-Za-z0-9]*-\d+\b|",
-        r"(?:^|[\s(])((?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?|[\w.-]+(?:/[\w.-]+)*/[\w-]+\.\w{1,8})\b",
+        r"(?:^|[\s(])((?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?|[\w.-]+(?:/[\w.-]+)*/[\w-]+\.\w{1,8})\b|",
+        // Numbers with units.
+        r"[€$£]\s?\d(?:[\d.,]*\d)?|\b\d(?:[\d.,]*\d)?\s?(?:[%€$£]|(?:CHF|EUR|GBP|USD|[kKMGT]i?B|[mun]?s|min|h|[kcm]?m|[mk]?g|",
+        r"[mcd]?l|[kM]?Wh?|m?A|k?V|°[CF]|px|dB|[kMG]?Hz|rpm)\b)",
     ))
     .ok()
 });
@@ -315,15 +318,25 @@ impl<'a> Source<'a> {
         items.collect()
     }
 
-    /// Returns URLs, paths, identifiers, code spans, and amounts with units.
+    /// Returns URLs, paths, identifiers, code spans, and numbers with units.
     fn references(&self) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         for (at, line) in self.lines.iter().enumerate() {
             let mut found: Vec<String> = Vec::new();
+            if looks_like_secret(&line.text) {
+                continue;
+            }
             if let Some(references) = REFERENCES.as_ref() {
                 let matches = references.captures_iter(&line.text);
                 found.extend(matches.filter_map(|m| {
-                    let text = m.get(1).or(m.get(0))?.as_str();
+                    let found = m.get(1).or(m.get(0))?;
+                    let text = found.as_str();
+                    // Part of a longer word.
+                    if line.text[found.end()..].starts_with('-')
+                        || !text.contains(char::is_alphanumeric)
+                    {
+                        return None;
+                    }
                     Some(
                         text.trim_matches('`')
                             .trim_end_matches(['.', ',', ';', ':', '!', '?', '"', '\''])
@@ -331,10 +344,6 @@ impl<'a> Source<'a> {
                     )
                 }));
             }
-            let amounts = values(&line.text, self.language, line.day).into_iter();
-            let amounts =
-                amounts.filter(|value| value.kind == ValueKind::Amount && !value.unit.is_empty());
-            found.extend(amounts.map(|value| value.text));
             for text in found {
                 let is_new = !items.iter().any(|item| item.text == text);
                 if is_new
@@ -443,8 +452,13 @@ fn has_value(text: &str, value: &str) -> bool {
     })
 }
 
+/// Checks whether a text contains a word or phrase, in any case.
+pub(super) fn has_text(text: &str, phrase: &str) -> bool {
+    has_word(&text.to_lowercase(), &phrase.to_lowercase())
+}
+
 /// Joins the first sentences that fit into one line.
-fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
+pub(super) fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
     let mut text = String::new();
     for sentence in sentences {
         let sentence = one_line(sentence);

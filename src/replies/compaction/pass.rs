@@ -40,7 +40,7 @@ use crate::{
 };
 
 use super::{
-    check::{Source, has_word},
+    check::{Source, has_text},
     draft::{self, RawDraft},
     item::{Item, SegmentPerson, SourceLine},
     offline,
@@ -350,7 +350,7 @@ impl Compactor {
         let work = tokio::task::spawn_blocking(move || {
             let reading = Reading::new(&offline::material(&lines, &people));
             let source = Source::new(&lines, &people, &recalled);
-            let mut raw = raw.unwrap_or_else(|| offline::draft(&reading));
+            let mut raw = raw.unwrap_or_else(|| offline::draft(&reading, &lines));
             if let Some(prose) = prose {
                 raw = RawDraft {
                     gist: source.prose(&prose),
@@ -402,8 +402,14 @@ impl Compactor {
             let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
             drop(c);
             let (lines, people) = lines_of(&rows);
-            let work =
-                tokio::task::spawn_blocking(move || superseded(&older, &new, lines, &people));
+            let is_quoted = shared.model.is_none();
+            let work = tokio::task::spawn_blocking(move || {
+                let mut pairs = superseded(&older, &new, lines, &people);
+                if is_quoted {
+                    pairs.extend(changed(&older, &new));
+                }
+                pairs
+            });
             let pairs = work.await.unwrap_or_default();
             if pairs.is_empty() {
                 continue;
@@ -718,15 +724,11 @@ async fn put(
     Ok(Some(Some(segment.id)))
 }
 
-fn has(text: &str, value: &str) -> bool {
-    has_word(&text.to_lowercase(), &value.to_lowercase())
-}
-
 /// Checks whether a later message of the segment corrects the value that the item states.
 fn is_corrected(item: &Item, reading: &Reading) -> bool {
     reading.superseded().iter().any(|value| {
-        has(&item.text, &value.old)
-            && !has(&item.text, &value.new)
+        has_text(&item.text, &value.old)
+            && !has_text(&item.text, &value.new)
             && item.sources.iter().all(|line| *line < value.line)
     })
 }
@@ -764,11 +766,11 @@ fn superseded(
     {
         for old in older
             .iter()
-            .filter(|old| has(&old.text, &value.old) && !has(&old.text, &value.new))
+            .filter(|old| has_text(&old.text, &value.old) && !has_text(&old.text, &value.new))
         {
             let of_old = words(&old.text);
             let is_about = |entry: &&SegmentEntry| {
-                has(&entry.text, &value.new)
+                has_text(&entry.text, &value.new)
                     && words(&entry.text).intersection(&of_old).count() >= COMMON_WORDS_MIN
             };
             if let Some(by) = new.iter().find(is_about) {
@@ -777,6 +779,18 @@ fn superseded(
         }
     }
     pairs
+}
+
+/// Finds older entries whose value a new entry about the same thing changes, each with that entry.
+fn changed(older: &[SegmentEntry], new: &[SegmentEntry]) -> Vec<(MemoryId, MemoryId)> {
+    let changes = |old: &SegmentEntry, new: &SegmentEntry| {
+        let day = new.said_at.map(crate::time::Timestamp::day);
+        let language = detect(&new.text);
+        offline::changes_value(&old.text, &new.text, language, day.unwrap_or_default())
+    };
+    let by = |old: &SegmentEntry| new.iter().rev().find(|new| changes(old, new));
+    let pairs = older.iter().filter_map(|old| Some((old.id, by(old)?.id)));
+    pairs.collect()
 }
 
 /// Returns the options of a `compact` task; `None` for other tasks.
