@@ -1,6 +1,7 @@
 """Hooks of schemathesis: credentials of each request, new objects for requests that consume one, and counts of the responses.
 
-run.py writes the plan of the run to a file: credentials, the IDs of the run, and the examples of bodies.
+run.py writes the plan of the run to a file: credentials, the IDs of the run, the examples of bodies, and the required query
+parameters.
 """
 
 import atexit
@@ -75,8 +76,8 @@ def before_call(context, case, kwargs):
         if "query" in fresh and not done:
             case.query = fresh["query"]
         elif case.query and not done:
-            needed = ("agent_id",) if operation.endswith("}/context") else ()
-            case.query = {field: value for field, value in case.query.items() if field in ("limit", "q", *needed)}
+            needed = ("limit", "q", *PLAN["required"][operation])
+            case.query = {field: value for field, value in case.query.items() if field in needed}
         elif case.query and len(case.query) > 1 and chance.random() < 0.6:
             case.query = dict(chance.sample(sorted(case.query.items(), key=str), chance.randint(1, 2)))
         case.headers = {**given, **headers}

@@ -130,6 +130,12 @@ def wrong_examples(document):
     return wrong
 
 
+def required_query(operation):
+    """Names of the required query parameters."""
+    parameters = operation.get("parameters", [])
+    return [one["name"] for one in parameters if one["in"] == "query" and one.get("required")]
+
+
 def values_of(method, path, name, ids):
     """Values of a parameter: IDs of the run, or an ID created for the request if it consumes the object."""
     kind = kind_of(method, path, name)
@@ -252,9 +258,10 @@ def run(who):
                 for media in operation.get("requestBody", {}).get("content", {}).values()
                 if "example" in media
             }
+            required = {f"{method} {path}": required_query(operation) for method, path, operation in operations(document)}
             plan = {
                 "base": server.base, "email": ada.me["email"], "workspace": ada.workspace, "headers": headers, "bodies": bodies,
-                "seed": SEED, "kept": [*kept, ada.me["id"]], "counts": f"{directory}/counts.json",
+                "seed": SEED, "required": required, "kept": [*kept, ada.me["id"]], "counts": f"{directory}/counts.json",
             }
             files = {
                 "plan.json": json.dumps(plan), "openapi.json": json.dumps(document),

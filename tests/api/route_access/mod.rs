@@ -1,7 +1,7 @@
 //! Access to every route of the API document, for every kind of caller.
 //!
-//! By default, a route is tested according to its `security`, with a call built from its path and the example of its
-//! body. A route needs a row per case in `table.txt` only if its access depends on more, and a recipe in `recipes.rs`
+//! By default, a route is tested according to its `security`, with a call built from its path, its required query, and
+//! the example of its body. A route needs a row per case in `table.txt` only if its access depends on more, and a recipe in `recipes.rs`
 //! only if the default call fails.
 
 mod queued;
@@ -389,8 +389,15 @@ fn nothings_id(id: &str) -> String {
 fn naming(call: &Call, field: &IdField, id: &str) -> Call {
     let mut call = call.clone();
     if field.place == "query" {
-        let joint = if call.path.contains('?') { '&' } else { '?' };
-        call.path = format!("{}{joint}{}={id}", call.path, field.name);
+        // Replaces a required parameter of the documented call.
+        let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
+        let own = format!("{}=", field.name);
+        let others = query
+            .split('&')
+            .filter(|part| !part.is_empty() && !part.starts_with(&own));
+        let named = format!("{own}{id}");
+        let parts: Vec<&str> = others.chain([&*named]).collect();
+        call.path = format!("{path}?{}", parts.join("&"));
     } else {
         let is_list = field.name.ends_with("_ids") || field.name == "attachments";
         let value = if is_list { json!([id]) } else { json!(id) };

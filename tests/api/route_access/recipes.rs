@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     kinds_of,
-    table::{Row, TestCaller, body_example},
+    table::{Row, TestCaller, body_example, required_ids},
     world::{
         AccessFixture, compactable, compaction, dive, kept_response, newcomer, resolved, sandbox,
     },
@@ -394,13 +394,6 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/forks/{id}", _) => {
             Call::patch(at(&dive(by, general).await.2), json!({"title": "The day"}))
         }
-        ("GET /v1/threads/{id}/context" | "GET /v1/forks/{id}/context", _) => {
-            let (thread, _, fork) = dive(by, general).await;
-            let is_fork = row.route.contains("forks");
-            let path = at(if is_fork { &fork } else { &thread });
-            let vibe = id(&w.ada.agent("vibe").await);
-            Call::get(format!("{path}?agent_id={vibe}"))
-        }
         ("POST /v1/threads/{id}/compactions", _) => {
             Call::post(at(&compactable(by, general).await), json!({}))
         }
@@ -511,7 +504,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
     }
 }
 
-/// The documented call: a new object for each ID in the path, and the example of the body.
+/// The documented call: a new object for each ID in the path and each required one in the query, and the example of the body.
 async fn documented(w: &AccessFixture, row: &Row, by: &Person) -> Call {
     let (method, _) = row.route.split_once(' ').unwrap();
     let mut path = row.path().to_owned();
@@ -523,6 +516,10 @@ async fn documented(w: &AccessFixture, row: &Row, by: &Person) -> Call {
         "{}: add a recipe to tests/api/route_access/recipes.rs",
         row.name()
     );
+    for (n, (name, kind)) in required_ids(&row.route).iter().enumerate() {
+        let mark = if n == 0 { '?' } else { '&' };
+        path = format!("{path}{mark}{name}={}", object(w, kind, by).await);
+    }
     Call::new(method.parse().unwrap(), path, body_example(&row.route))
 }
 

@@ -172,6 +172,20 @@ pub fn body_example(route: &str) -> Option<Value> {
         .cloned()
 }
 
+/// Required query parameters of the route that take an ID, with the kinds of their objects.
+pub fn required_ids(route: &str) -> Vec<(String, String)> {
+    let (method, path) = route.split_once(' ').unwrap();
+    let operation = &DOCUMENT["paths"][path][method.to_lowercase()];
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    parameters
+        .filter(|parameter| parameter["in"] == "query" && parameter["required"] == true)
+        .filter_map(|parameter| {
+            let kind = kind_of(&parameter["schema"])?;
+            Some((parameter["name"].as_str()?.to_owned(), kind))
+        })
+        .collect()
+}
+
 /// Cells derived from the role and scopes.
 fn documented_cells(operation: &Value) -> Vec<Cell> {
     let (role, scopes) = access_of(operation);
