@@ -30,7 +30,7 @@ async fn the_preview_is_the_beginning_of_the_next_prompt() {
     for (field, wanted) in [
         ("/dry_run", json!(true)),
         ("/may_ask", json!(true)),
-        ("/asked_by/id", json!(t.bo.id)),
+        ("/requested_by/id", json!(t.bo.id)),
         ("/compaction/profile", json!("standard")),
         ("/compaction/is_due", json!(false)),
         ("/compaction/task_id", Value::Null),
@@ -44,7 +44,13 @@ async fn the_preview_is_the_beginning_of_the_next_prompt() {
     let task = t.bo.ask(&thread, "@vibe hello").await;
     t.bo.completed(&task).await;
     let sent = t.bo.task_context(&task).await;
-    for field in ["model", "system", "asked_by", "window_source", "left_out"] {
+    for field in [
+        "model",
+        "system",
+        "requested_by",
+        "window_source",
+        "left_out",
+    ] {
         assert_eq!(seen[field], sent[field], "{field}");
     }
     let (before, after) = (turns(&seen), turns(&sent));

@@ -117,7 +117,7 @@ async fn nothing_remains_of_what_was_forgotten() {
     let seen = t.ada.task_context(&task).await;
     assert_eq!(
         seen["memories"],
-        json!({"considered": {}, "hidden": [], "used": []})
+        json!({"considered": {}, "hidden": [], "messages": [], "used": []})
     );
 }
 
