@@ -124,9 +124,9 @@ pub async fn load_next(
         people.push(Participant {
             author: Author::Human {
                 id: place.requester,
-                name: context.ask.requester_name.clone(),
+                name: context.ask.requester.name.clone(),
             },
-            handle: context.ask.requester_handle.clone(),
+            handle: context.ask.requester.handle.clone(),
         });
     }
     Ok(loaded)

@@ -28,7 +28,7 @@ impl Fitted {
     ///
     /// # Errors
     /// `TooLarge` if system text, requester, and trigger message exceed the room.
-    pub fn of(
+    pub(super) fn of(
         loaded: &Loaded,
         mut context: Context,
         mut left_out: Vec<LeftOut>,
@@ -51,12 +51,12 @@ impl Fitted {
     }
 
     /// Checks whether messages were dropped, or the prompt is longer than the strategy wants.
-    pub fn is_long(&self) -> bool {
+    pub(super) fn is_long(&self) -> bool {
         !self.fit.dropped.is_empty() || self.fit.tokens > self.strategy.prompt_tokens_max()
     }
 
     /// Returns the number of newest messages that a pass keeps if the prompt is long; `None` if too few others remain.
-    pub fn kept_by_size(&self) -> Option<usize> {
+    pub(super) fn kept_by_size(&self) -> Option<usize> {
         let keep = budget::kept(&self.context, &self.budget);
         let is_due = self.strategy.is_on()
             && self.is_long()
@@ -86,7 +86,7 @@ impl Fitted {
     }
 
     /// Returns the record of the prompt.
-    pub fn manifest(&self, loaded: &Loaded, model: &str, attempt: i64) -> Manifest {
+    pub(super) fn manifest(&self, loaded: &Loaded, model: &str, attempt: i64) -> Manifest {
         Manifest {
             model: model.to_owned(),
             attempt,

@@ -26,9 +26,7 @@ use crate::{
         compaction::profile::CompactionSettings,
         context::ReplyPlace,
         dry_run::{CompactionOutlook, Next},
-        manifest::{
-            self, Block, LeftOut, MemoryFacts, OldMessageFacts, Sent, SentPart, SentText,
-        },
+        manifest::{self, Block, LeftOut, MemoryFacts, OldMessageFacts, Sent, SentPart, SentText},
         prompt::{self, Author},
         requester::Requester,
     },

@@ -1,14 +1,16 @@
 import { at, type Transport } from './http';
-import type { Schemas } from './present';
+import type { components } from './schema';
 import type { Task } from './types';
 
+type S = components['schemas'];
+
 /** Record of messages that agents read as a summary. */
-export type Compaction = Schemas['CompactionRecord'];
+export type Compaction = S['CompactionRecord'];
 export type CompactionItems = Compaction['memory_json'];
 export type CompactionItem = CompactionItems['facts'][number];
 /** Records of a conversation, and the messages that agents are sent besides their summary. */
-export type CompactionList = Schemas['CompactionList'];
-export type SentWindow = Schemas['SentWindow'];
+export type CompactionList = S['CompactionList'];
+export type SentWindow = S['SentWindow'];
 /** A thread or a dive. */
 export interface Summarized {
   id: string;

@@ -1189,6 +1189,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/forks/{id}/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the context that an agent would be sent if you posted now in a fork
+         * @description No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_fork_context"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forks/{id}/messages": {
         parameters: {
             query?: never;
@@ -2045,6 +2067,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/{id}/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the context that an agent would be sent if you posted now in a thread
+         * @description No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_thread_context"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/follow": {
         parameters: {
             query?: never;
@@ -2377,30 +2421,30 @@ export interface components {
         AccountUser: {
             id: components["schemas"]["UserId"];
             name: string;
-            email?: string | null;
-            avatar_url?: string | null;
-            created_at?: components["schemas"]["Timestamp"] | null;
+            email?: string;
+            avatar_url: string | null;
+            created_at?: components["schemas"]["Timestamp"];
         };
         /** @description An action item and its resolution. */
         ActionItem: {
             /** @description Stays the same across versions of the resolution. */
             id: components["schemas"]["ActionItemId"];
             text: string;
-            owner_id?: components["schemas"]["UserId"] | null;
-            owner_name?: string | null;
+            owner_id: components["schemas"]["UserId"] | null;
+            owner_name: string | null;
             /** @description `YYYY-MM-DD` */
-            due?: string | null;
+            due: string | null;
             done: boolean;
             sources: components["schemas"]["MessageId"][];
-            done_at?: components["schemas"]["Timestamp"] | null;
-            done_by?: components["schemas"]["UserId"] | null;
+            done_at: components["schemas"]["Timestamp"] | null;
+            done_by: components["schemas"]["UserId"] | null;
             created_at: components["schemas"]["Timestamp"];
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
             thread_id: components["schemas"]["ThreadId"];
             fork_id: components["schemas"]["ForkId"];
             resolution_id: components["schemas"]["ResolutionId"];
-            message_id?: components["schemas"]["MessageId"] | null;
+            message_id: components["schemas"]["MessageId"] | null;
             /** @description Headline of the resolution. */
             headline: string;
         };
@@ -2414,9 +2458,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 action_item: components["schemas"]["ActionItem"];
             };
@@ -2442,39 +2486,36 @@ export interface components {
             /** @description Markdown; the agent's personality as one text. */
             instructions: string;
             /** @description Markdown; the text of IDENTITY.md. */
-            identity?: string | null;
+            identity: string | null;
             /**
              * Format: int32
              * @description 4096 if unset; null if inherited from a base.
              */
-            max_output_tokens?: number | null;
+            max_output_tokens: number | null;
             /** Format: double */
-            temperature?: number | null;
+            temperature: number | null;
             /** Format: double */
-            top_p?: number | null;
-            agency?: components["schemas"]["Agency"] | null;
+            top_p: number | null;
+            agency: components["schemas"]["Agency"] | null;
             tools: components["schemas"]["ShownTool"][];
-            sandbox_policy_id?: string | null;
-            memory?: components["schemas"]["Memory"] | null;
-            prompting?: components["schemas"]["Prompting"] | null;
-            sentiment?: components["schemas"]["Sentiment"] | null;
-            trust?: components["schemas"]["Trust"] | null;
-            persona_id?: string | null;
-            store?: boolean | null;
-            store_required?: boolean | null;
+            sandbox_policy_id: string | null;
+            memory: components["schemas"]["Memory"] | null;
+            prompting: components["schemas"]["Prompting"] | null;
+            sentiment: components["schemas"]["Sentiment"] | null;
+            trust: components["schemas"]["Trust"] | null;
+            persona_id: string | null;
+            store: boolean | null;
+            store_required: boolean | null;
             metadata: {
                 [key: string]: string;
             };
             /** @description Fields that are stored but not yet in use. */
             not_in_force: string[];
-            created_by?: components["schemas"]["UserId"] | null;
+            created_by: components["schemas"]["UserId"] | null;
         };
         /** @description Differences between two versions, as written. */
         AgentDiff: {
-            /**
-             * @description Always `agent_diff`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_diff";
             agent_id: components["schemas"]["AgentId"];
             /** Format: int64 */
@@ -2493,9 +2534,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 /** @description Complete, except for an agent with more than 16 KiB that changed with its base: that comes as in lists. */
                 agent: components["schemas"]["AgentSummary"];
@@ -2596,26 +2637,20 @@ export interface components {
         /** @description An agent with the fields included in lists and events. */
         AgentSummary: {
             id: components["schemas"]["AgentId"];
-            /**
-             * @description Always `agent_profile`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_profile";
             /** @description Its handle. */
             name: string;
-            display_name?: string | null;
-            description?: string | null;
-            avatar?: components["schemas"]["Avatar"] | null;
+            display_name: string | null;
+            description: string | null;
+            avatar: components["schemas"]["Avatar"] | null;
             capabilities: string[];
             /** @description `primary` is the workspace's default agent. */
             role: components["schemas"]["AgentRole"];
             /** @description Null: the base's model, or else the server's default. */
-            model?: string | null;
-            /**
-             * @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language
-             *     model. Omitted in events, because it depends on the server's settings.
-             */
-            effective_model?: string | null;
+            model: string | null;
+            /** @description Omitted in events, because it depends on the server's settings. */
+            effective_model?: components["schemas"]["EffectiveModel"];
             /** @description False for an agent that only serves as a base. */
             mentionable: boolean;
             is_default: boolean;
@@ -2623,8 +2658,8 @@ export interface components {
             status: components["schemas"]["AgentStatus"];
             /** Format: int64 */
             version: number;
-            base_profile_id?: components["schemas"]["AgentId"] | null;
-            access_control?: components["schemas"]["AccessControl"] | null;
+            base_profile_id: components["schemas"]["AgentId"] | null;
+            access_control: components["schemas"]["AccessControl"] | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
@@ -2644,8 +2679,8 @@ export interface components {
             name: string;
             scopes: components["schemas"]["Scope"][];
             created_at: components["schemas"]["Timestamp"];
-            expires_at?: components["schemas"]["Timestamp"] | null;
-            last_used_at?: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
+            last_used_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description ID of an API key: `key_` and 26 base-32 characters */
         ApiKeyId: string;
@@ -2664,23 +2699,14 @@ export interface components {
         /** @description Response of `DELETE /v1/agents/{id}`. */
         Archived: {
             id: components["schemas"]["AgentId"];
-            /**
-             * @description Always `agent_profile`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_profile";
             /** @description Always `archived`. */
             status: components["schemas"]["AgentStatus"];
             deleted: boolean;
         };
-        AskedBy: {
-            id: components["schemas"]["UserId"];
-            name: string;
-            /** @description `admin`, `member`, `viewer`, or `former member`. */
-            role: string;
-        };
         AttemptError: {
-            code: string;
+            code: components["schemas"]["FailCode"];
             message: string;
         };
         /**
@@ -2693,22 +2719,26 @@ export interface components {
             /** Format: int64 */
             attempt: number;
             started_at: components["schemas"]["Timestamp"];
-            ended_at?: components["schemas"]["Timestamp"] | null;
+            ended_at: components["schemas"]["Timestamp"] | null;
             outcome: components["schemas"]["AttemptOutcome"];
-            error?: components["schemas"]["AttemptError"] | null;
+            error: components["schemas"]["AttemptError"] | null;
             /**
              * Format: int64
              * @description Wait after this attempt, before the next one.
              */
             waited_ms: number;
         };
+        /**
+         * @description Recorded action.
+         * @enum {string}
+         */
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "model.changed" | "model.removed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
-            /** @description Action name, such as `member.role_changed`. */
-            action: string;
+            action: components["schemas"]["AuditAction"];
             /** @description ID of the affected object. */
-            target?: string | null;
+            target: string | null;
             data: Record<string, unknown>;
             created_at: components["schemas"]["Timestamp"];
         };
@@ -2716,16 +2746,20 @@ export interface components {
         AuditEntryId: string;
         AuthEvent: {
             id: components["schemas"]["AuthEventId"];
-            /** @description `signed_in`, `sign_in_failed`, `password_changed`, or `key_created`. */
-            kind: string;
+            kind: components["schemas"]["AuthEventKind"];
             /** @description Name of a new key. */
-            detail?: string | null;
-            user_agent?: string | null;
-            address?: string | null;
+            detail: string | null;
+            user_agent: string | null;
+            address: string | null;
             created_at: components["schemas"]["Timestamp"];
         };
         /** @description ID of a sign-in event: `authev_` and 26 base-32 characters */
         AuthEventId: string;
+        /**
+         * @description Security event of an account.
+         * @enum {string}
+         */
+        AuthEventKind: "signed_in" | "sign_in_failed" | "password_changed" | "key_created";
         /** @enum {string} */
         AuthorKind: "human" | "agent" | "system";
         Avatar: {
@@ -2761,14 +2795,14 @@ export interface components {
             /** @description Never changes. */
             kind: components["schemas"]["ChannelKind"];
             /** @description Null for direct channels. */
-            name?: string | null;
-            topic?: string | null;
-            agent_id?: components["schemas"]["AgentId"] | null;
+            name: string | null;
+            topic: string | null;
+            agent_id: components["schemas"]["AgentId"] | null;
             /** @description Members of a direct channel; omitted for other kinds. */
-            member_ids?: components["schemas"]["UserId"][] | null;
-            created_by?: components["schemas"]["UserId"] | null;
+            member_ids?: components["schemas"]["UserId"][];
+            created_by: components["schemas"]["UserId"] | null;
             created_at: components["schemas"]["Timestamp"];
-            archived_at?: components["schemas"]["Timestamp"] | null;
+            archived_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description An event as it is stored and sent. */
         ChannelEvent: {
@@ -2780,9 +2814,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 channel: components["schemas"]["Channel"];
             };
@@ -2807,9 +2841,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 channel: components["schemas"]["Channel"];
                 user_id: components["schemas"]["UserId"];
@@ -2819,7 +2853,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
         };
         ChannelPatch: {
-            name?: string | null;
+            name?: string;
             topic?: string | null;
         };
         /** @description A frame from a client; `hello` is the first one. */
@@ -2877,9 +2911,9 @@ export interface components {
              */
             max_tokens?: number | null;
         };
-        /** @description Number of messages of an author that are not people; `agent_id` is null for people. */
+        /** @description Number of messages of an agent; of all people if `agent_id` is null. */
         CompactedAuthor: {
-            agent_id?: components["schemas"]["AgentId"] | null;
+            agent_id: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
             count: number;
         };
@@ -2898,9 +2932,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 compaction: components["schemas"]["SegmentState"];
             };
@@ -2925,36 +2959,46 @@ export interface components {
             references: components["schemas"]["CompactionItem"][];
         };
         CompactionList: components["schemas"]["List_CompactionRecord"] & {
-            window?: components["schemas"]["SentWindow"] | null;
+            window: components["schemas"]["SentWindow"] | null;
+        };
+        /** @description Compaction of a conversation for an agent. */
+        CompactionOutlook: {
+            profile: components["schemas"]["Compaction"];
+            /** @description True if older messages would be summarized before the reply. */
+            is_due: boolean;
+            task_id: components["schemas"]["TaskId"] | null;
+            last_compacted_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * @description Number of messages that are not summarized from which on the older ones are summarized before a reply; null if that
+             *     is turned off.
+             */
+            threshold: number | null;
         };
         /** @description Compaction of conversations, for agents that set none. */
         CompactionPolicy: {
             /** @default standard */
-            default?: components["schemas"]["Compaction"];
+            default: components["schemas"]["Compaction"];
             /**
              * @description By a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part counts.
              * @default {}
              */
-            by_mode?: {
+            by_mode: {
                 [key: string]: components["schemas"]["Compaction"];
             };
         };
         /** @description Fields of `PolicyPatch::compaction`: omitted ones stay, and a null removes a mode. */
         CompactionPolicyPatch: {
-            default?: components["schemas"]["Compaction"] | null;
+            default?: components["schemas"]["Compaction"];
             /** @description At most 100 modes. */
-            by_mode?: Record<string, unknown> | null;
+            by_mode?: Record<string, unknown>;
         };
         /** @description Record of compacted messages. */
         CompactionRecord: {
             id: components["schemas"]["CompactionId"];
-            /**
-             * @description Always `compaction`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "compaction";
             thread_id: components["schemas"]["ThreadId"];
-            fork_id?: components["schemas"]["ForkId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             trigger: components["schemas"]["CompactionTrigger"];
             state: components["schemas"]["CompactionState"];
             from_message_id: components["schemas"]["MessageId"];
@@ -2963,7 +3007,7 @@ export interface components {
             message_count: number;
             /**
              * Format: int64
-             * @description Estimated tokens of the messages, and of what replaces them.
+             * @description Estimated tokens of the messages, and of the sentences that replace them.
              */
             tokens_before: number;
             /** Format: int64 */
@@ -2978,7 +3022,7 @@ export interface components {
             task_id: components["schemas"]["TaskId"];
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
-            expanded_at?: components["schemas"]["Timestamp"] | null;
+            expanded_at: components["schemas"]["Timestamp"] | null;
             /** Format: int64 */
             version: number;
         };
@@ -2987,7 +3031,7 @@ export interface components {
          *
          *     `active`: Its summary is sent.
          *
-         *     `stale`: A message was edited: only what does not depend on it is sent until the segment is made again.
+         *     `stale`: A message was edited: only sentences that do not depend on it are sent until the segment is made again.
          *
          *     `blank`: A message was deleted: there is no text until the segment is made again.
          *
@@ -3010,6 +3054,25 @@ export interface components {
          * @enum {string}
          */
         CompactionTrigger: "auto" | "size" | "overflow" | "manual" | "redo";
+        /** @description A prompt with its sources. */
+        ContextSeen: {
+            /** @description The model that is called. */
+            model: string;
+            requested_by: components["schemas"]["Requester"];
+            system: components["schemas"]["SystemSeen"];
+            /** @description The conversation as sent. */
+            turns: components["schemas"]["TurnSeen"][];
+            /** @description The included messages in order; the trigger message is last. */
+            messages: components["schemas"]["MessageSeen"][];
+            left_out: components["schemas"]["LeftOut"][];
+            memories: components["schemas"]["MemoriesSeen"];
+            /**
+             * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
+             *     error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
+             */
+            window_source: ("table" | "setting" | "provider" | "error" | "assumed") | null;
+            budget: components["schemas"]["Budget"];
+        };
         /** @description A frame to one socket about its connection. */
         ControlFrame: {
             /** Format: int32 */
@@ -3133,19 +3196,13 @@ export interface components {
         Day: string;
         DeletedCompaction: {
             id: components["schemas"]["CompactionId"];
-            /**
-             * @description Always `compaction`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "compaction";
             deleted: boolean;
         };
         DeletedResponse: {
             id: components["schemas"]["ResponseId"];
-            /**
-             * @description Always `response`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "response";
             deleted: boolean;
         };
@@ -3154,31 +3211,30 @@ export interface components {
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
+        /** @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model. */
+        EffectiveModel: string | null;
         /** @description A sentence that agents remember. */
         Entry: {
             id: components["schemas"]["MemoryId"];
-            /**
-             * @description Always `memory`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "memory";
             scope: components["schemas"]["MemoryScope"];
             kind: components["schemas"]["MemoryKind"];
             text: string;
-            agent_id?: components["schemas"]["AgentId"] | null;
-            user_id?: components["schemas"]["UserId"] | null;
-            about_user_id?: components["schemas"]["UserId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
-            compaction_id?: components["schemas"]["CompactionId"] | null;
+            agent_id: components["schemas"]["AgentId"] | null;
+            user_id: components["schemas"]["UserId"] | null;
+            about_user_id: components["schemas"]["UserId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            compaction_id: components["schemas"]["CompactionId"] | null;
             /** @description Messages that it was taken from; it is forgotten with the last one. */
             source_message_ids: components["schemas"]["MessageId"][];
             visibility: components["schemas"]["Visibility"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
             trust: components["schemas"]["MemoryTrust"];
             origin: components["schemas"]["MemoryOrigin"];
             status: components["schemas"]["MemoryStatus"];
-            superseded_by?: components["schemas"]["MemoryId"] | null;
+            superseded_by: components["schemas"]["MemoryId"] | null;
             /** @description Admins who can read the entry may publish it. */
             share_with_organization: boolean;
             /** @description Someone considers it wrong; it is used less. */
@@ -3188,11 +3244,11 @@ export interface components {
              * @description Number of completed replies that used it.
              */
             uses: number;
-            last_used_at?: components["schemas"]["Timestamp"] | null;
-            expires_at?: components["schemas"]["Timestamp"] | null;
+            last_used_at: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
             /** Format: int64 */
             version: number;
-            created_by?: components["schemas"]["UserId"] | null;
+            created_by: components["schemas"]["UserId"] | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
@@ -3219,21 +3275,26 @@ export interface components {
         ErrorBody: {
             error: components["schemas"]["ErrorDetail"];
         };
+        /**
+         * @description Rule that a request violates, or another cause of an error, for programs.
+         * @enum {string}
+         */
+        ErrorCode: "action_item_not_found" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
-            code: string;
+            code: components["schemas"]["ErrorCode"];
             /** @description Cause and remedy, for people. */
             message: string;
             /** @description Field, parameter, or header that caused the error. */
-            param?: string | null;
+            param?: string;
             /**
              * Format: int64
              * @description Seconds to wait before a retry, as in the header `Retry-After`.
              */
-            retry_after_s?: number | null;
+            retry_after_s?: number;
             /** @description Current object, with 409 for a stale `If-Match`. */
-            current?: Record<string, unknown> | null;
+            current?: Record<string, unknown>;
         };
         /**
          * @description Class of an error.
@@ -3247,16 +3308,13 @@ export interface components {
         EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted";
         /** @description A page of the event log. */
         Events: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             /** @description The same frames as on the WebSocket. */
             data: components["schemas"]["ServerEvent"][];
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /**
              * Format: int64
              * @description The newest sequence number of the workspace.
@@ -3268,10 +3326,7 @@ export interface components {
         };
         /** @description Response of `GET /v1/agents/{id}/export`. */
         Export: {
-            /**
-             * @description Always `agent_export`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_export";
             /**
              * Format: int32
@@ -3288,12 +3343,21 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * @description Reason why a task failed.
+         * @enum {string}
+         */
+        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded";
         /** @description Reason why the response failed. */
         Fault: {
-            /** @description `server_error`, `rate_limit_exceeded`, or `invalid_prompt`. */
-            code: string;
+            code: components["schemas"]["FaultCode"];
             message: string;
         };
+        /**
+         * @description Cause of a failed response.
+         * @enum {string}
+         */
+        FaultCode: "server_error" | "rate_limit_exceeded" | "invalid_prompt" | "context_length_exceeded" | "model_not_found";
         /** @description A field whose value differs between two versions. */
         FieldChange: {
             field: string;
@@ -3320,10 +3384,7 @@ export interface components {
         FileSource: "profile" | "agent" | "workspace";
         /** @description A file as an entry in a list. */
         FileSummary: {
-            /**
-             * @description Always `agent_file`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_file";
             path: string;
             source: components["schemas"]["FileSource"];
@@ -3333,8 +3394,8 @@ export interface components {
              * @description For `profile`, the agent's version. 0 if the file was never written.
              */
             version: number;
-            updated_at?: components["schemas"]["Timestamp"] | null;
-            updated_by?: components["schemas"]["UserId"] | null;
+            updated_at: components["schemas"]["Timestamp"] | null;
+            updated_by: components["schemas"]["UserId"] | null;
         };
         /**
          * @description From strictest to most permissive.
@@ -3344,7 +3405,7 @@ export interface components {
         /** @description A person's follow level in a thread. */
         Follow: {
             level: components["schemas"]["FollowLevel"];
-            cause?: components["schemas"]["FollowCause"] | null;
+            cause: components["schemas"]["FollowCause"] | null;
         };
         /**
          * @description Reason for a follow level.
@@ -3354,7 +3415,8 @@ export interface components {
          */
         FollowCause: "started" | "wrote" | "mentioned" | "manual";
         FollowForm: {
-            level?: components["schemas"]["FollowLevel"] | null;
+            /** @description Defaults to `all`. */
+            level?: components["schemas"]["FollowLevel"];
         };
         /**
          * @description Notification level of a person for a thread.
@@ -3369,10 +3431,7 @@ export interface components {
         FollowLevel: "all" | "mentions" | "none";
         Forgotten: {
             id: components["schemas"]["MemoryId"];
-            /**
-             * @description Always `memory`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "memory";
             /** @description Always true. */
             deleted: boolean;
@@ -3393,13 +3452,13 @@ export interface components {
             /** @description The forked message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
             title: string;
-            description?: string | null;
-            agent_id?: components["schemas"]["AgentId"] | null;
+            description: string | null;
+            agent_id: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
              * @description Pinned version of the fork's agent.
              */
-            agent_version?: number | null;
+            agent_version: number | null;
             /** @description True if the fork's agent replies without a mention. */
             auto_reply: boolean;
             context: components["schemas"]["ForkContext"];
@@ -3413,16 +3472,16 @@ export interface components {
             message_count: number;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
-            resolved_at?: components["schemas"]["Timestamp"] | null;
-            resolution_id?: components["schemas"]["ResolutionId"] | null;
-            draft_id?: components["schemas"]["ResolutionId"] | null;
+            resolved_at: components["schemas"]["Timestamp"] | null;
+            resolution_id: components["schemas"]["ResolutionId"] | null;
+            draft_id: components["schemas"]["ResolutionId"] | null;
         };
         ForkChange: {
-            title?: string | null;
+            title?: string;
             description?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            auto_reply?: boolean | null;
-            context?: components["schemas"]["ForkContext"] | null;
+            auto_reply?: boolean;
+            context?: components["schemas"]["ForkContext"];
         };
         /**
          * @description Thread context of the fork's agent.
@@ -3443,9 +3502,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 fork: components["schemas"]["Fork"];
             };
@@ -3458,7 +3517,8 @@ export interface components {
             /** @description Topic of the fork, at most 2,000 characters; sent to its agent. */
             description?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            context?: components["schemas"]["ForkContext"] | null;
+            /** @description Thread context of the fork's agent; defaults to `message`. */
+            context?: components["schemas"]["ForkContext"];
             /** @description A repeated ID returns the first fork with status 200. */
             client_id?: string | null;
         };
@@ -3477,10 +3537,7 @@ export interface components {
         };
         /** @description The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection. */
         Hello: {
-            /**
-             * @description Always `hello`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             type: "hello";
             /**
              * Format: int32
@@ -3513,10 +3570,7 @@ export interface components {
             };
         };
         IncompleteDetails: {
-            /**
-             * @description Always `max_output_tokens`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             reason: "max_output_tokens";
         };
         InputTokensDetails: {
@@ -3528,18 +3582,18 @@ export interface components {
         Invite: {
             id: components["schemas"]["InviteId"];
             /** @description If set, only this email address can use the invite. */
-            email?: string | null;
+            email: string | null;
             role: components["schemas"]["Role"];
             /**
              * Format: int64
              * @description Unlimited if null.
              */
-            max_uses?: number | null;
+            max_uses: number | null;
             /** Format: int64 */
             uses: number;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
-            expires_at?: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
         };
         InviteForm: {
             /** @description If set, only this email address can use the invite. */
@@ -3562,8 +3616,8 @@ export interface components {
         InvitePreview: {
             workspace: components["schemas"]["InviteWorkspace"];
             role: components["schemas"]["Role"];
-            email?: string | null;
-            expires_at?: components["schemas"]["Timestamp"] | null;
+            email: string | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
         };
         InviteWorkspace: {
             id: components["schemas"]["WorkspaceId"];
@@ -3571,7 +3625,7 @@ export interface components {
             slug: string;
         };
         ItemChange: {
-            done?: boolean | null;
+            done?: boolean;
             owner_id?: components["schemas"]["UserId"] | null;
             due?: components["schemas"]["Day"] | null;
         };
@@ -3596,17 +3650,29 @@ export interface components {
             expires_in_s?: number | null;
         };
         LeftOut: {
-            /**
-             * @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
-             *     newer version), `context_budget` (the window has no room), `context_too_large` (after an error),
-             *     `summarised`, or `not_summarized` (in no summary yet).
-             */
-            reason: string;
+            reason: components["schemas"]["LeftOutReason"];
             /** Format: int64 */
             count: number;
             /** @description The newest of these messages, at most 50. */
             message_ids: components["schemas"]["MessageId"][];
         };
+        /**
+         * @description Reason why messages are not in the prompt.
+         *
+         *     `streaming`: The reply was not complete.
+         *
+         *     `superseded`: Resolution messages replaced by a newer version.
+         *
+         *     `context_budget`: The window has no room.
+         *
+         *     `context_too_large`: Left out after the provider's error.
+         *
+         *     `summarised`: A summary replaces them.
+         *
+         *     `not_summarized`: In no summary yet.
+         * @enum {string}
+         */
+        LeftOutReason: "older_than_newest_50" | "deleted" | "notice" | "streaming" | "superseded" | "context_budget" | "context_too_large" | "summarised" | "not_summarized";
         /** @description Limits of this server. */
         Limits: {
             /**
@@ -3617,333 +3683,267 @@ export interface components {
         };
         /** @description A page of a list. */
         List_ActionItem: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["ActionItem"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_AgentSummary: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["AgentSummary"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_ApiKey: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["ApiKey"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_AuditEntry: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["AuditEntry"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_AuthEvent: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["AuthEvent"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_CompactionRecord: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["CompactionRecord"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Entry: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Entry"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_FileSummary: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["FileSummary"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Fork: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Fork"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Invite: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Invite"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_ListedChannel: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["ListedChannel"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_LocalServer: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["LocalServer"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Member: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Member"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Message: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Message"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_MySession: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["MySession"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_MyThread: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyThread"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_MyWorkspace: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyWorkspace"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Resolution: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Resolution"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_SandboxPolicy: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["SandboxPolicy"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Task: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Task"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_Template: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Template"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_VersionSummary: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["VersionSummary"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
+            first_id: string | null;
+            last_id: string | null;
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor?: string;
         };
         /** @description A channel as the list of channels shows it. */
         ListedChannel: components["schemas"]["MyChannel"] & {
@@ -3961,8 +3961,8 @@ export interface components {
             /** @enum {string} */
             type: "task.delta";
         } | {
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             user_id: components["schemas"]["UserId"];
             /** @enum {string} */
             type: "typing";
@@ -3993,17 +3993,17 @@ export interface components {
             name: string;
             handle: string;
             role: components["schemas"]["Role"];
-            avatar_url?: string | null;
+            avatar_url: string | null;
         };
         MePatch: {
-            name?: string | null;
+            name?: string;
         };
         Member: {
             user_id: components["schemas"]["UserId"];
             name: string;
             handle: string;
             email: string;
-            avatar_url?: string | null;
+            avatar_url: string | null;
             role: components["schemas"]["Role"];
             joined_at: components["schemas"]["Timestamp"];
         };
@@ -4017,16 +4017,16 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 member: components["schemas"]["Member"];
             };
         };
         MemberPatch: {
-            role?: components["schemas"]["Role"] | null;
-            handle?: string | null;
+            role?: components["schemas"]["Role"];
+            handle?: string;
         };
         /** @description Entries of memory that a reply used, without personal ones of other people. */
         MemoriesSeen: {
@@ -4035,6 +4035,8 @@ export interface components {
                 [key: string]: number;
             };
             used: components["schemas"]["MemorySeen"][];
+            /** @description Old messages of the conversation of which passages were sent. */
+            messages: components["schemas"]["OldMessageSeen"][];
             /** @description Personal entries of other people, whose texts are replaced by a line. */
             hidden: components["schemas"]["HiddenMemories"][];
         };
@@ -4063,12 +4065,13 @@ export interface components {
         MemoryAction: "created" | "updated" | "deleted";
         MemoryChange: {
             /** @description Makes the entry one by hand, and confirms a stale one. */
-            text?: string | null;
-            kind?: components["schemas"]["MemoryKind"] | null;
-            visibility?: components["schemas"]["Visibility"] | null;
-            share_with_organization?: boolean | null;
-            flagged?: boolean | null;
-            status?: components["schemas"]["MemoryStatus"] | null;
+            text?: string;
+            kind?: components["schemas"]["MemoryKind"];
+            visibility?: components["schemas"]["Visibility"];
+            share_with_organization?: boolean;
+            flagged?: boolean;
+            /** @description `active` (confirms a stale entry) or `archived`. */
+            status?: components["schemas"]["MemoryStatus"];
         };
         /** @description An event as it is stored and sent. */
         MemoryEvent: {
@@ -4080,9 +4083,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             /** @description Without the text, so that the log has nothing to forget. */
             data: {
                 memory_id: components["schemas"]["MemoryId"];
@@ -4094,12 +4097,17 @@ export interface components {
             /** @description 1 to 1,000 characters, without passwords, keys, and card numbers. */
             text: string;
             kind: components["schemas"]["MemoryKind"];
-            scope?: components["schemas"]["MemoryScope"] | null;
-            agent_id?: components["schemas"]["AgentId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
+            /**
+             * @description `conversation` with `thread_id`, else `user`; `persona` and `agent` need `agent_id`. The owner of `user` and
+             *     `persona` is the caller.
+             */
+            scope?: components["schemas"]["MemoryScope"];
+            agent_id?: components["schemas"]["AgentId"];
+            thread_id?: components["schemas"]["ThreadId"];
             /** @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one. */
             source_message_ids?: components["schemas"]["MessageId"][];
-            visibility?: components["schemas"]["Visibility"] | null;
+            /** @description `channel` for a conversation; otherwise `workspace`, if everyone can read the sources. */
+            visibility?: components["schemas"]["Visibility"];
             /** @description A repeated ID returns the first entry with status 200. */
             client_id?: string | null;
         };
@@ -4126,29 +4134,29 @@ export interface components {
         /** @description Switches of memory. Agents and people can turn off more. */
         MemoryPolicy: {
             /** @default true */
-            enabled?: boolean;
+            enabled: boolean;
             /**
              * @description Entries about people.
              * @default true
              */
-            user?: boolean;
+            user: boolean;
             /**
              * @description Entries about people for a single agent.
              * @default true
              */
-            persona?: boolean;
+            persona: boolean;
             /**
              * @description Entries published for the workspace.
              * @default true
              */
-            organization?: boolean;
+            organization: boolean;
         };
         /** @description Fields of `PolicyPatch::memory`: omitted ones stay. */
         MemoryPolicyPatch: {
-            enabled?: boolean | null;
-            user?: boolean | null;
-            persona?: boolean | null;
-            organization?: boolean | null;
+            enabled?: boolean;
+            user?: boolean;
+            persona?: boolean;
+            organization?: boolean;
         };
         /**
          * @description Scope of an entry of memory: what it belongs to.
@@ -4189,7 +4197,7 @@ export interface components {
              */
             age_days: number;
             /** @description As sent; null if it was forgotten since. */
-            text?: string | null;
+            text: string | null;
         };
         /** @description Switches of the caller for memory in this workspace. */
         MemorySettings: {
@@ -4202,8 +4210,8 @@ export interface components {
         };
         /** @description Fields of `PATCH /v1/memory-settings`; omitted ones stay. */
         MemorySettingsPatch: {
-            enabled?: boolean | null;
-            persona?: boolean | null;
+            enabled?: boolean;
+            persona?: boolean;
         };
         /**
          * @description Status of an entry of memory. Agents use active entries only.
@@ -4224,7 +4232,7 @@ export interface components {
         Mention: {
             type: components["schemas"]["MentionKind"];
             /** @description Null for a group: `everyone`, `here`, or `channel`. */
-            id?: string | null;
+            id: string | null;
             handle: string;
             /** @description Offset of the `@` in UTF-16 code units. */
             start: number;
@@ -4240,8 +4248,8 @@ export interface components {
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
             thread_id: components["schemas"]["ThreadId"];
-            fork_id?: components["schemas"]["ForkId"] | null;
-            parent_id?: components["schemas"]["MessageId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            parent_id: components["schemas"]["MessageId"] | null;
             /**
              * Format: int64
              * @description Sequence number of its `message.created` event; conversations are sorted by it.
@@ -4259,17 +4267,17 @@ export interface components {
             /** @description Files in the order of the request. */
             attachments: components["schemas"]["UploadedFile"][];
             metadata: components["schemas"]["MessageMetadata"];
-            client_id?: string | null;
+            client_id: string | null;
             created_at: components["schemas"]["Timestamp"];
-            edited_at?: components["schemas"]["Timestamp"] | null;
-            deleted_at?: components["schemas"]["Timestamp"] | null;
+            edited_at: components["schemas"]["Timestamp"] | null;
+            deleted_at: components["schemas"]["Timestamp"] | null;
         };
         MessageAuthor: {
             type: components["schemas"]["AuthorKind"];
             /** @description `user_…` or `agent_…`; null for the system. */
-            id?: string | null;
+            id: string | null;
             name: string;
-            avatar_url?: string | null;
+            avatar_url: string | null;
         };
         /** @description An event as it is stored and sent. */
         MessageEvent: {
@@ -4281,9 +4289,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 message: components["schemas"]["Message"];
             };
@@ -4308,17 +4316,20 @@ export interface components {
         MessageKind: "text" | "notice" | "resolution";
         /** @description Machine-readable data about a message. */
         MessageMetadata: {
-            agent_id?: components["schemas"]["AgentId"] | null;
+            agent_id?: components["schemas"]["AgentId"];
             /** Format: int64 */
-            agent_version?: number | null;
-            task_id?: components["schemas"]["TaskId"] | null;
+            agent_version?: number;
+            task_id?: components["schemas"]["TaskId"];
             /** @description The reply was cut off at the model's output limit. */
             truncated?: boolean;
-            api_key_id?: components["schemas"]["ApiKeyId"] | null;
-            resolution_id?: components["schemas"]["ResolutionId"] | null;
+            /** @description API key that posted the message. */
+            api_key_id?: components["schemas"]["ApiKeyId"];
+            /** @description The resolution that this message publishes. */
+            resolution_id?: components["schemas"]["ResolutionId"];
             /** @description Messages that the reply cites, in the order of `n`. */
             sources?: components["schemas"]["MessageSource"][];
-            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @description The fork of the resolution that this message publishes. */
+            fork_id?: components["schemas"]["ForkId"];
             /** @description Users notified of a resolution message as if mentioned. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };
@@ -4346,7 +4357,7 @@ export interface components {
             n: number;
             message_id: components["schemas"]["MessageId"];
             thread_id: components["schemas"]["ThreadId"];
-            fork_id?: components["schemas"]["ForkId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             channel_id: components["schemas"]["ChannelId"];
         };
         /**
@@ -4358,10 +4369,7 @@ export interface components {
         Model: {
             /** @description `agent:NAME`, or the provider's name for a model. */
             id: string;
-            /**
-             * @description Always `model`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "model";
             /**
              * Format: int64
@@ -4378,20 +4386,20 @@ export interface components {
         };
         /** @description The model server of a workspace. */
         ModelConnection: {
-            provider?: components["schemas"]["ProviderKind"] | null;
+            provider: components["schemas"]["ProviderKind"] | null;
             /** @description Null if no server is connected. */
-            base_url?: string | null;
+            base_url: string | null;
             /** @description Model that every agent uses; null if agents choose. */
-            model?: string | null;
+            model: string | null;
             /** @description Model for summaries; null for the server's default. */
-            utility_model?: string | null;
+            utility_model: string | null;
             /** @description True if an API key is stored. The key itself is never returned. */
             key_set: boolean;
             /** @description Settings from the environment apply to all workspaces and cannot be changed here. */
             source: components["schemas"]["ModelSource"];
             /** @description `no_model` if no server is connected. */
             status: components["schemas"]["ModelStatus"];
-            checked_at?: components["schemas"]["Timestamp"] | null;
+            checked_at: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
              * @description Version for `If-Match`; 0 before the first change.
@@ -4436,15 +4444,11 @@ export interface components {
             /** Format: int64 */
             latency_ms: number;
             /** @description The beginning of the model's reply. */
-            reply?: string | null;
-            error?: components["schemas"]["ModelTestError"] | null;
+            reply: string | null;
+            error: components["schemas"]["ModelTestError"] | null;
         };
         ModelTestError: {
-            /**
-             * @description As for a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
-             *     `bad_request`, or `auth`.
-             */
-            code: string;
+            code: components["schemas"]["FailCode"];
             message: string;
         };
         ModelTestForm: {
@@ -4453,10 +4457,7 @@ export interface components {
         };
         /** @description Values that can be used as `model`. */
         Models: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["Model"][];
         };
@@ -4487,8 +4488,8 @@ export interface components {
         };
         /** @description A thread as one person sees it. */
         MyThread: components["schemas"]["Thread"] & {
-            root_message?: components["schemas"]["Message"] | null;
-            last_message?: components["schemas"]["Message"] | null;
+            root_message: components["schemas"]["Message"] | null;
+            last_message: components["schemas"]["Message"] | null;
             active_tasks: components["schemas"]["Task"][];
             /**
              * Format: int64
@@ -4610,6 +4611,26 @@ export interface components {
             /** @description `ov_…` */
             key: string;
         };
+        /** @description The context that an agent would be sent if the caller posted now; the message itself is missing. */
+        NextContext: components["schemas"]["ContextSeen"] & {
+            /** @description Always true. */
+            dry_run: boolean;
+            /** @description True if the caller can post here and invoke the agent. */
+            may_ask: boolean;
+            compaction: components["schemas"]["CompactionOutlook"];
+        };
+        OldMessageSeen: {
+            message_id: components["schemas"]["MessageId"];
+            /** @description Cause of its use, such as `3 matching words`. */
+            reason: string;
+            /**
+             * Format: int64
+             * @description Age of the message at that time.
+             */
+            age_days: number;
+            /** @description As sent; null if the message was deleted since. */
+            text: string | null;
+        };
         /** @description Response of an action on a fork. */
         OneFork: {
             fork: components["schemas"]["Fork"];
@@ -4623,9 +4644,9 @@ export interface components {
             message: string;
             type: components["schemas"]["OpenAiErrorKind"];
             /** @description Field that caused the error. */
-            param?: string | null;
+            param: string | null;
             /** @description Specific cause, for programs. */
-            code: string;
+            code: components["schemas"]["ErrorCode"];
         };
         /**
          * @description Class of an error in `OpenAI`'s API.
@@ -4634,16 +4655,13 @@ export interface components {
         OpenAiErrorKind: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
         /** @description `MyThread` with the data that a client needs to open it. */
         OpenedThread: components["schemas"]["MyThread"] & {
-            first_unread_id?: components["schemas"]["MessageId"] | null;
+            first_unread_id: components["schemas"]["MessageId"] | null;
         };
         /** @description A message, or a function call for the client to run. */
         OutputItem: {
             /** @description `msg_…`; not the ID of a message in a thread. */
             id: string;
-            /**
-             * @description Always `assistant`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             role: "assistant";
             status: components["schemas"]["Status"];
             content: components["schemas"]["OutputText"][];
@@ -4663,10 +4681,7 @@ export interface components {
         };
         /** @description A text part of a message. */
         OutputText: {
-            /**
-             * @description Always `output_text`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             type: "output_text";
             text: string;
             /** @description Always empty. */
@@ -4687,7 +4702,7 @@ export interface components {
             type: "read.updated";
         } | {
             channel_id: components["schemas"]["ChannelId"];
-            thread_id?: components["schemas"]["ThreadId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
             /** Format: int64 */
             seq: number;
             /** @enum {string} */
@@ -4721,10 +4736,10 @@ export interface components {
         };
         Policy: {
             /** @description Text placed before everything else in the system prompt. */
-            required_text?: string | null;
+            required_text: string | null;
             /** @description Kinds of tools that agents can have; null allows all. */
-            allowed_tools?: components["schemas"]["ToolKind"][] | null;
-            sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
+            allowed_tools: components["schemas"]["ToolKind"][] | null;
+            sandbox_policy_id: components["schemas"]["SandboxPolicyId"] | null;
             /** @description True if members can create and change agents; admins always can. */
             members_write_agents: boolean;
             memory: components["schemas"]["MemoryPolicy"];
@@ -4736,9 +4751,9 @@ export interface components {
             required_text?: string | null;
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
-            members_write_agents?: boolean | null;
-            memory?: components["schemas"]["MemoryPolicyPatch"] | null;
-            compaction?: components["schemas"]["CompactionPolicyPatch"] | null;
+            members_write_agents?: boolean;
+            memory?: components["schemas"]["MemoryPolicyPatch"];
+            compaction?: components["schemas"]["CompactionPolicyPatch"];
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -4855,15 +4870,15 @@ export interface components {
             /** @description Sources of the system text, in order. */
             segments: components["schemas"]["SystemPart"][];
             /** @description The model that the draft or its base asks for; null for the server's default. */
-            model?: string | null;
+            model: string | null;
             /** @description The model that would reply; null without one. */
-            effective_model?: string | null;
+            effective_model: string | null;
             /** Format: int32 */
             max_output_tokens: number;
             /** Format: double */
-            temperature?: number | null;
+            temperature: number | null;
             /** Format: double */
-            top_p?: number | null;
+            top_p: number | null;
             /** @description Bases whose profiles are merged in before the draft's own, most distant first. */
             resolved_from: components["schemas"]["Base"][];
         };
@@ -4915,7 +4930,7 @@ export interface components {
             emoji: string;
             user_ids: components["schemas"]["UserId"][];
             /** @description Agents that reacted; their reactions are announced by `message.updated`. */
-            agent_ids?: components["schemas"]["AgentId"][];
+            agent_ids: components["schemas"]["AgentId"][];
         };
         /** @description An event as it is stored and sent. */
         ReactionEvent: {
@@ -4927,9 +4942,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 message_id: components["schemas"]["MessageId"];
                 emoji: string;
@@ -4988,6 +5003,16 @@ export interface components {
              */
             contexts: number;
         };
+        Requester: {
+            id: components["schemas"]["UserId"];
+            name: string;
+            role: components["schemas"]["RequesterRole"];
+        };
+        /**
+         * @description Role of the requester at the time of the prompt.
+         * @enum {string}
+         */
+        RequesterRole: "admin" | "member" | "viewer" | "former member";
         /** @enum {string} */
         RequireApproval: "always" | "never";
         /** @description The resolution of a fork: a draft, or a published version. */
@@ -5008,12 +5033,8 @@ export interface components {
              * @description The agent that drafted it, `builtin` if it was extracted without a model, or null if a
              *     person wrote it.
              */
-            generated_by?: string | null;
-            /**
-             * @description Why it was extracted although a model is connected: the error code of the model call, as in a
-             *     task; `bad_response` for an unusable answer.
-             */
-            fallback_reason?: string | null;
+            generated_by: string | null;
+            fallback_reason: components["schemas"]["FailCode"] | null;
             /** @description People who edited it, in the order of their first edit. */
             edited_by: components["schemas"]["UserId"][];
             /** @description At most 120 characters; can be blank only in a draft. */
@@ -5033,11 +5054,11 @@ export interface components {
              * @description The revision in its `ETag`.
              */
             revision: number;
-            message_id?: components["schemas"]["MessageId"] | null;
-            published_by?: components["schemas"]["Publisher"] | null;
+            message_id: components["schemas"]["MessageId"] | null;
+            published_by: components["schemas"]["Publisher"] | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
-            published_at?: components["schemas"]["Timestamp"] | null;
+            published_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description An event as it is stored and sent. */
         ResolutionEvent: {
@@ -5049,9 +5070,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 resolution: components["schemas"]["Resolution"];
             };
@@ -5062,17 +5083,17 @@ export interface components {
          */
         ResolutionForm: {
             /** @description One line, at most 120 characters. */
-            headline?: string | null;
+            headline?: string;
             /** @description One or two sentences, at most 600 characters. */
-            conclusion?: string | null;
+            conclusion?: string;
             /** @description At most 4. */
-            key_points?: components["schemas"]["PointForm"][] | null;
+            key_points?: components["schemas"]["PointForm"][];
             /** @description At most 20. */
-            action_items?: components["schemas"]["ItemForm"][] | null;
+            action_items?: components["schemas"]["ItemForm"][];
             /** @description At most 10. */
-            open_questions?: components["schemas"]["PointForm"][] | null;
+            open_questions?: components["schemas"]["PointForm"][];
             /** @description At most 10. */
-            deferred_items?: components["schemas"]["PointForm"][] | null;
+            deferred_items?: components["schemas"]["PointForm"][];
         };
         /** @description ID of a resolution: `res_` and 26 base-32 characters */
         ResolutionId: string;
@@ -5081,11 +5102,11 @@ export interface components {
             /** @description Stays the same across versions. */
             id: components["schemas"]["ActionItemId"];
             text: string;
-            owner_id?: components["schemas"]["UserId"] | null;
+            owner_id: components["schemas"]["UserId"] | null;
             /** @description The name of the member; otherwise the name as it was mentioned. */
-            owner_name?: string | null;
+            owner_name: string | null;
             /** @description `YYYY-MM-DD` */
-            due?: string | null;
+            due: string | null;
             done: boolean;
             sources: components["schemas"]["MessageId"][];
         };
@@ -5093,11 +5114,11 @@ export interface components {
         ResolutionStatus: "draft" | "published" | "superseded";
         ResolveForm: {
             /** @description Publish the draft immediately, with the agent as its author. */
-            publish?: boolean | null;
+            publish?: boolean;
             /** @description Focus of the draft, at most 2,000 characters. */
             guidance?: string | null;
             /** @description Replace a draft even if people edited it. */
-            replace_draft?: boolean | null;
+            replace_draft?: boolean;
         };
         Resolving: {
             fork: components["schemas"]["Fork"];
@@ -5106,10 +5127,7 @@ export interface components {
         /** @description A response of the Responses API. */
         Response: {
             id: components["schemas"]["ResponseId"];
-            /**
-             * @description Always `response`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "response";
             /**
              * Format: int64
@@ -5120,16 +5138,16 @@ export interface components {
              * Format: int64
              * @description Seconds since 1970; null unless the response is completed.
              */
-            completed_at?: number | null;
+            completed_at: number | null;
             status: components["schemas"]["Status"];
             /** @description Always false. */
             background: boolean;
-            error?: components["schemas"]["Fault"] | null;
-            incomplete_details?: components["schemas"]["IncompleteDetails"] | null;
+            error: components["schemas"]["Fault"] | null;
+            incomplete_details: components["schemas"]["IncompleteDetails"] | null;
             /** @description As in the request; an agent's own instructions are not included. */
-            instructions?: string | null;
+            instructions: string | null;
             /** Format: int32 */
-            max_output_tokens?: number | null;
+            max_output_tokens: number | null;
             metadata: {
                 [key: string]: string;
             };
@@ -5138,14 +5156,14 @@ export interface components {
             /** @description Items in the order in which they began. */
             output: components["schemas"]["OutputItem"][];
             parallel_tool_calls: boolean;
-            previous_response_id?: components["schemas"]["ResponseId"] | null;
+            previous_response_id: components["schemas"]["ResponseId"] | null;
             /** @description True if the response can be retrieved and continued. */
             store: boolean;
             /**
              * Format: double
              * @description Null means the provider's default.
              */
-            temperature?: number | null;
+            temperature: number | null;
             text: components["schemas"]["TextConfig"];
             /** @description As in the request; `auto` by default. */
             tool_choice: string | Record<string, unknown>;
@@ -5155,17 +5173,17 @@ export interface components {
              * Format: double
              * @description Null means the provider's default.
              */
-            top_p?: number | null;
+            top_p: number | null;
             /** @description `auto` or `disabled`. */
             truncation: components["schemas"]["Truncation"];
-            usage?: components["schemas"]["ResponseUsage"] | null;
-            user?: string | null;
-            agent_id?: components["schemas"]["AgentId"] | null;
+            usage: components["schemas"]["ResponseUsage"] | null;
+            user: string | null;
+            agent_id: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
              * @description The agent version that replied; continuations keep it.
              */
-            agent_version?: number | null;
+            agent_version: number | null;
         };
         /** @description ID of a response: `resp_` and 26 base-32 characters */
         ResponseId: string;
@@ -5241,10 +5259,7 @@ export interface components {
         };
         SandboxPolicy: components["schemas"]["SandboxLimits"] & {
             id: components["schemas"]["SandboxPolicyId"];
-            /**
-             * @description Always `sandbox_policy`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "sandbox_policy";
             name: string;
             created_at: components["schemas"]["Timestamp"];
@@ -5259,21 +5274,18 @@ export interface components {
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
         /** @description A matching message. */
         SearchHit: components["schemas"]["Message"] & {
-            /**
-             * @description Always `search_hit`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "search_hit";
             /**
              * @description About 240 characters of `content_plain` around the first match, escaped for HTML, with
              *     matches in `<mark>`.
              */
             highlight: string;
-            thread_title?: string | null;
+            thread_title: string | null;
             /** @description The title with matches in `<mark>`, escaped for HTML; null if the title does not match. */
-            thread_title_highlight?: string | null;
+            thread_title_highlight: string | null;
             /** @description Null for a direct channel. */
-            channel_name?: string | null;
+            channel_name: string | null;
             /**
              * Format: int64
              * @description Replies in the hit's thread.
@@ -5282,15 +5294,12 @@ export interface components {
         };
         /** @description A page of hits. */
         SearchPage: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             data: components["schemas"]["SearchHit"][];
             has_more: boolean;
             /** @description Pass it as `cursor` to get the next page. */
-            next_cursor?: string | null;
+            next_cursor: string | null;
         };
         SeenAuthor: {
             type: components["schemas"]["ParticipantKind"];
@@ -5298,16 +5307,17 @@ export interface components {
             name: string;
         };
         Segment: {
-            /** @description `system`, `workspace`, `memory`, `summary`, `messages`, or `trigger`. */
-            name: string;
+            name: components["schemas"]["SegmentName"];
             /** Format: int64 */
             tokens: number;
         };
+        /** @enum {string} */
+        SegmentName: "system" | "workspace" | "memory" | "summary" | "messages" | "trigger";
         /** @description A segment as events show it, without texts. */
         SegmentState: {
             id: components["schemas"]["CompactionId"];
             thread_id: components["schemas"]["ThreadId"];
-            fork_id?: components["schemas"]["ForkId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             trigger: components["schemas"]["CompactionTrigger"];
             state: components["schemas"]["CompactionState"];
             from_message_id: components["schemas"]["MessageId"];
@@ -5381,8 +5391,8 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             last_seen_at: components["schemas"]["Timestamp"];
             expires_at: components["schemas"]["Timestamp"];
-            user_agent?: string | null;
-            address?: string | null;
+            user_agent: string | null;
+            address: string | null;
         };
         /** @description ID of a session: `sess_` and 26 base-32 characters */
         SessionId: string;
@@ -5553,7 +5563,7 @@ export interface components {
              * Format: double
              * @description US dollars for calls with a known price; null if there are none.
              */
-            cost_usd?: number | null;
+            cost_usd: number | null;
         };
         /** @description One part of the system text and its source. */
         SystemPart: {
@@ -5598,17 +5608,17 @@ export interface components {
              */
             kind: components["schemas"]["TaskKind"];
             status: components["schemas"]["TaskStatus"];
-            agent_id?: components["schemas"]["AgentId"] | null;
+            agent_id: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
-            agent_version?: number | null;
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
-            trigger_message_id?: components["schemas"]["MessageId"] | null;
-            reply_message_id?: components["schemas"]["MessageId"] | null;
+            agent_version: number | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            trigger_message_id: components["schemas"]["MessageId"] | null;
+            reply_message_id: components["schemas"]["MessageId"] | null;
             requested_by: components["schemas"]["UserId"];
-            retry_of?: components["schemas"]["TaskId"] | null;
-            parent_task_id?: components["schemas"]["TaskId"] | null;
+            retry_of: components["schemas"]["TaskId"] | null;
+            parent_task_id: components["schemas"]["TaskId"] | null;
             /** @description The first task of the chain of parents; the task itself if it has no parent. */
             root_task_id: components["schemas"]["TaskId"];
             /**
@@ -5621,47 +5631,27 @@ export interface components {
              * @description Number of the current or next model call.
              */
             attempt: number;
-            retry_at?: components["schemas"]["Timestamp"] | null;
-            wait_reason?: components["schemas"]["WaitReason"] | null;
+            retry_at: components["schemas"]["Timestamp"] | null;
+            wait_reason: components["schemas"]["WaitReason"] | null;
             input: components["schemas"]["TaskInput"];
-            output?: components["schemas"]["TaskOutput"] | null;
-            token_usage?: components["schemas"]["TokenUsage"] | null;
-            error?: components["schemas"]["TaskError"] | null;
+            output: components["schemas"]["TaskOutput"] | null;
+            token_usage: components["schemas"]["TokenUsage"] | null;
+            error: components["schemas"]["TaskError"] | null;
             queued_at: components["schemas"]["Timestamp"];
-            started_at?: components["schemas"]["Timestamp"] | null;
-            completed_at?: components["schemas"]["Timestamp"] | null;
+            started_at: components["schemas"]["Timestamp"] | null;
+            completed_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description The exact context that a task's model was sent. */
-        TaskContext: {
+        TaskContext: components["schemas"]["ContextSeen"] & {
             task_id: components["schemas"]["TaskId"];
             /** Format: int64 */
             attempt: number;
-            /** @description The model that was called. */
-            model: string;
-            asked_by: components["schemas"]["AskedBy"];
-            system: components["schemas"]["SystemSeen"];
-            /** @description The conversation as sent. */
-            turns: components["schemas"]["TurnSeen"][];
-            /** @description The included messages in order; the trigger message is last. */
-            messages: components["schemas"]["MessageSeen"][];
-            left_out: components["schemas"]["LeftOut"][];
-            memories: components["schemas"]["MemoriesSeen"];
-            /**
-             * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
-             *     error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
-             */
-            window_source?: ("table" | "setting" | "provider" | "error" | "assumed") | null;
-            budget: components["schemas"]["Budget"];
             attempts: components["schemas"]["AttemptRecord"][];
             /** @description Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`. */
             expired: boolean;
         };
         TaskError: {
-            /**
-             * @description One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
-             *     `bad_request`, `auth`, `worker_lost`, `queue_full`, `quota_exceeded`.
-             */
-            code: string;
+            code: components["schemas"]["FailCode"];
             /** @description Description for people: what happened and what to do. */
             message: string;
         };
@@ -5675,9 +5665,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 task: components["schemas"]["Task"];
             };
@@ -5688,7 +5678,7 @@ export interface components {
             /** @description The trigger message without the mention; for a `resolve`, the guidance for the draft. */
             prompt: string;
             /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
-            options?: Record<string, unknown> | null;
+            options?: Record<string, unknown>;
         };
         /**
          * @description Kind of work.
@@ -5704,9 +5694,12 @@ export interface components {
          */
         TaskKind: "reply" | "resolve" | "compact" | "response";
         TaskOutput: {
-            message_id?: components["schemas"]["MessageId"] | null;
-            resolution_id?: components["schemas"]["ResolutionId"] | null;
-            response_id?: components["schemas"]["ResponseId"] | null;
+            /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
+            message_id?: components["schemas"]["MessageId"];
+            /** @description The current draft of a `resolve`. */
+            resolution_id?: components["schemas"]["ResolutionId"];
+            /** @description The response of a `/v1/responses` call, which is not necessarily stored. */
+            response_id?: components["schemas"]["ResponseId"];
             /** @description Segments that a `compact` made. */
             compaction_ids?: components["schemas"]["CompactionId"][];
             /**
@@ -5723,10 +5716,7 @@ export interface components {
         Template: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
-            /**
-             * @description Always `agent_template`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_template";
             /** @description Set by the server; ignored in requests. */
             workspace_id?: unknown;
@@ -5806,10 +5796,7 @@ export interface components {
             format: components["schemas"]["TextFormat"];
         };
         TextFormat: {
-            /**
-             * @description Always `text`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             type: "text";
         };
         Thread: {
@@ -5817,14 +5804,14 @@ export interface components {
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
             /** @description Null unless someone set a title. */
-            title?: string | null;
+            title: string | null;
             status: components["schemas"]["ThreadStatus"];
-            agent_id?: components["schemas"]["AgentId"] | null;
+            agent_id: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
              * @description Pinned version of that agent.
              */
-            agent_version?: number | null;
+            agent_version: number | null;
             /** @description True if `agent_id` replies without a mention. */
             auto_reply: boolean;
             /**
@@ -5853,9 +5840,15 @@ export interface components {
         ThreadChange: {
             title?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            auto_reply?: boolean | null;
-            status?: components["schemas"]["ThreadStatus"] | null;
-            memory?: ("on" | "off") | null;
+            auto_reply?: boolean;
+            status?: components["schemas"]["ThreadStatus"];
+            /**
+             * @description Switch for the memory of a thread and its deep dives.
+             *
+             *     `off`: No memories are used in the thread, and none of its own anywhere.
+             * @enum {string}
+             */
+            memory?: "on" | "off";
         };
         /** @description An event as it is stored and sent. */
         ThreadEvent: {
@@ -5867,9 +5860,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 thread: components["schemas"]["Thread"];
             };
@@ -5882,8 +5875,7 @@ export interface components {
             title?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
             from_thread_id?: components["schemas"]["ThreadId"] | null;
-            /** @description `on` if omitted. */
-            memory?: ("on" | "off") | null;
+            memory?: ("on" | "off") & Record<string, unknown>;
             /** @description A repeated ID returns the first thread with status 200. */
             client_id?: string | null;
         };
@@ -5905,7 +5897,7 @@ export interface components {
              * Format: double
              * @description In US dollars, if the model table has prices.
              */
-            cost_usd?: number | null;
+            cost_usd: number | null;
             /** @description True if some of the counts are estimates because the provider sent none. */
             estimated: boolean;
         };
@@ -6021,10 +6013,7 @@ export interface components {
         };
         /** @description An uploaded file. */
         UploadedFile: {
-            /**
-             * @description Always `file`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "file";
             id: components["schemas"]["FileId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -6037,20 +6026,17 @@ export interface components {
              * Format: int64
              * @description For images, in pixels.
              */
-            width?: number | null;
+            width: number | null;
             /** Format: int64 */
-            height?: number | null;
+            height: number | null;
             created_by: components["schemas"]["UserId"];
-            message_id?: components["schemas"]["MessageId"] | null;
+            message_id: components["schemas"]["MessageId"] | null;
             created_at: components["schemas"]["Timestamp"];
             /** @description URL of the file's bytes. */
             url: string;
         };
         UsageAnswer: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "list";
             from: string;
             to: string;
@@ -6059,7 +6045,7 @@ export interface components {
             data: components["schemas"]["Used"][];
             /** @description Total over all entries. */
             total: components["schemas"]["Sums"];
-            storage?: components["schemas"]["Storage"] | null;
+            storage: components["schemas"]["Storage"] | null;
         };
         /** @description Usage of one person, agent, month, or model. */
         Used: components["schemas"]["Sums"] & {
@@ -6075,17 +6061,14 @@ export interface components {
         UserId: string;
         /** @description A version as an entry in a list. */
         VersionSummary: {
-            /**
-             * @description Always `agent_version`.
-             * @enum {string}
-             */
+            /** @enum {string} */
             object: "agent_version";
             agent_id: components["schemas"]["AgentId"];
             /** Format: int64 */
             version: number;
             /** @description Short summary of the change. */
-            change_summary?: string | null;
-            changed_by?: components["schemas"]["UserId"] | null;
+            change_summary: string | null;
+            changed_by: components["schemas"]["UserId"] | null;
             changed_at: components["schemas"]["Timestamp"];
         };
         /**
@@ -6108,7 +6091,7 @@ export interface components {
             id: components["schemas"]["WorkspaceId"];
             name: string;
             slug: string;
-            default_agent_id?: components["schemas"]["AgentId"] | null;
+            default_agent_id: components["schemas"]["AgentId"] | null;
             created_at: components["schemas"]["Timestamp"];
         };
         /** @description A workspace, as shown to its members. */
@@ -6125,9 +6108,9 @@ export interface components {
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
-            channel_id?: components["schemas"]["ChannelId"] | null;
-            thread_id?: components["schemas"]["ThreadId"] | null;
-            fork_id?: components["schemas"]["ForkId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 workspace: components["schemas"]["Workspace"];
             };
@@ -6140,8 +6123,8 @@ export interface components {
         /** @description ID of a workspace: `ws_` and 26 base-32 characters */
         WorkspaceId: string;
         WorkspacePatch: {
-            name?: string | null;
-            slug?: string | null;
+            name?: string;
+            slug?: string;
         };
     };
     responses: {
@@ -6172,7 +6155,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "not_authenticated",
+                 *         "code": "not_signed_in",
                  *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                  *         "type": "unauthenticated"
                  *       }
@@ -6355,7 +6338,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "not_authenticated",
+                 *         "code": "not_signed_in",
                  *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                  *         "param": null,
                  *         "type": "invalid_request_error"
@@ -6580,7 +6563,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "error": {
-                     *         "code": "not_authenticated",
+                     *         "code": "not_signed_in",
                      *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                      *         "type": "unauthenticated"
                      *       }
@@ -6677,9 +6660,15 @@ export interface operations {
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "done": false,
+                     *           "done_at": null,
+                     *           "done_by": null,
+                     *           "due": null,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "headline": "We launch on Monday",
                      *           "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
+                     *           "owner_id": null,
+                     *           "owner_name": null,
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -6689,7 +6678,9 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -6737,9 +6728,15 @@ export interface operations {
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "done": false,
+                     *       "done_at": null,
+                     *       "done_by": null,
+                     *       "due": null,
                      *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "headline": "We launch on Monday",
                      *       "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_id": null,
+                     *       "owner_id": null,
+                     *       "owner_name": null,
                      *       "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "sources": [
                      *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -6791,7 +6788,9 @@ export interface operations {
                      *           "object": "agent_template"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -6840,14 +6839,20 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "access_control": null,
+                     *           "avatar": null,
+                     *           "base_profile_id": null,
                      *           "capabilities": [
                      *             "…"
                      *           ],
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "description": null,
+                     *           "display_name": null,
                      *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_default": false,
                      *           "is_system": false,
                      *           "mentionable": false,
+                     *           "model": null,
                      *           "name": "Ada",
                      *           "object": "agent_profile",
                      *           "role": "primary",
@@ -6856,7 +6861,9 @@ export interface operations {
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -6907,23 +6914,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -6931,6 +6956,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -6986,23 +7013,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7010,6 +7055,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7062,7 +7109,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "effective_model": null,
                      *       "max_output_tokens": 0,
+                     *       "model": null,
                      *       "resolved_from": [
                      *         {
                      *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -7077,7 +7126,9 @@ export interface operations {
                      *         }
                      *       ],
                      *       "system": "…",
-                     *       "tokens": 0
+                     *       "temperature": null,
+                     *       "tokens": 0,
+                     *       "top_p": null
                      *     }
                      */
                     "application/json": components["schemas"]["Preview"];
@@ -7118,23 +7169,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7142,6 +7211,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7192,23 +7263,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7216,6 +7305,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7317,23 +7408,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7341,6 +7450,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7381,23 +7492,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7405,6 +7534,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7453,23 +7584,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7477,6 +7626,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7563,10 +7714,14 @@ export interface operations {
                      *           "path": "SOUL.md",
                      *           "size_bytes": 48213,
                      *           "source": "profile",
+                     *           "updated_at": null,
+                     *           "updated_by": null,
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -7612,6 +7767,8 @@ export interface operations {
                      *       "path": "SOUL.md",
                      *       "size_bytes": 48213,
                      *       "source": "profile",
+                     *       "updated_at": null,
+                     *       "updated_by": null,
                      *       "version": 1
                      *     }
                      */
@@ -7666,6 +7823,8 @@ export interface operations {
                      *       "path": "SOUL.md",
                      *       "size_bytes": 48213,
                      *       "source": "profile",
+                     *       "updated_at": null,
+                     *       "updated_by": null,
                      *       "version": 1
                      *     }
                      */
@@ -7751,23 +7910,41 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "access_control": null,
+                     *       "agency": null,
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
                      *       "capabilities": [
                      *         "…"
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
                      *       "is_default": false,
                      *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona_id": null,
+                     *       "prompting": null,
                      *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
                      *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7775,6 +7952,8 @@ export interface operations {
                      *           "type": "function"
                      *         }
                      *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
                      *       "version": 1,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -7823,12 +8002,16 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "change_summary": null,
                      *           "changed_at": "2026-11-20T09:30:00.000Z",
+                     *           "changed_by": null,
                      *           "object": "agent_version",
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -7870,7 +8053,9 @@ export interface operations {
                     /**
                      * @example {
                      *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "change_summary": null,
                      *       "changed_at": "2026-11-20T09:30:00.000Z",
+                     *       "changed_by": null,
                      *       "object": "agent_version",
                      *       "resolved": {
                      *         "instructions": "You help the team with its plans.",
@@ -7987,7 +8172,9 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "expires_at": null,
                      *           "id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_used_at": null,
                      *           "name": "Ada",
                      *           "scopes": [
                      *             "chat:read"
@@ -7995,7 +8182,9 @@ export interface operations {
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -8046,8 +8235,10 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "expires_at": null,
                      *       "id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "key": "…",
+                     *       "last_used_at": null,
                      *       "name": "Ada",
                      *       "scopes": [
                      *         "chat:read"
@@ -8139,10 +8330,13 @@ export interface operations {
                      *           "actor_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "data": {},
-                     *           "id": "audit_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           "id": "audit_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "target": null
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -8182,12 +8376,17 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "address": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "detail": null,
                      *           "id": "authev_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "kind": "signed_in"
+                     *           "kind": "signed_in",
+                     *           "user_agent": null
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -8231,6 +8430,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
+                     *         "avatar_url": null,
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -8257,7 +8457,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "error": {
-                     *         "code": "not_authenticated",
+                     *         "code": "not_signed_in",
                      *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                      *         "type": "unauthenticated"
                      *       }
@@ -8321,6 +8521,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
+                     *         "avatar_url": null,
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -8373,6 +8574,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
+                     *         "avatar_url": null,
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -8465,14 +8667,18 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "address": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "current": false,
                      *           "expires_at": "2026-11-20T09:30:00.000Z",
                      *           "id": "sess_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "last_seen_at": "2026-11-20T09:30:00.000Z"
+                     *           "last_seen_at": "2026-11-20T09:30:00.000Z",
+                     *           "user_agent": null
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -8607,6 +8813,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
+                     *         "avatar_url": null,
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -8663,18 +8870,25 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "agent_id": null,
+                     *           "archived_at": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": null,
                      *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_member": false,
                      *           "kind": "public",
                      *           "member_count": 0,
                      *           "mention_count": 0,
+                     *           "name": null,
                      *           "read_seq": 0,
+                     *           "topic": null,
                      *           "unread_count": 0,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -8721,12 +8935,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -8766,12 +8985,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -8817,12 +9041,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -8862,12 +9091,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -8906,12 +9140,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -8950,12 +9189,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -9003,6 +9247,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "avatar_url": null,
                      *           "email": "ada@example.org",
                      *           "handle": "ada",
                      *           "joined_at": "2026-11-20T09:30:00.000Z",
@@ -9011,7 +9256,9 @@ export interface operations {
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -9056,6 +9303,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "avatar_url": null,
                      *       "email": "ada@example.org",
                      *       "handle": "ada",
                      *       "joined_at": "2026-11-20T09:30:00.000Z",
@@ -9131,12 +9379,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -9184,29 +9437,49 @@ export interface operations {
                      *         {
                      *           "active_tasks": [
                      *             {
+                     *               "agent_id": null,
+                     *               "agent_version": null,
                      *               "attempt": 1,
+                     *               "channel_id": null,
+                     *               "completed_at": null,
                      *               "depth": 0,
+                     *               "error": null,
+                     *               "fork_id": null,
                      *               "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "input": {
                      *                 "prompt": "…"
                      *               },
                      *               "kind": "reply",
+                     *               "output": null,
+                     *               "parent_task_id": null,
                      *               "queued_at": "2026-11-20T09:30:00.000Z",
+                     *               "reply_message_id": null,
                      *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "retry_at": null,
+                     *               "retry_of": null,
                      *               "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "started_at": null,
                      *               "status": "queued",
+                     *               "thread_id": null,
+                     *               "token_usage": null,
+                     *               "trigger_message_id": null,
+                     *               "wait_reason": null,
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "follow": {
+                     *             "cause": null,
                      *             "level": "all"
                      *           },
                      *           "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *           "last_message": null,
                      *           "last_seq": 0,
                      *           "memory": "on",
                      *           "mention_count": 0,
@@ -9219,13 +9492,17 @@ export interface operations {
                      *           ],
                      *           "read_seq": 0,
                      *           "reply_count": 0,
+                     *           "root_message": null,
                      *           "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "status": "open",
+                     *           "title": null,
                      *           "unread_count": 0,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -9277,54 +9554,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -9338,21 +9630,39 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "thread": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
@@ -9371,6 +9681,7 @@ export interface operations {
                      *         "reply_count": 0,
                      *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "status": "open",
+                     *         "title": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -9392,54 +9703,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -9453,21 +9779,39 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "thread": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
@@ -9486,6 +9830,7 @@ export interface operations {
                      *         "reply_count": 0,
                      *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "status": "open",
+                     *         "title": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -9525,12 +9870,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -9571,11 +9921,14 @@ export interface operations {
                      * @example {
                      *       "agents": [
                      *         {
+                     *           "agent_id": null,
                      *           "count": 0
                      *         }
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "expanded_at": null,
+                     *       "fork_id": null,
                      *       "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "left_out": {},
@@ -9731,11 +10084,14 @@ export interface operations {
                      * @example {
                      *       "agents": [
                      *         {
+                     *           "agent_id": null,
                      *           "count": 0
                      *         }
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "expanded_at": null,
+                     *       "fork_id": null,
                      *       "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "left_out": {},
@@ -9854,11 +10210,14 @@ export interface operations {
                      * @example {
                      *       "agents": [
                      *         {
+                     *           "agent_id": null,
                      *           "count": 0
                      *         }
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "expanded_at": null,
+                     *       "fork_id": null,
                      *       "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "left_out": {},
@@ -9976,17 +10335,33 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
                      *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
                      *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "input": {
                      *           "prompt": "…"
                      *         },
                      *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
                      *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
                      *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "started_at": null,
                      *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -10042,7 +10417,10 @@ export interface operations {
                      *           "action_items": [
                      *             {
                      *               "done": false,
+                     *               "due": null,
                      *               "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "owner_id": null,
+                     *               "owner_name": null,
                      *               "sources": [],
                      *               "text": "Monday: two quiet days before the fair."
                      *             }
@@ -10060,8 +10438,10 @@ export interface operations {
                      *           "edited_by": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "fallback_reason": null,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "fork_title": "…",
+                     *           "generated_by": null,
                      *           "headline": "We launch on Monday",
                      *           "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "key_points": [
@@ -10070,12 +10450,15 @@ export interface operations {
                      *               "text": "Monday: two quiet days before the fair."
                      *             }
                      *           ],
+                     *           "message_id": null,
                      *           "open_questions": [
                      *             {
                      *               "sources": [],
                      *               "text": "Monday: two quiet days before the fair."
                      *             }
                      *           ],
+                     *           "published_at": null,
+                     *           "published_by": null,
                      *           "revision": 1,
                      *           "status": "draft",
                      *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -10084,7 +10467,9 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -10131,12 +10516,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -10152,12 +10542,17 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
                      *       "mention_count": 0,
+                     *       "name": null,
                      *       "read_seq": 0,
+                     *       "topic": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -10204,21 +10599,27 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "channel_id": null,
                      *           "data": {
                      *             "workspace": {
                      *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "default_agent_id": null,
                      *               "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "name": "Ada",
                      *               "slug": "northwind"
                      *             }
                      *           },
+                     *           "fork_id": null,
                      *           "seq": 124,
+                     *           "thread_id": null,
                      *           "ts": "2026-11-20T09:30:00.000Z",
                      *           "type": "workspace.updated"
                      *         }
                      *       ],
                      *       "epoch": "01k5t3h8xz",
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list",
                      *       "seq": 124
                      *     }
@@ -10262,11 +10663,14 @@ export interface operations {
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "height": null,
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_id": null,
                      *       "name": "Ada",
                      *       "object": "file",
                      *       "size_bytes": 48213,
                      *       "url": "https://chat.example.org/invite/…",
+                     *       "width": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -10284,11 +10688,14 @@ export interface operations {
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "height": null,
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_id": null,
                      *       "name": "Ada",
                      *       "object": "file",
                      *       "size_bytes": 48213,
                      *       "url": "https://chat.example.org/invite/…",
+                     *       "width": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -10432,11 +10839,14 @@ export interface operations {
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "height": null,
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_id": null,
                      *       "name": "Ada",
                      *       "object": "file",
                      *       "size_bytes": 48213,
                      *       "url": "https://chat.example.org/invite/…",
+                     *       "width": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -10472,14 +10882,20 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "context": "message",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": null,
+                     *       "draft_id": null,
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_count": 0,
                      *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "resolution_id": null,
+                     *       "resolved_at": null,
                      *       "stale": false,
                      *       "status": "active",
                      *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -10528,14 +10944,20 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "context": "message",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": null,
+                     *       "draft_id": null,
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_count": 0,
                      *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "resolution_id": null,
+                     *       "resolved_at": null,
                      *       "stale": false,
                      *       "status": "active",
                      *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -10579,14 +11001,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "fork": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "description": null,
+                     *         "draft_id": null,
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": null,
+                     *         "resolved_at": null,
                      *         "stale": false,
                      *         "status": "active",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -10633,11 +11061,14 @@ export interface operations {
                      *         {
                      *           "agents": [
                      *             {
+                     *               "agent_id": null,
                      *               "count": 0
                      *             }
                      *           ],
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "expanded_at": null,
+                     *           "fork_id": null,
                      *           "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "left_out": {},
@@ -10706,7 +11137,9 @@ export interface operations {
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list",
                      *       "window": null
                      *     }
@@ -10753,17 +11186,33 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
                      *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
                      *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "input": {
                      *           "prompt": "…"
                      *         },
                      *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
                      *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
                      *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "started_at": null,
                      *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -10778,6 +11227,137 @@ export interface operations {
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_fork_context: {
+        parameters: {
+            query: {
+                /** @description The agent that would reply. */
+                agent_id: components["schemas"]["AgentId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "budget": {
+                     *         "context_window": 0,
+                     *         "reserve": 0,
+                     *         "segments": [
+                     *           {
+                     *             "name": "system",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "used": 0
+                     *       },
+                     *       "compaction": {
+                     *         "is_due": false,
+                     *         "last_compacted_at": null,
+                     *         "profile": "off",
+                     *         "task_id": null,
+                     *         "threshold": null
+                     *       },
+                     *       "dry_run": false,
+                     *       "left_out": [
+                     *         {
+                     *           "count": 0,
+                     *           "message_ids": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "reason": "older_than_newest_50"
+                     *         }
+                     *       ],
+                     *       "may_ask": false,
+                     *       "memories": {
+                     *         "considered": {},
+                     *         "hidden": [
+                     *           {
+                     *             "count": 0,
+                     *             "name": "Ada",
+                     *             "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "messages": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "text": null
+                     *           }
+                     *         ],
+                     *         "used": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "scope": "conversation",
+                     *             "text": null
+                     *           }
+                     *         ]
+                     *       },
+                     *       "messages": [
+                     *         {
+                     *           "author": {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "deleted": false,
+                     *           "excerpt": "…",
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "role": "user",
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "model": "claude-sonnet-4-5",
+                     *       "requested_by": {
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "role": "admin"
+                     *       },
+                     *       "system": {
+                     *         "hidden": false,
+                     *         "parts": [
+                     *           {
+                     *             "name": "preamble",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair.",
+                     *         "tokens": 0
+                     *       },
+                     *       "turns": [
+                     *         {
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "role": "user"
+                     *         }
+                     *       ],
+                     *       "window_source": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NextContext"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -10819,54 +11399,67 @@ export interface operations {
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "height": null,
                      *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": null,
                      *               "name": "Ada",
                      *               "object": "file",
                      *               "size_bytes": 48213,
                      *               "url": "https://chat.example.org/invite/…",
+                     *               "width": null,
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
                      *           "author": {
+                     *             "avatar_url": null,
+                     *             "id": null,
                      *             "name": "Ada",
                      *             "type": "human"
                      *           },
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "client_id": null,
                      *           "content": "Monday: two quiet days before the fair.",
                      *           "content_plain": "Monday: two quiet days before the fair.",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deleted_at": null,
+                     *           "edited_at": null,
+                     *           "fork_id": null,
                      *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "kind": "text",
                      *           "mentions": [
                      *             {
                      *               "handle": "ada",
+                     *               "id": null,
                      *               "length": 0,
                      *               "start": 0,
                      *               "type": "agent"
                      *             }
                      *           ],
                      *           "metadata": {
-                     *             "agent_id": null,
-                     *             "agent_version": null,
-                     *             "api_key_id": null,
-                     *             "fork_id": null,
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "agent_version": 1,
+                     *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
-                     *             "resolution_id": null,
+                     *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "fork_id": null,
                      *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "n": 0,
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
-                     *             "task_id": null,
+                     *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
+                     *           "parent_id": null,
                      *           "reactions": [
                      *             {
+                     *               "agent_ids": [],
                      *               "emoji": "👍",
                      *               "user_ids": []
                      *             }
@@ -10877,7 +11470,9 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -10929,54 +11524,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -10990,17 +11600,33 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -11023,54 +11649,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -11084,17 +11725,33 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -11150,14 +11807,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "fork": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "description": null,
+                     *         "draft_id": null,
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": null,
+                     *         "resolved_at": null,
                      *         "stale": false,
                      *         "status": "active",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11170,54 +11833,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -11233,7 +11911,10 @@ export interface operations {
                      *         "action_items": [
                      *           {
                      *             "done": false,
+                     *             "due": null,
                      *             "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "owner_id": null,
+                     *             "owner_name": null,
                      *             "sources": [
                      *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -11255,8 +11936,10 @@ export interface operations {
                      *         "edited_by": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "fallback_reason": null,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "fork_title": "…",
+                     *         "generated_by": null,
                      *         "headline": "We launch on Monday",
                      *         "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "key_points": [
@@ -11267,6 +11950,7 @@ export interface operations {
                      *             "text": "Monday: two quiet days before the fair."
                      *           }
                      *         ],
+                     *         "message_id": null,
                      *         "open_questions": [
                      *           {
                      *             "sources": [
@@ -11275,6 +11959,8 @@ export interface operations {
                      *             "text": "Monday: two quiet days before the fair."
                      *           }
                      *         ],
+                     *         "published_at": null,
+                     *         "published_by": null,
                      *         "revision": 1,
                      *         "status": "draft",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11320,14 +12006,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "fork": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "description": null,
+                     *         "draft_id": null,
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": null,
+                     *         "resolved_at": null,
                      *         "stale": false,
                      *         "status": "active",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11375,7 +12067,10 @@ export interface operations {
                      *       "action_items": [
                      *         {
                      *           "done": false,
+                     *           "due": null,
                      *           "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "owner_id": null,
+                     *           "owner_name": null,
                      *           "sources": [
                      *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -11397,8 +12092,10 @@ export interface operations {
                      *       "edited_by": [
                      *         "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
+                     *       "fallback_reason": null,
                      *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "fork_title": "…",
+                     *       "generated_by": null,
                      *       "headline": "We launch on Monday",
                      *       "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "key_points": [
@@ -11409,6 +12106,7 @@ export interface operations {
                      *           "text": "Monday: two quiet days before the fair."
                      *         }
                      *       ],
+                     *       "message_id": null,
                      *       "open_questions": [
                      *         {
                      *           "sources": [
@@ -11417,6 +12115,8 @@ export interface operations {
                      *           "text": "Monday: two quiet days before the fair."
                      *         }
                      *       ],
+                     *       "published_at": null,
+                     *       "published_by": null,
                      *       "revision": 1,
                      *       "status": "draft",
                      *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11485,7 +12185,10 @@ export interface operations {
                      *       "action_items": [
                      *         {
                      *           "done": false,
+                     *           "due": null,
                      *           "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "owner_id": null,
+                     *           "owner_name": null,
                      *           "sources": [
                      *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -11507,8 +12210,10 @@ export interface operations {
                      *       "edited_by": [
                      *         "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
+                     *       "fallback_reason": null,
                      *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "fork_title": "…",
+                     *       "generated_by": null,
                      *       "headline": "We launch on Monday",
                      *       "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "key_points": [
@@ -11519,6 +12224,7 @@ export interface operations {
                      *           "text": "Monday: two quiet days before the fair."
                      *         }
                      *       ],
+                     *       "message_id": null,
                      *       "open_questions": [
                      *         {
                      *           "sources": [
@@ -11527,6 +12233,8 @@ export interface operations {
                      *           "text": "Monday: two quiet days before the fair."
                      *         }
                      *       ],
+                     *       "published_at": null,
+                     *       "published_by": null,
                      *       "revision": 1,
                      *       "status": "draft",
                      *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11554,7 +12262,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "error": {
-                     *         "code": "if_match_required",
+                     *         "code": "precondition_required",
                      *         "message": "changing a draft requires an If-Match header: send the ETag from when you read it",
                      *         "type": "precondition_required"
                      *       }
@@ -11600,7 +12308,10 @@ export interface operations {
                      *           "action_items": [
                      *             {
                      *               "done": false,
+                     *               "due": null,
                      *               "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "owner_id": null,
+                     *               "owner_name": null,
                      *               "sources": [],
                      *               "text": "Monday: two quiet days before the fair."
                      *             }
@@ -11618,8 +12329,10 @@ export interface operations {
                      *           "edited_by": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "fallback_reason": null,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "fork_title": "…",
+                     *           "generated_by": null,
                      *           "headline": "We launch on Monday",
                      *           "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "key_points": [
@@ -11628,12 +12341,15 @@ export interface operations {
                      *               "text": "Monday: two quiet days before the fair."
                      *             }
                      *           ],
+                     *           "message_id": null,
                      *           "open_questions": [
                      *             {
                      *               "sources": [],
                      *               "text": "Monday: two quiet days before the fair."
                      *             }
                      *           ],
+                     *           "published_at": null,
+                     *           "published_by": null,
                      *           "revision": 1,
                      *           "status": "draft",
                      *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11642,7 +12358,9 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -11688,14 +12406,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "fork": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "description": null,
+                     *         "draft_id": null,
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": null,
+                     *         "resolved_at": null,
                      *         "stale": false,
                      *         "status": "active",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11703,17 +12427,33 @@ export interface operations {
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "task": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
                      *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
                      *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "input": {
                      *           "prompt": "…"
                      *         },
                      *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
                      *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
                      *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "started_at": null,
                      *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -11764,12 +12504,17 @@ export interface operations {
                      *         {
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "email": null,
+                     *           "expires_at": null,
                      *           "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "max_uses": null,
                      *           "role": "admin",
                      *           "uses": 0
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -11818,7 +12563,10 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "email": null,
+                     *       "expires_at": null,
                      *       "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "max_uses": null,
                      *       "role": "admin",
                      *       "token": "…",
                      *       "url": "https://chat.example.org/invite/…",
@@ -11860,6 +12608,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "email": null,
+                     *       "expires_at": null,
                      *       "role": "admin",
                      *       "workspace": {
                      *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11930,6 +12680,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "member": {
+                     *         "avatar_url": null,
                      *         "email": "ada@example.org",
                      *         "handle": "ada",
                      *         "joined_at": "2026-11-20T09:30:00.000Z",
@@ -11939,6 +12690,7 @@ export interface operations {
                      *       },
                      *       "workspace": {
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "default_agent_id": null,
                      *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
                      *         "slug": "northwind"
@@ -11988,6 +12740,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "avatar_url": null,
                      *           "email": "ada@example.org",
                      *           "handle": "ada",
                      *           "joined_at": "2026-11-20T09:30:00.000Z",
@@ -11996,7 +12749,9 @@ export interface operations {
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -12077,6 +12832,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "avatar_url": null,
                      *       "email": "ada@example.org",
                      *       "handle": "ada",
                      *       "joined_at": "2026-11-20T09:30:00.000Z",
@@ -12241,10 +12997,18 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "about_user_id": null,
+                     *           "agent_id": null,
+                     *           "channel_id": null,
+                     *           "compaction_id": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": null,
+                     *           "expires_at": null,
                      *           "flagged": false,
+                     *           "fork_id": null,
                      *           "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "kind": "fact",
+                     *           "last_used_at": null,
                      *           "object": "memory",
                      *           "origin": "hand",
                      *           "scope": "conversation",
@@ -12253,15 +13017,20 @@ export interface operations {
                      *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "status": "active",
+                     *           "superseded_by": null,
                      *           "text": "Monday: two quiet days before the fair.",
+                     *           "thread_id": null,
                      *           "trust": "person",
                      *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "user_id": null,
                      *           "uses": 0,
                      *           "version": 1,
                      *           "visibility": "workspace"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -12308,10 +13077,18 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "about_user_id": null,
+                     *       "agent_id": null,
+                     *       "channel_id": null,
+                     *       "compaction_id": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "expires_at": null,
                      *       "flagged": false,
+                     *       "fork_id": null,
                      *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "fact",
+                     *       "last_used_at": null,
                      *       "object": "memory",
                      *       "origin": "hand",
                      *       "scope": "conversation",
@@ -12320,9 +13097,12 @@ export interface operations {
                      *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
                      *       "status": "active",
+                     *       "superseded_by": null,
                      *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": null,
                      *       "trust": "person",
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "user_id": null,
                      *       "uses": 0,
                      *       "version": 1,
                      *       "visibility": "workspace"
@@ -12339,10 +13119,18 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "about_user_id": null,
+                     *       "agent_id": null,
+                     *       "channel_id": null,
+                     *       "compaction_id": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "expires_at": null,
                      *       "flagged": false,
+                     *       "fork_id": null,
                      *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "fact",
+                     *       "last_used_at": null,
                      *       "object": "memory",
                      *       "origin": "hand",
                      *       "scope": "conversation",
@@ -12351,9 +13139,12 @@ export interface operations {
                      *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
                      *       "status": "active",
+                     *       "superseded_by": null,
                      *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": null,
                      *       "trust": "person",
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "user_id": null,
                      *       "uses": 0,
                      *       "version": 1,
                      *       "visibility": "workspace"
@@ -12438,10 +13229,18 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "about_user_id": null,
+                     *       "agent_id": null,
+                     *       "channel_id": null,
+                     *       "compaction_id": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "expires_at": null,
                      *       "flagged": false,
+                     *       "fork_id": null,
                      *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "fact",
+                     *       "last_used_at": null,
                      *       "object": "memory",
                      *       "origin": "hand",
                      *       "scope": "conversation",
@@ -12450,9 +13249,12 @@ export interface operations {
                      *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
                      *       "status": "active",
+                     *       "superseded_by": null,
                      *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": null,
                      *       "trust": "person",
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "user_id": null,
                      *       "uses": 0,
                      *       "version": 1,
                      *       "visibility": "workspace"
@@ -12550,10 +13352,18 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "about_user_id": null,
+                     *       "agent_id": null,
+                     *       "channel_id": null,
+                     *       "compaction_id": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "expires_at": null,
                      *       "flagged": false,
+                     *       "fork_id": null,
                      *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "fact",
+                     *       "last_used_at": null,
                      *       "object": "memory",
                      *       "origin": "hand",
                      *       "scope": "conversation",
@@ -12562,9 +13372,12 @@ export interface operations {
                      *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
                      *       "status": "active",
+                     *       "superseded_by": null,
                      *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": null,
                      *       "trust": "person",
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "user_id": null,
                      *       "uses": 0,
                      *       "version": 1,
                      *       "visibility": "workspace"
@@ -12605,10 +13418,18 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "about_user_id": null,
+                     *       "agent_id": null,
+                     *       "channel_id": null,
+                     *       "compaction_id": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "expires_at": null,
                      *       "flagged": false,
+                     *       "fork_id": null,
                      *       "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "fact",
+                     *       "last_used_at": null,
                      *       "object": "memory",
                      *       "origin": "hand",
                      *       "scope": "conversation",
@@ -12617,9 +13438,12 @@ export interface operations {
                      *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
                      *       "status": "active",
+                     *       "superseded_by": null,
                      *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": null,
                      *       "trust": "person",
                      *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "user_id": null,
                      *       "uses": 0,
                      *       "version": 1,
                      *       "visibility": "workspace"
@@ -12750,54 +13574,69 @@ export interface operations {
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
                      *           "name": "Ada",
                      *           "object": "file",
                      *           "size_bytes": 48213,
                      *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
                      *         "name": "Ada",
                      *         "type": "human"
                      *       },
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
                      *       "content": "Monday: two quiet days before the fair.",
                      *       "content_plain": "Monday: two quiet days before the fair.",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
                      *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "text",
                      *       "mentions": [
                      *         {
                      *           "handle": "ada",
+                     *           "id": null,
                      *           "length": 0,
                      *           "start": 0,
                      *           "type": "agent"
                      *         }
                      *       ],
                      *       "metadata": {
-                     *         "agent_id": null,
-                     *         "agent_version": null,
-                     *         "api_key_id": null,
-                     *         "fork_id": null,
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
-                     *         "resolution_id": null,
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
                      *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "n": 0,
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
-                     *         "task_id": null,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
+                     *       "parent_id": null,
                      *       "reactions": [
                      *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "emoji": "👍",
                      *           "user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -12847,54 +13686,69 @@ export interface operations {
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
                      *           "name": "Ada",
                      *           "object": "file",
                      *           "size_bytes": 48213,
                      *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
                      *         "name": "Ada",
                      *         "type": "human"
                      *       },
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
                      *       "content": "Monday: two quiet days before the fair.",
                      *       "content_plain": "Monday: two quiet days before the fair.",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
                      *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "text",
                      *       "mentions": [
                      *         {
                      *           "handle": "ada",
+                     *           "id": null,
                      *           "length": 0,
                      *           "start": 0,
                      *           "type": "agent"
                      *         }
                      *       ],
                      *       "metadata": {
-                     *         "agent_id": null,
-                     *         "agent_version": null,
-                     *         "api_key_id": null,
-                     *         "fork_id": null,
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
-                     *         "resolution_id": null,
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
                      *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "n": 0,
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
-                     *         "task_id": null,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
+                     *       "parent_id": null,
                      *       "reactions": [
                      *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "emoji": "👍",
                      *           "user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -12955,54 +13809,69 @@ export interface operations {
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
                      *           "name": "Ada",
                      *           "object": "file",
                      *           "size_bytes": 48213,
                      *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
                      *         "name": "Ada",
                      *         "type": "human"
                      *       },
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
                      *       "content": "Monday: two quiet days before the fair.",
                      *       "content_plain": "Monday: two quiet days before the fair.",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
                      *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "text",
                      *       "mentions": [
                      *         {
                      *           "handle": "ada",
+                     *           "id": null,
                      *           "length": 0,
                      *           "start": 0,
                      *           "type": "agent"
                      *         }
                      *       ],
                      *       "metadata": {
-                     *         "agent_id": null,
-                     *         "agent_version": null,
-                     *         "api_key_id": null,
-                     *         "fork_id": null,
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
-                     *         "resolution_id": null,
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
                      *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "n": 0,
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
-                     *         "task_id": null,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
+                     *       "parent_id": null,
                      *       "reactions": [
                      *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "emoji": "👍",
                      *           "user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -13060,54 +13929,69 @@ export interface operations {
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
                      *           "name": "Ada",
                      *           "object": "file",
                      *           "size_bytes": 48213,
                      *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
                      *         "name": "Ada",
                      *         "type": "human"
                      *       },
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
                      *       "content": "Monday: two quiet days before the fair.",
                      *       "content_plain": "Monday: two quiet days before the fair.",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
                      *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "text",
                      *       "mentions": [
                      *         {
                      *           "handle": "ada",
+                     *           "id": null,
                      *           "length": 0,
                      *           "start": 0,
                      *           "type": "agent"
                      *         }
                      *       ],
                      *       "metadata": {
-                     *         "agent_id": null,
-                     *         "agent_version": null,
-                     *         "api_key_id": null,
-                     *         "fork_id": null,
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
-                     *         "resolution_id": null,
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
                      *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "n": 0,
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
-                     *         "task_id": null,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
+                     *       "parent_id": null,
                      *       "reactions": [
                      *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "emoji": "👍",
                      *           "user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -13164,54 +14048,69 @@ export interface operations {
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
                      *           "name": "Ada",
                      *           "object": "file",
                      *           "size_bytes": 48213,
                      *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
                      *         "name": "Ada",
                      *         "type": "human"
                      *       },
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
                      *       "content": "Monday: two quiet days before the fair.",
                      *       "content_plain": "Monday: two quiet days before the fair.",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
                      *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "kind": "text",
                      *       "mentions": [
                      *         {
                      *           "handle": "ada",
+                     *           "id": null,
                      *           "length": 0,
                      *           "start": 0,
                      *           "type": "agent"
                      *         }
                      *       ],
                      *       "metadata": {
-                     *         "agent_id": null,
-                     *         "agent_version": null,
-                     *         "api_key_id": null,
-                     *         "fork_id": null,
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
-                     *         "resolution_id": null,
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
                      *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "n": 0,
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
-                     *         "task_id": null,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
+                     *       "parent_id": null,
                      *       "reactions": [
                      *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "emoji": "👍",
                      *           "user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -13267,10 +14166,12 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "error": null,
                      *       "latency_ms": 0,
                      *       "model": "claude-sonnet-4-5",
                      *       "ok": false,
-                     *       "provider": "builtin"
+                     *       "provider": "builtin",
+                     *       "reply": null
                      *     }
                      */
                     "application/json": components["schemas"]["ModelTest"];
@@ -13405,9 +14306,16 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "background": false,
+                     *       "completed_at": null,
                      *       "created_at": 0,
+                     *       "error": null,
                      *       "id": "resp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "incomplete_details": null,
+                     *       "instructions": null,
+                     *       "max_output_tokens": null,
                      *       "metadata": {},
                      *       "model": "claude-sonnet-4-5",
                      *       "object": "response",
@@ -13428,8 +14336,10 @@ export interface operations {
                      *         }
                      *       ],
                      *       "parallel_tool_calls": false,
+                     *       "previous_response_id": null,
                      *       "status": "in_progress",
                      *       "store": false,
+                     *       "temperature": null,
                      *       "text": {
                      *         "format": {
                      *           "type": "text"
@@ -13439,7 +14349,10 @@ export interface operations {
                      *       "tools": [
                      *         {}
                      *       ],
-                     *       "truncation": "auto"
+                     *       "top_p": null,
+                     *       "truncation": "auto",
+                     *       "usage": null,
+                     *       "user": null
                      *     }
                      */
                     "application/json": components["schemas"]["Response"];
@@ -13481,9 +14394,16 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "background": false,
+                     *       "completed_at": null,
                      *       "created_at": 0,
+                     *       "error": null,
                      *       "id": "resp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "incomplete_details": null,
+                     *       "instructions": null,
+                     *       "max_output_tokens": null,
                      *       "metadata": {},
                      *       "model": "claude-sonnet-4-5",
                      *       "object": "response",
@@ -13504,8 +14424,10 @@ export interface operations {
                      *         }
                      *       ],
                      *       "parallel_tool_calls": false,
+                     *       "previous_response_id": null,
                      *       "status": "in_progress",
                      *       "store": false,
+                     *       "temperature": null,
                      *       "text": {
                      *         "format": {
                      *           "type": "text"
@@ -13515,7 +14437,10 @@ export interface operations {
                      *       "tools": [
                      *         {}
                      *       ],
-                     *       "truncation": "auto"
+                     *       "top_p": null,
+                     *       "truncation": "auto",
+                     *       "usage": null,
+                     *       "user": null
                      *     }
                      */
                     "application/json": components["schemas"]["Response"];
@@ -13653,7 +14578,9 @@ export interface operations {
                      *           "updated_at": "2026-11-20T09:30:00.000Z"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -13944,56 +14871,70 @@ export interface operations {
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "height": null,
                      *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": null,
                      *               "name": "Ada",
                      *               "object": "file",
                      *               "size_bytes": 48213,
                      *               "url": "https://chat.example.org/invite/…",
+                     *               "width": null,
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
                      *           "author": {
+                     *             "avatar_url": null,
+                     *             "id": null,
                      *             "name": "Ada",
                      *             "type": "human"
                      *           },
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "channel_name": null,
+                     *           "client_id": null,
                      *           "content": "Monday: two quiet days before the fair.",
                      *           "content_plain": "Monday: two quiet days before the fair.",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deleted_at": null,
+                     *           "edited_at": null,
+                     *           "fork_id": null,
                      *           "highlight": "…",
                      *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "kind": "text",
                      *           "mentions": [
                      *             {
                      *               "handle": "ada",
+                     *               "id": null,
                      *               "length": 0,
                      *               "start": 0,
                      *               "type": "agent"
                      *             }
                      *           ],
                      *           "metadata": {
-                     *             "agent_id": null,
-                     *             "agent_version": null,
-                     *             "api_key_id": null,
-                     *             "fork_id": null,
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "agent_version": 1,
+                     *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
-                     *             "resolution_id": null,
+                     *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "fork_id": null,
                      *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "n": 0,
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
-                     *             "task_id": null,
+                     *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
                      *           "object": "search_hit",
+                     *           "parent_id": null,
                      *           "reactions": [
                      *             {
+                     *               "agent_ids": [],
                      *               "emoji": "👍",
                      *               "user_ids": []
                      *             }
@@ -14002,10 +14943,13 @@ export interface operations {
                      *           "seq": 124,
                      *           "state": "complete",
                      *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_title": null,
+                     *           "thread_title_highlight": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "has_more": false,
+                     *       "next_cursor": null,
                      *       "object": "list"
                      *     }
                      */
@@ -14043,30 +14987,52 @@ export interface operations {
                      * @example {
                      *       "active_tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "agents": [
                      *         {
+                     *           "access_control": null,
+                     *           "avatar": null,
+                     *           "base_profile_id": null,
                      *           "capabilities": [
                      *             "…"
                      *           ],
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "description": null,
+                     *           "display_name": null,
                      *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_default": false,
                      *           "is_system": false,
                      *           "mentionable": false,
+                     *           "model": null,
                      *           "name": "Ada",
                      *           "object": "agent_profile",
                      *           "role": "primary",
@@ -14078,12 +15044,17 @@ export interface operations {
                      *       "agents_truncated": false,
                      *       "channels": [
                      *         {
+                     *           "agent_id": null,
+                     *           "archived_at": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": null,
                      *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_member": false,
                      *           "kind": "public",
                      *           "mention_count": 0,
+                     *           "name": null,
                      *           "read_seq": 0,
+                     *           "topic": null,
                      *           "unread_count": 0,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
@@ -14093,6 +15064,7 @@ export interface operations {
                      *         "upload_bytes_max": 0
                      *       },
                      *       "me": {
+                     *         "avatar_url": null,
                      *         "email": "ada@example.org",
                      *         "handle": "ada",
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -14101,6 +15073,7 @@ export interface operations {
                      *       },
                      *       "members": [
                      *         {
+                     *           "avatar_url": null,
                      *           "email": "ada@example.org",
                      *           "handle": "ada",
                      *           "joined_at": "2026-11-20T09:30:00.000Z",
@@ -14114,14 +15087,20 @@ export interface operations {
                      *       ],
                      *       "open_forks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "context": "message",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": null,
+                     *           "draft_id": null,
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "message_count": 0,
                      *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "resolution_id": null,
+                     *           "resolved_at": null,
                      *           "stale": false,
                      *           "status": "active",
                      *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -14138,6 +15117,7 @@ export interface operations {
                      *       "seq": 124,
                      *       "workspace": {
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "default_agent_id": null,
                      *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
                      *         "slug": "northwind"
@@ -14195,21 +15175,39 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -14245,17 +15243,33 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "attempt": 1,
+                     *       "channel_id": null,
+                     *       "completed_at": null,
                      *       "depth": 0,
+                     *       "error": null,
+                     *       "fork_id": null,
                      *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "input": {
                      *         "prompt": "…"
                      *       },
                      *       "kind": "reply",
+                     *       "output": null,
+                     *       "parent_task_id": null,
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
+                     *       "reply_message_id": null,
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "retry_at": null,
+                     *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "started_at": null,
                      *       "status": "queued",
+                     *       "thread_id": null,
+                     *       "token_usage": null,
+                     *       "trigger_message_id": null,
+                     *       "wait_reason": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -14291,17 +15305,33 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "attempt": 1,
+                     *       "channel_id": null,
+                     *       "completed_at": null,
                      *       "depth": 0,
+                     *       "error": null,
+                     *       "fork_id": null,
                      *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "input": {
                      *         "prompt": "…"
                      *       },
                      *       "kind": "reply",
+                     *       "output": null,
+                     *       "parent_task_id": null,
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
+                     *       "reply_message_id": null,
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "retry_at": null,
+                     *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "started_at": null,
                      *       "status": "queued",
+                     *       "thread_id": null,
+                     *       "token_usage": null,
+                     *       "trigger_message_id": null,
+                     *       "wait_reason": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -14339,15 +15369,12 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "asked_by": {
-                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "name": "Ada",
-                     *         "role": "admin"
-                     *       },
                      *       "attempt": 1,
                      *       "attempts": [
                      *         {
                      *           "attempt": 1,
+                     *           "ended_at": null,
+                     *           "error": null,
                      *           "outcome": "running",
                      *           "started_at": "2026-11-20T09:30:00.000Z",
                      *           "waited_ms": 0
@@ -14371,7 +15398,7 @@ export interface operations {
                      *           "message_ids": [
                      *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "reason": "…"
+                     *           "reason": "older_than_newest_50"
                      *         }
                      *       ],
                      *       "memories": {
@@ -14383,12 +15410,21 @@ export interface operations {
                      *             "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "messages": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "text": null
+                     *           }
+                     *         ],
                      *         "used": [
                      *           {
                      *             "age_days": 0,
                      *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "reason": "…",
-                     *             "scope": "conversation"
+                     *             "scope": "conversation",
+                     *             "text": null
                      *           }
                      *         ]
                      *       },
@@ -14407,6 +15443,11 @@ export interface operations {
                      *         }
                      *       ],
                      *       "model": "claude-sonnet-4-5",
+                     *       "requested_by": {
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "role": "admin"
+                     *       },
                      *       "system": {
                      *         "hidden": false,
                      *         "parts": [
@@ -14424,7 +15465,8 @@ export interface operations {
                      *           "content": "Monday: two quiet days before the fair.",
                      *           "role": "user"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "window_source": null
                      *     }
                      */
                     "application/json": components["schemas"]["TaskContext"];
@@ -14459,17 +15501,33 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "attempt": 1,
+                     *       "channel_id": null,
+                     *       "completed_at": null,
                      *       "depth": 0,
+                     *       "error": null,
+                     *       "fork_id": null,
                      *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "input": {
                      *         "prompt": "…"
                      *       },
                      *       "kind": "reply",
+                     *       "output": null,
+                     *       "parent_task_id": null,
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
+                     *       "reply_message_id": null,
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "retry_at": null,
+                     *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "started_at": null,
                      *       "status": "queued",
+                     *       "thread_id": null,
+                     *       "token_usage": null,
+                     *       "trigger_message_id": null,
+                     *       "wait_reason": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -14509,30 +15567,50 @@ export interface operations {
                      * @example {
                      *       "active_tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "first_unread_id": null,
                      *       "follow": {
+                     *         "cause": null,
                      *         "level": "all"
                      *       },
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *       "last_message": null,
                      *       "last_seq": 0,
                      *       "memory": "on",
                      *       "mention_count": 0,
@@ -14545,8 +15623,10 @@ export interface operations {
                      *       ],
                      *       "read_seq": 0,
                      *       "reply_count": 0,
+                     *       "root_message": null,
                      *       "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "status": "open",
+                     *       "title": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -14595,29 +15675,49 @@ export interface operations {
                      * @example {
                      *       "active_tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "agent_id": null,
+                     *       "agent_version": null,
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "follow": {
+                     *         "cause": null,
                      *         "level": "all"
                      *       },
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *       "last_message": null,
                      *       "last_seq": 0,
                      *       "memory": "on",
                      *       "mention_count": 0,
@@ -14630,8 +15730,10 @@ export interface operations {
                      *       ],
                      *       "read_seq": 0,
                      *       "reply_count": 0,
+                     *       "root_message": null,
                      *       "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "status": "open",
+                     *       "title": null,
                      *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
@@ -14675,11 +15777,14 @@ export interface operations {
                      *         {
                      *           "agents": [
                      *             {
+                     *               "agent_id": null,
                      *               "count": 0
                      *             }
                      *           ],
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "expanded_at": null,
+                     *           "fork_id": null,
                      *           "from_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "id": "comp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "left_out": {},
@@ -14748,7 +15853,9 @@ export interface operations {
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list",
                      *       "window": null
                      *     }
@@ -14795,17 +15902,33 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
                      *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
                      *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "input": {
                      *           "prompt": "…"
                      *         },
                      *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
                      *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
                      *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "started_at": null,
                      *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -14825,6 +15948,137 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_thread_context: {
+        parameters: {
+            query: {
+                /** @description The agent that would reply. */
+                agent_id: components["schemas"]["AgentId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "budget": {
+                     *         "context_window": 0,
+                     *         "reserve": 0,
+                     *         "segments": [
+                     *           {
+                     *             "name": "system",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "used": 0
+                     *       },
+                     *       "compaction": {
+                     *         "is_due": false,
+                     *         "last_compacted_at": null,
+                     *         "profile": "off",
+                     *         "task_id": null,
+                     *         "threshold": null
+                     *       },
+                     *       "dry_run": false,
+                     *       "left_out": [
+                     *         {
+                     *           "count": 0,
+                     *           "message_ids": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "reason": "older_than_newest_50"
+                     *         }
+                     *       ],
+                     *       "may_ask": false,
+                     *       "memories": {
+                     *         "considered": {},
+                     *         "hidden": [
+                     *           {
+                     *             "count": 0,
+                     *             "name": "Ada",
+                     *             "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "messages": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "text": null
+                     *           }
+                     *         ],
+                     *         "used": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "scope": "conversation",
+                     *             "text": null
+                     *           }
+                     *         ]
+                     *       },
+                     *       "messages": [
+                     *         {
+                     *           "author": {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "deleted": false,
+                     *           "excerpt": "…",
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "role": "user",
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "model": "claude-sonnet-4-5",
+                     *       "requested_by": {
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "role": "admin"
+                     *       },
+                     *       "system": {
+                     *         "hidden": false,
+                     *         "parts": [
+                     *           {
+                     *             "name": "preamble",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair.",
+                     *         "tokens": 0
+                     *       },
+                     *       "turns": [
+                     *         {
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "role": "user"
+                     *         }
+                     *       ],
+                     *       "window_source": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NextContext"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     follow_thread: {
         parameters: {
             query?: never;
@@ -14839,7 +16093,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "level": null
+                 *       "level": "all"
                  *     }
                  */
                 "application/json": components["schemas"]["FollowForm"];
@@ -14854,6 +16108,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "cause": null,
                      *       "level": "all"
                      *     }
                      */
@@ -14892,6 +16147,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "cause": null,
                      *       "level": "all"
                      *     }
                      */
@@ -14938,14 +16194,20 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "context": "message",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": null,
+                     *           "draft_id": null,
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "message_count": 0,
                      *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "resolution_id": null,
+                     *           "resolved_at": null,
                      *           "stale": false,
                      *           "status": "active",
                      *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -14953,7 +16215,9 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -15002,14 +16266,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "fork": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "description": null,
+                     *         "draft_id": null,
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": null,
+                     *         "resolved_at": null,
                      *         "stale": false,
                      *         "status": "active",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15030,14 +16300,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "fork": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "description": null,
+                     *         "draft_id": null,
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": null,
+                     *         "resolved_at": null,
                      *         "stale": false,
                      *         "status": "active",
                      *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15097,54 +16373,67 @@ export interface operations {
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "height": null,
                      *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": null,
                      *               "name": "Ada",
                      *               "object": "file",
                      *               "size_bytes": 48213,
                      *               "url": "https://chat.example.org/invite/…",
+                     *               "width": null,
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
                      *           "author": {
+                     *             "avatar_url": null,
+                     *             "id": null,
                      *             "name": "Ada",
                      *             "type": "human"
                      *           },
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "client_id": null,
                      *           "content": "Monday: two quiet days before the fair.",
                      *           "content_plain": "Monday: two quiet days before the fair.",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deleted_at": null,
+                     *           "edited_at": null,
+                     *           "fork_id": null,
                      *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "kind": "text",
                      *           "mentions": [
                      *             {
                      *               "handle": "ada",
+                     *               "id": null,
                      *               "length": 0,
                      *               "start": 0,
                      *               "type": "agent"
                      *             }
                      *           ],
                      *           "metadata": {
-                     *             "agent_id": null,
-                     *             "agent_version": null,
-                     *             "api_key_id": null,
-                     *             "fork_id": null,
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "agent_version": 1,
+                     *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
-                     *             "resolution_id": null,
+                     *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "fork_id": null,
                      *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "n": 0,
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
-                     *             "task_id": null,
+                     *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
+                     *           "parent_id": null,
                      *           "reactions": [
                      *             {
+                     *               "agent_ids": [],
                      *               "emoji": "👍",
                      *               "user_ids": []
                      *             }
@@ -15155,7 +16444,9 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -15207,54 +16498,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -15268,17 +16574,33 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -15301,54 +16623,69 @@ export interface operations {
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
                      *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
                      *             "name": "Ada",
                      *             "object": "file",
                      *             "size_bytes": 48213,
                      *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
                      *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
                      *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
                      *           "name": "Ada",
                      *           "type": "human"
                      *         },
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
                      *         "content": "Monday: two quiet days before the fair.",
                      *         "content_plain": "Monday: two quiet days before the fair.",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
                      *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "kind": "text",
                      *         "mentions": [
                      *           {
                      *             "handle": "ada",
+                     *             "id": null,
                      *             "length": 0,
                      *             "start": 0,
                      *             "type": "agent"
                      *           }
                      *         ],
                      *         "metadata": {
-                     *           "agent_id": null,
-                     *           "agent_version": null,
-                     *           "api_key_id": null,
-                     *           "fork_id": null,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
-                     *           "resolution_id": null,
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
                      *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "n": 0,
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
-                     *           "task_id": null,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
+                     *         "parent_id": null,
                      *         "reactions": [
                      *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "emoji": "👍",
                      *             "user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -15362,17 +16699,33 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
                      *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
                      *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
                      *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "input": {
                      *             "prompt": "…"
                      *           },
                      *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "started_at": null,
                      *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -15474,6 +16827,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "cost_usd": null,
                      *           "failed": 0,
                      *           "input_tokens": 0,
                      *           "key": "…",
@@ -15485,8 +16839,10 @@ export interface operations {
                      *       "from": "…",
                      *       "group_by": "person",
                      *       "object": "list",
+                     *       "storage": null,
                      *       "to": "…",
                      *       "total": {
+                     *         "cost_usd": null,
                      *         "failed": 0,
                      *         "input_tokens": 0,
                      *         "output_tokens": 0,
@@ -15538,7 +16894,9 @@ export interface operations {
                      *           "slug": "northwind"
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -15582,6 +16940,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": null,
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
@@ -15624,6 +16983,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": null,
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
@@ -15672,6 +17032,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": null,
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
@@ -15719,10 +17080,14 @@ export interface operations {
                      *           "path": "SOUL.md",
                      *           "size_bytes": 48213,
                      *           "source": "profile",
+                     *           "updated_at": null,
+                     *           "updated_by": null,
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -15765,6 +17130,8 @@ export interface operations {
                      *       "path": "SOUL.md",
                      *       "size_bytes": 48213,
                      *       "source": "profile",
+                     *       "updated_at": null,
+                     *       "updated_by": null,
                      *       "version": 1
                      *     }
                      */
@@ -15819,6 +17186,8 @@ export interface operations {
                      *       "path": "SOUL.md",
                      *       "size_bytes": 48213,
                      *       "source": "profile",
+                     *       "updated_at": null,
+                     *       "updated_by": null,
                      *       "version": 1
                      *     }
                      */
@@ -15900,7 +17269,9 @@ export interface operations {
                      *           ]
                      *         }
                      *       ],
+                     *       "first_id": null,
                      *       "has_more": false,
+                     *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
@@ -15936,9 +17307,14 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "base_url": null,
+                     *       "checked_at": null,
                      *       "key_set": false,
+                     *       "model": null,
+                     *       "provider": null,
                      *       "source": "environment",
                      *       "status": "ok",
+                     *       "utility_model": null,
                      *       "version": 1
                      *     }
                      */
@@ -15988,9 +17364,14 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "base_url": null,
+                     *       "checked_at": null,
                      *       "key_set": false,
+                     *       "model": null,
+                     *       "provider": null,
                      *       "source": "environment",
                      *       "status": "ok",
+                     *       "utility_model": null,
                      *       "version": 1
                      *     }
                      */
@@ -16062,6 +17443,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "allowed_tools": null,
                      *       "compaction": {
                      *         "by_mode": {},
                      *         "default": "off"
@@ -16072,7 +17454,9 @@ export interface operations {
                      *         "organization": false,
                      *         "persona": false,
                      *         "user": false
-                     *       }
+                     *       },
+                     *       "required_text": null,
+                     *       "sandbox_policy_id": null
                      *     }
                      */
                     "application/json": components["schemas"]["Policy"];
@@ -16117,6 +17501,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "allowed_tools": null,
                      *       "compaction": {
                      *         "by_mode": {},
                      *         "default": "off"
@@ -16127,7 +17512,9 @@ export interface operations {
                      *         "organization": false,
                      *         "persona": false,
                      *         "user": false
-                     *       }
+                     *       },
+                     *       "required_text": null,
+                     *       "sandbox_policy_id": null
                      *     }
                      */
                     "application/json": components["schemas"]["Policy"];
