@@ -1,7 +1,7 @@
 // Summaries that agents read instead of older messages: the line in the thread, its region, and live changes for two people.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { accessible, box, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';
+import { accessible, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';
 import { answers, dialog, forkPanel, inspect, main, messageList, pictures, threadId } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 

@@ -1,6 +1,6 @@
 import type { Compaction, CompactionItem, CompactionItems, SentWindow } from '../api/compactions';
 import type { MemoryKind } from '../api/memory';
-import { ApiError, errorMessage } from '../api/problem';
+import { ApiError, errorMessage, type ErrorCode } from '../api/problem';
 import type { Message } from '../api/types';
 import { isShown } from '../lib/rows';
 import { listed } from '../lib/text';
@@ -11,12 +11,12 @@ import { KINDS } from '../memory/words';
 const BUILT_IN = 'builtin';
 const nf = new Intl.NumberFormat('en');
 
-const PROBLEMS: Record<string, string> = {
+const PROBLEMS: Partial<Record<ErrorCode, string>> = {
   compaction_running: 'The earlier messages are being summarized already. Wait until that is done.',
   nothing_to_compact: 'There is nothing to summarize yet: agents read the newest messages as they are.',
 };
 export const problemText = (e: unknown): string =>
-  (e instanceof ApiError && PROBLEMS[e.code]) || errorMessage(e);
+  (e instanceof ApiError && e.code && PROBLEMS[e.code]) || errorMessage(e);
 
 /** ID of the loaded message above which the line is shown; null if the start of the window is not on this page. */
 export function lineAt(messages: readonly Message[], window: SentWindow | null): string | null {

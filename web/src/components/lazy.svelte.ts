@@ -30,6 +30,8 @@ export const messageSources = lazyComponent(() => import('./MessageSources.svelt
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
 /** What agents read instead of older messages. */
 export const summaries = lazyComponent(() => import('../compaction/Summaries.svelte'));
+/** Header controls of a direct channel with an agent. */
+export const conversations = lazyComponent(() => import('./Conversations.svelte'));
 /** Items of a thread's menu. */
 export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
 /** Toolbar of a message. */
