@@ -171,6 +171,8 @@ class Things:
         return self.post("/v1/workspaces", {"name": self.word("Works")})["id"]
 
     def memory(self, agent=None):
+        # A request of the run can turn memory off.
+        self.call("PATCH", f"/v1/workspaces/{self.workspace}/policy", {"memory": {"enabled": True}})
         form = {"text": self.word("The sign is"), "kind": "fact", "scope": "agent", "agent_id": agent or self.agent()}
         return self.post("/v1/memories", form)["id"]
 
