@@ -74,15 +74,21 @@ pub(super) fn draft(reading: &Reading, lines: &[SourceLine]) -> RawDraft {
             quotes.extend(quote(reading, at, line));
         }
     }
-    let is_current = |quote: &Quote| {
-        let after = quote.sources.iter().max().map_or(0, |last| last + 1);
-        !lines.iter().enumerate().skip(after).any(|(at, line)| {
-            line.person.is_some()
-                && !is_doubtful(reading, at)
-                && changes_value(&quote.text, &line.text, reading.language(), line.day)
+    let claim = |text: &str, at: usize| Claim::of(text, reading.language(), lines[at].day);
+    let claims: Vec<Option<Claim>> = lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| {
+            let is_clear = line.person.is_some() && !is_doubtful(reading, at);
+            is_clear.then(|| claim(&line.text, at))
         })
-    };
-    quotes.retain(is_current);
+        .collect();
+    quotes.retain(|quote| {
+        let last = quote.sources.iter().copied().max().unwrap_or_default();
+        let quoted = claim(&quote.text, last);
+        let mut later = claims.iter().skip(last + 1).flatten();
+        !later.any(|later| quoted.is_changed_by(later))
+    });
     let outline = reading.outline();
     RawDraft {
         gist: format!(
@@ -159,11 +165,8 @@ fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
         Act::Request,
         Act::Correction,
     ]) || has_value(&found);
-    let is_outdated = reading.superseded().iter().any(|value| {
-        value.line > at && has_text(&text, &value.old) && !has_text(&text, &value.new)
-    });
     if !is_useful
-        || is_outdated
+        || is_corrected(reading, &text, &[at])
         || is_doubtful(reading, at)
         || reading.is_rejected(at)
         || content_words(&text, reading.language()).len() < MESSAGE_WORDS_MIN
@@ -213,30 +216,45 @@ fn has_value(values: &[Value]) -> bool {
     })
 }
 
-/// Checks whether `new` states another value than `old` about the same thing.
-pub(super) fn changes_value(old: &str, new: &str, language: Language, day: NaiveDate) -> bool {
-    let (before, after) = (values(old, language, day), values(new, language, day));
-    let is_same = |a: &Value, b: &Value| a.kind == b.kind && a.key == b.key;
-    let is_changed = |value: &Value| {
-        value.kind != ValueKind::Identifier
-            && has_value(std::slice::from_ref(value))
-            && !after.iter().any(|other| is_same(value, other))
-            && after
-                .iter()
-                .any(|other| other.kind == value.kind && other.unit == value.unit)
-    };
-    let subject = |text: &str, values: &[Value]| -> HashSet<String> {
+/// Checks whether a message after these lines corrects the value that a text states.
+pub(super) fn is_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bool {
+    reading.superseded().iter().any(|value| {
+        has_text(text, &value.old)
+            && !has_text(text, &value.new)
+            && lines.iter().all(|line| *line < value.line)
+    })
+}
+
+/// The values of a text, and its other content words, which tell what they are about.
+pub(super) struct Claim {
+    values: Vec<Value>,
+    subject: HashSet<String>,
+}
+
+impl Claim {
+    pub(super) fn of(text: &str, language: Language, day: NaiveDate) -> Self {
+        let values = values(text, language, day);
         let of_values: HashSet<String> = (values.iter())
             .flat_map(|value| content_words(&value.text, language))
             .collect();
         let words = content_words(text, language).into_iter();
-        words.filter(|word| !of_values.contains(word)).collect()
-    };
-    before.iter().any(is_changed)
-        && subject(old, &before)
-            .intersection(&subject(new, &after))
-            .count()
-            >= SHARED_WORDS_MIN
+        let subject = words.filter(|word| !of_values.contains(word)).collect();
+        Self { values, subject }
+    }
+
+    /// Checks whether a later text states another value about the same thing.
+    pub(super) fn is_changed_by(&self, later: &Self) -> bool {
+        let is_changed = |value: &Value| {
+            value.kind != ValueKind::Identifier
+                && has_value(std::slice::from_ref(value))
+                && !(later.values.iter())
+                    .any(|other| other.kind == value.kind && other.key == value.key)
+                && (later.values.iter())
+                    .any(|other| other.kind == value.kind && other.unit == value.unit)
+        };
+        self.values.iter().any(is_changed)
+            && self.subject.intersection(&later.subject).count() >= SHARED_WORDS_MIN
+    }
 }
 
 #[cfg(test)]
@@ -294,7 +312,8 @@ mod tests {
     #[test]
     fn values_of_different_subjects_do_not_change_each_other() {
         let day = NaiveDate::default();
-        let changes = |old, new| changes_value(old, new, Language::English, day);
+        let claim = |text| Claim::of(text, Language::English, day);
+        let changes = |old, new| claim(old).is_changed_by(&claim(new));
         assert!(!changes(
             "The hall costs 500 € a night.",
             "Our bus leaves with 40 € in the till."

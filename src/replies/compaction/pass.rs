@@ -43,7 +43,7 @@ use super::{
     check::{Source, has_text},
     draft::{self, RawDraft},
     item::{Item, SegmentPerson, SourceLine},
-    offline,
+    offline::{self, Claim},
     render::entry_name,
     store::{self, Key},
 };
@@ -359,7 +359,9 @@ impl Compactor {
                 };
             }
             let mut checked = source.check(&raw, &system, tokens_max);
-            checked.items.retain(|item| !is_corrected(item, &reading));
+            let is_corrected =
+                |item: &Item| offline::is_corrected(&reading, &item.text, &item.sources);
+            checked.items.retain(|item| !is_corrected(item));
             let items = checked.items.iter().filter_map(|item| {
                 // The checks have dropped what cannot be an entry.
                 let content = Content::parse(&item.text, workspace, &keyring).ok()?;
@@ -724,15 +726,6 @@ async fn put(
     Ok(Some(Some(segment.id)))
 }
 
-/// Checks whether a later message of the segment corrects the value that the item states.
-fn is_corrected(item: &Item, reading: &Reading) -> bool {
-    reading.superseded().iter().any(|value| {
-        has_text(&item.text, &value.old)
-            && !has_text(&item.text, &value.new)
-            && item.sources.iter().all(|line| *line < value.line)
-    })
-}
-
 /// Finds older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
 fn superseded(
     older: &[SegmentEntry],
@@ -783,13 +776,18 @@ fn superseded(
 
 /// Finds older entries whose value a new entry about the same thing changes, each with that entry.
 fn changed(older: &[SegmentEntry], new: &[SegmentEntry]) -> Vec<(MemoryId, MemoryId)> {
-    let changes = |old: &SegmentEntry, new: &SegmentEntry| {
-        let day = new.said_at.map(crate::time::Timestamp::day);
-        let language = detect(&new.text);
-        offline::changes_value(&old.text, &new.text, language, day.unwrap_or_default())
+    let claim = |entry: &SegmentEntry| {
+        let day = entry.said_at.map(crate::time::Timestamp::day);
+        let language = detect(&entry.text);
+        Claim::of(&entry.text, language, day.unwrap_or_default())
     };
-    let by = |old: &SegmentEntry| new.iter().rev().find(|new| changes(old, new));
-    let pairs = older.iter().filter_map(|old| Some((old.id, by(old)?.id)));
+    let new: Vec<(MemoryId, Claim)> = new.iter().map(|new| (new.id, claim(new))).collect();
+    let pairs = older.iter().filter_map(|old| {
+        let stated = claim(old);
+        let mut newest_first = new.iter().rev();
+        let (by, _) = newest_first.find(|(_, new)| stated.is_changed_by(new))?;
+        Some((old.id, *by))
+    });
     pairs.collect()
 }
 
