@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::{
     agents::profiles::MemoryScopes,
     chat::search::{
-        any::{self, OldMatch, OldPart, freshness},
+        any::{self, OldMatch, OldPart, freshness, is_rare, rarity},
         shared::{self, Readers},
     },
     db::{
@@ -40,8 +40,6 @@ const PREVIOUS_AMONG: i64 = 100;
 const WORD_ENTRIES_MAX: i64 = 2_000;
 /// Number of entries that are counted for the frequency of a word.
 const COUNTED_MAX: i64 = 10_000;
-/// A word in a smaller share of the entries is enough alone.
-const RARE_SHARE: f64 = 0.01;
 /// Maximum number of entries that are considered.
 const CONSIDERED_MAX: i64 = 200;
 /// Maximum number of entries of a reply.
@@ -285,17 +283,6 @@ struct AskedWord {
     word: String,
     weight: f64,
     writer: Writer,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of entries are small")]
-fn rarity(count: i64, all: i64) -> f64 {
-    let (count, all) = (count as f64, all.max(count) as f64);
-    (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of entries are small")]
-fn is_rare(count: i64, all: i64) -> bool {
-    (count as f64) < all as f64 * RARE_SHARE
 }
 
 /// Selects the entries of a reply, with one entry for each text: that of the narrowest scope.

@@ -36,7 +36,7 @@ const HALF_LIFE_DAYS: f64 = 90.0;
 /// Number of people and agents whose names are compared with the words.
 const NAMES_MAX: i64 = 2_000;
 
-/// A share of the messages below which a word is enough alone.
+/// A word in a smaller share of the texts is enough alone.
 const RARE_SHARE: f64 = 0.01;
 /// Maximum number of messages that are counted for it.
 const COUNTED_MAX: i64 = 10_000;
@@ -158,7 +158,7 @@ pub async fn find_old(
         .await?;
     let mut matched: HashMap<i64, (i64, bool)> = HashMap::new();
     for word in &hits {
-        let is_rare = is_rare(word.found.len(), all);
+        let is_rare = is_rare(count(&word.found), all);
         for found in &word.found {
             let of_message = matched.entry(found.seq).or_default();
             of_message.0 += 1;
@@ -174,8 +174,9 @@ pub async fn find_old(
     Ok(old.collect())
 }
 
+/// Checks whether a word in `count` of `all` texts is enough alone.
 #[expect(clippy::cast_precision_loss, reason = "a share")]
-fn is_rare(count: usize, all: i64) -> bool {
+pub fn is_rare(count: i64, all: i64) -> bool {
     (count as f64) < all as f64 * RARE_SHARE
 }
 
@@ -311,18 +312,21 @@ async fn hits(
         what.all.push(stems.chain(authors).collect());
         let found = store::find_documents(c, scope, &what, FOUND_MAX).await?;
         hits.push(Hits {
-            weight: weight * rarity(found.len(), scope.below),
+            weight: weight * rarity(count(&found), scope.below),
             found,
         });
     }
     Ok(hits)
 }
 
-/// Weight of a word in `count` of about `all` messages.
+fn count(found: &[Found]) -> i64 {
+    i64::try_from(found.len()).unwrap_or(i64::MAX)
+}
+
+/// Weight of a word in `count` of about `all` texts.
 #[expect(clippy::cast_precision_loss, reason = "a weight")]
-fn rarity(count: usize, all: i64) -> f64 {
-    let count = count as f64;
-    let all = (all as f64).max(count);
+pub fn rarity(count: i64, all: i64) -> f64 {
+    let (count, all) = (count as f64, all.max(count) as f64);
     (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
 }
 
