@@ -156,7 +156,7 @@ async fn load_before(
         Some(start) => view::summary(c, conversation, start).await?,
         None => (None, Vec::new()),
     };
-    let mut left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
+    let left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
     let oldest = rows.iter().map(|row| row.seq).min();
     let window_start = view.start.or(oldest).unwrap_or(trigger_seq);
     let has_older = left_out.iter().any(|left| {
@@ -192,14 +192,6 @@ async fn load_before(
         )
     });
     let older = older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default());
-    if view.is_due && !view.has_segments {
-        for left in left_out
-            .iter_mut()
-            .filter(|left| left.reason == LeftOutReason::OlderThanNewest50)
-        {
-            left.reason = LeftOutReason::NotSummarized;
-        }
-    }
     let requester = find_requester(c, of.workspace, of.requester).await?;
     let recalled = memory::recall::recall(
         c,
@@ -572,9 +564,13 @@ async fn left_out(
                 (LeftOutReason::Summarised, covered),
                 (LeftOutReason::NotSummarized, count - covered),
             ],
-            None => [
-                (LeftOutReason::OlderThanNewest50, count),
+            None if view.is_due && !view.has_segments => [
                 (LeftOutReason::Summarised, 0),
+                (LeftOutReason::NotSummarized, count),
+            ],
+            None => [
+                (LeftOutReason::Summarised, 0),
+                (LeftOutReason::OlderThanNewest50, count),
             ],
         };
         for (reason, count) in parts.into_iter().filter(|(_, count)| *count > 0) {
