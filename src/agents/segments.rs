@@ -45,7 +45,7 @@ text_enum! {
         Active = "active",
         /// A message was edited: only sentences that do not depend on it are sent until the segment is made again.
         Stale = "stale",
-        /// A message was deleted: there is no text until the segment is made again.
+        /// A message was deleted: the texts are gone until the segment is made again.
         Blank = "blank",
         /// Its messages are sent as far as they fit.
         Expanded = "expanded",

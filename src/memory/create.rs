@@ -23,7 +23,7 @@ use crate::{
 /// Maximum number of active entries with the same key, and in a workspace.
 pub const KEY_ENTRIES_MAX: i64 = 2_000;
 pub const WORKSPACE_ENTRIES_MAX: i64 = 50_000;
-/// Maximum number of active entries by hand of one person in a workspace, so that nobody can fill it alone.
+/// Maximum number of active entries that one person wrote in a workspace. Keeps a single person from filling it.
 pub const PERSON_ENTRIES_MAX: i64 = 10_000;
 
 /// A new entry; `scope` defaults to `conversation` with a thread, else to `user`.
@@ -320,7 +320,7 @@ async fn check_share(
     Ok(())
 }
 
-/// Archives the least used entries that nobody wrote by hand where `more` entries would exceed a limit.
+/// Archives the least used entries with an origin other than `hand` where `more` entries would exceed a limit.
 ///
 /// # Errors
 /// `Full` if there are only entries by hand.

@@ -153,7 +153,7 @@ impl From<CompactionError> for ApiError {
 
 /// Maximum number of entries of a record; a segment has fewer.
 const RECORD_ENTRIES_MAX: i64 = 200;
-/// Newest records in a list.
+/// Maximum number of records in a list; the newest ones.
 pub const LISTED_MAX: i64 = 500;
 
 /// Returns the records of segments with their entries.
@@ -264,7 +264,7 @@ pub async fn get(
     only(records(c, vec![segment]).await?)
 }
 
-/// The agent that replied last in a conversation, otherwise the default agent, with its version.
+/// Finds the agent that replied last in a conversation, otherwise the default agent, with its version.
 async fn last_agent(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -286,7 +286,7 @@ async fn last_agent(
     Ok(default.map(|default| (default.id, default.version)))
 }
 
-/// The messages that the agent that replied last is sent with the next question; `None` if that is all of them.
+/// Finds the messages that the agent with the last reply is sent with the next question; `None` if it is sent all of them.
 ///
 /// # Errors
 /// If the database fails.

@@ -88,7 +88,7 @@ impl Compactor {
     async fn work(&self, task: Task, lease: Lease) -> Result<(), Abort> {
         let options = options_of(&task).filter(|_| self.settings.is_on);
         let Some(options) = options else {
-            // What is stale or blank stays so.
+            // Stale and blank segments stay as they are.
             return Ok(self.finish(lease).await?);
         };
         let pass = Pass {

@@ -162,7 +162,7 @@ struct ContextSeen {
 /// Entries of memory that a reply used, without personal ones of other people.
 #[derive(Serialize, utoipa::ToSchema)]
 struct MemoriesSeen {
-    /// Number of entries that matched the question, by scope; personal ones only for the person who asked.
+    /// Number of entries that matched the question, by scope; personal ones are shown to the requester only.
     #[schema(value_type = std::collections::HashMap<String, i64>)]
     considered: BTreeMap<MemoryScope, i64>,
     used: Vec<MemorySeen>,

@@ -3033,7 +3033,7 @@ export interface components {
          *
          *     `stale`: A message was edited: only sentences that do not depend on it are sent until the segment is made again.
          *
-         *     `blank`: A message was deleted: there is no text until the segment is made again.
+         *     `blank`: A message was deleted: the texts are gone until the segment is made again.
          *
          *     `expanded`: Its messages are sent as far as they fit.
          * @enum {string}
@@ -4030,7 +4030,7 @@ export interface components {
         };
         /** @description Entries of memory that a reply used, without personal ones of other people. */
         MemoriesSeen: {
-            /** @description Number of entries that matched the question, by scope; personal ones only for the person who asked. */
+            /** @description Number of entries that matched the question, by scope; personal ones are shown to the requester only. */
             considered: {
                 [key: string]: number;
             };
