@@ -88,7 +88,7 @@ fn holds_nul(json: &[u8]) -> bool {
         }
     }
     // Only an escape can produce one: JSON does not allow a raw NUL.
-    json.windows(6).any(|w| w == b"\\u0000")
+    memchr::memmem::find(json, b"\\u0000").is_some()
         && serde_json::from_slice(json).is_ok_and(|value| inside(&value))
 }
 
