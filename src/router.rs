@@ -1,6 +1,6 @@
 //! The router: all routes and the middleware around them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::{
     Router,
@@ -44,16 +44,17 @@ fn all() -> OpenApiRouter<State> {
         .merge(socket::router())
 }
 
+/// The routes, and the document about them before its finish.
+static ALL: LazyLock<(Router<State>, utoipa::openapi::OpenApi)> =
+    LazyLock::new(|| all().split_for_parts());
+
 /// Builds the complete document.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let (_, api) = all().split_for_parts();
-    openapi::finish(api)
+    openapi::finish(ALL.1.clone())
 }
 
 /// `GET /openapi.json`: the document, compressed if the client accepts it.
 async fn serve_document(headers: axum::http::HeaderMap) -> axum::response::Response {
-    use std::sync::LazyLock;
-
     use axum::{http::header, response::IntoResponse};
 
     use crate::http::unsent::InProgram;
@@ -78,7 +79,6 @@ async fn serve_document(headers: axum::http::HeaderMap) -> axum::response::Respo
 }
 
 pub fn build(state: State, bounds: &Bounds) -> Router {
-    let (router, _) = all().split_for_parts();
     let set_header = |name: &'static str, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(
             HeaderName::from_static(name),
@@ -90,7 +90,8 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
     let opener_policy = state
         .is_https()
         .then(|| set_header("cross-origin-opener-policy", "same-origin"));
-    router
+    let routes = ALL.0.clone();
+    routes
         .route("/openapi.json", get(serve_document))
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
