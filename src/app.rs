@@ -350,7 +350,7 @@ impl App {
             responses_of_all: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
-            hasher: Hasher::default(),
+            hasher: Hasher::new(config.password_cost.clone()),
             limits,
             metrics,
             tracker,

@@ -41,6 +41,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub database: DatabaseUrl,
     pub model: ModelSettings,
+    /// Cost of password hashes: not a setting, but lower in tests, which create thousands of accounts.
+    pub password_cost: argon2::Params,
     /// Addresses that model servers of workspaces may have, in addition to public ones.
     pub model_allow: Vec<Exemption>,
     /// Keys that encrypt stored secrets: the first one encrypts, both decrypt.
@@ -321,6 +323,7 @@ impl Config {
                 models_file: text("MODELS_FILE").map(PathBuf::from),
                 context_window: s.parsed("CONTEXT_WINDOW", None, parse_window)?,
             },
+            password_cost: argon2::Params::DEFAULT,
             model_allow: s.parsed("MODEL_ALLOW", Vec::new(), Exemption::parse_list)?,
             secret_keys: s.parsed("SECRET_KEY", Vec::new(), SecretKey::parse_list)?,
             workers,

@@ -18,13 +18,9 @@ pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 #[derive(Clone)]
-pub struct Hasher(Arc<Semaphore>);
-
-impl Default for Hasher {
-    fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self(Arc::new(Semaphore::new(cores)))
-    }
+pub struct Hasher {
+    argon2: Argon2<'static>,
+    places: Arc<Semaphore>,
 }
 
 /// Shorter parts of a name or address occur in good passwords by chance.
@@ -72,11 +68,23 @@ pub(crate) fn check_password(password: &str, name: &str, email: &str) -> Result<
 }
 
 impl Hasher {
+    pub fn new(cost: argon2::Params) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            argon2: Argon2::new(
+                argon2::Algorithm::default(),
+                argon2::Version::default(),
+                cost,
+            ),
+            places: Arc::new(Semaphore::new(cores)),
+        }
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, AuthError> {
-        let _permit = self.0.acquire().await.map_err(|_| AuthError::Hash)?;
+        let _permit = self.places.acquire().await.map_err(|_| AuthError::Hash)?;
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|_| AuthError::Hash)
@@ -84,8 +92,9 @@ impl Hasher {
 
     /// Returns the PHC string to store.
     pub async fn hash(&self, password: String) -> Result<String, AuthError> {
+        let argon2 = self.argon2.clone();
         self.run(move || {
-            Argon2::default()
+            argon2
                 .hash_password(password.as_bytes())
                 .map(|hash| hash.to_string())
                 .map_err(|_| AuthError::Hash)

@@ -219,7 +219,7 @@ async fn open(config: &Config) -> anyhow::Result<Db> {
 
 async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
     let db = open(config).await?;
-    let hasher = Hasher::default();
+    let hasher = Hasher::new(config.password_cost.clone());
     let given = |password: Option<String>| {
         let made = password.is_none();
         (password.unwrap_or_else(auth::new_token), made)

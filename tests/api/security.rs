@@ -8,14 +8,21 @@ use openvibe::config::Config;
 use serde_json::json;
 
 use crate::support::{
-    Answer, ModelServer, PASSWORD, TestDatabase, TestProcess, sign_up, team, team_with, text,
+    Answer, ModelServer, PASSWORD, TestDatabase, TestProcess, id, sign_up, team, team_with, text,
     visitor,
 };
 
 #[tokio::test]
 async fn passwords_are_stored_as_argon2id_with_19_mib_and_individual_salts() {
-    let t = team().await;
-    let stored = t.app.place.texts("select password_hash from users").await;
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let server = TestProcess::start(&place, &model, &[]).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let workspace = ada.post("/v1/workspaces", json!({"name": "Ada Works"}));
+    let workspace = workspace.await.is(201);
+    ada.enter(&id(&workspace)).await;
+    let invite = ada.post("/v1/invites", json!({"role": "member"})).await;
+    sign_up(&server.base, "Bo", Some(&text(&invite.is(201), "/token"))).await;
+    let stored = place.texts("select password_hash from users").await;
     assert_eq!(stored.len(), 2);
     for hash in &stored {
         assert!(
@@ -24,7 +31,7 @@ async fn passwords_are_stored_as_argon2id_with_19_mib_and_individual_salts() {
         );
     }
     assert_ne!(stored[0], stored[1], "the same password with another salt");
-    assert_eq!(t.app.place.places_of(PASSWORD).await, Vec::<String>::new());
+    assert_eq!(place.places_of(PASSWORD).await, Vec::<String>::new());
 }
 
 #[tokio::test]

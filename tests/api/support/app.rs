@@ -52,7 +52,7 @@ impl TestApp {
 
     /// Starts a server with other bounds, for tests in which the real ones are too large or too slow.
     pub async fn bounded(others: &[(&str, &str)], bound: fn(&mut Bounds)) -> Self {
-        let place = Arc::new(TestDatabase::new().await);
+        let place = Arc::new(TestDatabase::migrated().await);
         let model = ModelServer::start().await;
         let settings = settings(&place, &model, others);
         let mut app = Self {
@@ -70,9 +70,13 @@ impl TestApp {
     }
 
     async fn run(&mut self) {
-        let mut app = App::build(Config::from_values(self.settings.clone()).unwrap())
-            .await
+        let mut config = Config::from_values(self.settings.clone()).unwrap();
+        config.password_cost = argon2::ParamsBuilder::new()
+            .m_cost(argon2::Params::MIN_M_COST)
+            .t_cost(1)
+            .build()
             .unwrap();
+        let mut app = App::build(config).await.unwrap();
         (self.bound)(app.bounds_mut());
         self.base = format!("http://{}", app.address());
         self.db = Some(app.db());
