@@ -20,7 +20,7 @@ fn is_postgres() -> bool {
 
 async fn on_own_cluster() -> (Arc<Cluster>, Prepared) {
     let cluster = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
-    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url)).await;
     (Arc::new(cluster), p)
 }
 

@@ -119,7 +119,7 @@ async fn pump(
 async fn behind_proxy() -> (Arc<Cluster>, Proxy, Prepared) {
     let cluster = start_cluster(None).await;
     let proxy = Proxy::start(&cluster).await;
-    let prepared = prepared_at(TestDatabase::on(&proxy.url).await).await;
+    let prepared = prepared_at(TestDatabase::on(&proxy.url)).await;
     (cluster, proxy, prepared)
 }
 
@@ -223,7 +223,7 @@ async fn a_read_outlives_a_crash_of_postgres() {
         return;
     }
     let cluster = start_cluster(None).await;
-    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url)).await;
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for waiting in WAITING {
         let (mut reading, _other) = waiting_read(&cluster, &ada, waiting).await;
@@ -263,7 +263,7 @@ async fn a_lock_of_another_session_results_in_503() {
         return;
     }
     let cluster = start_cluster(None).await;
-    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url)).await;
     let (_server, ada) = p.start(&[]).await;
     let mut other = PgConnection::connect(&cluster.url).await.unwrap();
     other
@@ -283,7 +283,7 @@ async fn writers_get_the_last_connections() {
         return;
     }
     let cluster = start_cluster(Some(8)).await;
-    let p = prepared_at(TestDatabase::on(&cluster.url).await).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url)).await;
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for round in 0..2 {
         let mut reading = JoinSet::new();
@@ -333,7 +333,7 @@ async fn seven_connections_are_enough_and_fewer_are_reported() {
     let url = cluster
         .url
         .replace("//openvibe@localhost/postgres?", "//vibe@localhost/vibe?");
-    let p = prepared_at(TestDatabase::on(&url).await).await;
+    let p = prepared_at(TestDatabase::on(&url)).await;
     let gone = async |observer: &mut PgConnection| {
         let sql = "select count(*) from pg_stat_activity where usename = 'vibe'";
         within("the sessions of a killed server to end", async {

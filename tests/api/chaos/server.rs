@@ -79,7 +79,7 @@ impl Server {
         let (mut disk, mut cluster) = (None, None);
         if place.postgres.is_some() {
             let started = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
-            place = TestDatabase::on(&started.url).await;
+            place = TestDatabase::on(&started.url);
             cluster = Some(Arc::new(started));
         } else {
             // Far more than is written in this time.

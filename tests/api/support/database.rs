@@ -1,23 +1,28 @@
 //! Fresh storage for the data of one test.
 
 use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
     path::PathBuf,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use memchr::memmem;
+use openvibe::db::{DatabaseUrl, Db};
 use sqlx::{
     ConnectOptions, Connection, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions,
 };
+use tokio::sync::OnceCell;
 
 /// A temporary directory and the URL of a dedicated database.
 pub struct TestDatabase {
     pub dir: PathBuf,
     /// `None`: the `SQLite` file in the directory.
     pub postgres: Option<String>,
-    /// `true` if later tests reuse the database.
+    /// `true` if a later test may remove the database.
     is_ours: bool,
 }
 
@@ -41,7 +46,7 @@ fn with_database(url: &str, name: &str) -> String {
     })
 }
 
-/// Databases that earlier tests have released; emptying one is cheaper than creating one.
+/// Names of databases that earlier tests have released.
 static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 async fn run(url: &str, sql: &[&str]) {
@@ -53,37 +58,78 @@ async fn run(url: &str, sql: &[&str]) {
     c.close().await.unwrap();
 }
 
-/// The URL of a dedicated empty database.
-async fn empty_database(name: &str) -> String {
+/// Creates a database as a copy of another one, and returns its URL. Removes one that earlier tests have released.
+async fn create_database(name: &str, template: &str) -> String {
     let server = std::env::var("OPENVIBE_TEST_POSTGRES_URL");
     let server = server.expect("run this by scripts/with-postgres.sh");
     let left = LEFT.lock().unwrap().pop();
-    if let Some(url) = left {
-        let end_others = "select pg_terminate_backend(pid) from pg_stat_activity \
-                          where datname = current_database() and pid <> pg_backend_pid()";
-        run(
-            &url,
-            &[
-                end_others,
-                "drop schema public cascade",
-                "create schema public",
-            ],
-        )
-        .await;
-        return url;
-    }
-    run(&server, &[&format!("create database {name}")]).await;
+    let drop = left.map(|name| format!("drop database {name} with (force)"));
+    let create = format!("create database {name} template {template}");
+    let statements: Vec<&str> = drop.iter().chain([&create]).map(String::as_str).collect();
+    run(&server, &statements).await;
     with_database(&server, name)
+}
+
+/// Runs the migrations on an empty database. Nearly every test starts with a copy of the result, because they take longer
+/// than most tests.
+async fn migrate(database: DatabaseUrl) {
+    let db = Db::open(&database, Arc::new(|_| {})).await.unwrap();
+    db.close().await;
+}
+
+/// The migrated `SQLite` file.
+async fn sqlite_template() -> &'static [u8] {
+    static FILE: OnceCell<Vec<u8>> = OnceCell::const_new();
+    let made = FILE.get_or_init(async || {
+        let place = TestDatabase::on_disk();
+        let file = place.dir.join("openvibe.db");
+        migrate(DatabaseUrl::Sqlite(file.clone())).await;
+        std::fs::read(file).unwrap()
+    });
+    made.await
+}
+
+/// The name of the migrated `PostgreSQL` database.
+async fn postgres_template() -> &'static str {
+    static NAME: OnceCell<String> = OnceCell::const_new();
+    let made = NAME.get_or_init(async || {
+        let name = format!("openvibe_test_{}_template", std::process::id());
+        migrate(DatabaseUrl::Postgres(
+            create_database(&name, "template1").await,
+        ))
+        .await;
+        name
+    });
+    made.await
 }
 
 impl TestDatabase {
     pub async fn new() -> Self {
         let mut place = Self::on_disk();
         if wants_postgres() {
-            let name = place.dir.file_name().unwrap().to_str().unwrap();
-            place.postgres = Some(empty_database(name).await);
+            place.postgres = Some(create_database(place.name(), "template1").await);
         }
         place
+    }
+
+    /// A database in which the migrations have already run.
+    pub async fn migrated() -> Self {
+        let mut place = Self::on_disk();
+        if wants_postgres() {
+            let template = postgres_template().await;
+            place.postgres = Some(create_database(place.name(), template).await);
+        } else {
+            let data = place.dir.join("data");
+            DirBuilder::new().mode(0o700).create(&data).unwrap();
+            let file = sqlite_template().await;
+            std::fs::write(data.join("openvibe.db"), file).unwrap();
+        }
+        place
+    }
+
+    /// The name of its directory, and of its `PostgreSQL` database.
+    fn name(&self) -> &str {
+        self.dir.file_name().unwrap().to_str().unwrap()
     }
 
     /// Storage without a database server, even if the suite runs on `PostgreSQL`.
@@ -108,9 +154,8 @@ impl TestDatabase {
     }
 
     /// Uses a database that the test manages itself.
-    pub async fn on(url: &str) -> Self {
-        let mut place = Self::new().await;
-        LEFT.lock().unwrap().extend(place.postgres.take());
+    pub fn on(url: &str) -> Self {
+        let mut place = Self::on_disk();
         place.postgres = Some(url.to_owned());
         place.is_ours = false;
         place
@@ -263,10 +308,7 @@ impl TestDatabase {
                         continue;
                     }
                     let bytes = std::fs::read(&path).unwrap();
-                    if bytes
-                        .windows(needle.len())
-                        .any(|window| window == needle.as_bytes())
-                    {
+                    if memmem::find(&bytes, needle.as_bytes()).is_some() {
                         found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
                     }
                 }
@@ -299,7 +341,8 @@ impl Drop for TestDatabase {
     fn drop(&mut self) {
         // At worst, the directory is left behind; its name contains the process ID.
         drop(std::fs::remove_dir_all(&self.dir));
-        let left = self.postgres.take().filter(|_| self.is_ours);
-        LEFT.lock().unwrap().extend(left);
+        if self.postgres.is_some() && self.is_ours {
+            LEFT.lock().unwrap().push(self.name().to_owned());
+        }
     }
 }
