@@ -15,6 +15,7 @@ pub mod item;
 mod offline;
 pub mod pass;
 pub mod profile;
+pub mod quiet;
 pub mod record;
 pub mod render;
 pub mod store;

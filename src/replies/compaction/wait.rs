@@ -12,9 +12,10 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::CollectError,
+    realtime::Audience,
     tasks::{
         FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
-        TaskStatus, WaitReason, notice_text,
+        TaskStatus, TaskTarget, WaitReason, notice_text,
         queue::{self, End},
         worker::{Abort, Handler},
     },
@@ -294,7 +295,8 @@ impl Compactor {
             before_seq: None,
             ..options.clone()
         };
-        let Some(task) = insert(c, reply, lease, &stored).await? else {
+        let place = (lease.target, lease.audience);
+        let Some(task) = insert(c, reply, place, &stored).await? else {
             return Ok(Turn::Skip);
         };
         Ok(match queue::take(c, task.id, lease_length()).await? {
@@ -349,7 +351,7 @@ impl Compactor {
         {
             return Ok(());
         }
-        insert(c, reply, lease, options).await?;
+        insert(c, reply, (target, lease.audience), options).await?;
         Ok(())
     }
 }
@@ -371,20 +373,20 @@ fn lease_length() -> Duration {
 }
 
 /// Queues a pass on behalf of a reply. `None` if one is active.
-async fn insert(
+pub(super) async fn insert(
     c: &mut Conn,
     parent: &Task,
-    lease: &Lease,
+    (target, audience): (TaskTarget, Audience),
     options: &PassOptions,
 ) -> Result<Option<Task>, DbError> {
     let new = NewTask {
-        workspace: lease.workspace,
+        workspace: parent.workspace_id,
         kind: TaskKind::Compact,
-        agent: lease.target.agent,
-        agent_version: lease.target.agent_version,
-        channel: lease.target.channel,
-        thread: lease.target.thread,
-        fork: lease.target.fork,
+        agent: target.agent,
+        agent_version: target.agent_version,
+        channel: target.channel,
+        thread: target.thread,
+        fork: target.fork,
         trigger: None,
         requested_by: parent.requested_by,
         retry_of: None,
@@ -395,7 +397,7 @@ async fn insert(
     };
     let task = queue::insert(c, &new, None).await?;
     if let Some(task) = &task {
-        queue::announce(c, task, lease.audience).await?;
+        queue::announce(c, task, audience).await?;
     }
     Ok(task)
 }
