@@ -25,7 +25,7 @@ use crate::{
             store,
             view::{self, View},
         },
-        history::{Row, author, before, between, row_sql, said, told},
+        history::{self, Row, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         prompt::{
             Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
@@ -273,23 +273,21 @@ async fn old_messages(
     question: &str,
     shown: &HashSet<MessageId>,
 ) -> Result<Vec<OldMessage>, DbError> {
-    let mut old = Vec::new();
-    for found in found.iter().take(OLD_READ_MAX) {
-        let rows = between(c, conversation, (found.seq, found.seq), 1).await?;
-        let row = rows.into_iter().find(|row| !shown.contains(&row.id));
-        old.extend(row.map(|row| {
-            let text = highlight::passage(&row.shown(), question, OLD_MESSAGE_CHARS_MAX);
-            OldMessage {
-                matched: found.matched,
-                text,
-                message: row.history_message(),
-            }
-        }));
-        if old.len() == OLD_MESSAGES_MAX {
-            break;
-        }
+    let best = &found[..found.len().min(OLD_READ_MAX)];
+    if best.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(old)
+    let mut rows = history::list(c, conversation, best.iter().map(|found| found.seq)).await?;
+    rows.retain(|row| !shown.contains(&row.id));
+    let old = best.iter().filter_map(|found| {
+        let row = rows.iter().find(|row| row.seq == found.seq)?;
+        Some(OldMessage {
+            matched: found.matched,
+            text: highlight::passage(&row.shown(), question, OLD_MESSAGE_CHARS_MAX),
+            message: row.clone().history_message(),
+        })
+    });
+    Ok(old.take(OLD_MESSAGES_MAX).collect())
 }
 
 fn remembered(entry: &RecalledEntry) -> Memory {
