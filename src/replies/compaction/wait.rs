@@ -22,7 +22,10 @@ use crate::{
 };
 
 use super::{
-    pass::{AUTOMATIC_MESSAGES_MIN, BUILT_IN, Compactor, Pass, PassError, Passed, options_of},
+    pass::{
+        AUTOMATIC_MESSAGES_MIN, BUILT_IN, Compactor, Pass, PassError, Passed, SEGMENTS_AT_ONCE,
+        options_of,
+    },
     profile::Strategy,
     store::{self, Key},
 };
@@ -99,9 +102,17 @@ impl Compactor {
             patience: Patience::Background,
         };
         let mut last = Passed::default();
+        // Those that a reply waited for.
+        let mut unjudged = store::made_by(&mut self.utility.db.read().await?, &lease).await?;
+        unjudged.drain(..unjudged.len().saturating_sub(SEGMENTS_AT_ONCE));
         for _ in 0..ROUNDS_MAX {
             last = self.run(&pass).await?;
-            if last.error.is_some() || !last.has_rest {
+            unjudged.extend(&last.stored);
+            if last.error.is_some() {
+                break;
+            }
+            self.judge(&pass, &std::mem::take(&mut unjudged)).await?;
+            if !last.has_rest {
                 break;
             }
         }
@@ -233,7 +244,8 @@ impl Compactor {
         // The task of another trigger may take more messages than this reply needs.
         let is_served = options_of(&pass.task)
             .is_none_or(|own| (own.trigger, own.keep) == (pass.options.trigger, pass.options.keep));
-        let again = again.filter(|_| passed.has_rest || !is_served);
+        let is_done = is_served && !passed.has_rest && !self.is_unjudged(pass, &passed).await?;
+        let again = again.filter(|_| !is_done);
         self.end(pass.lease, passed, again).await?;
         Ok(match error {
             Some(PassError::Model(e)) => Waited::Failed(e),
