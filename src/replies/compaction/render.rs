@@ -230,6 +230,13 @@ mod tests {
                 .text
                 .contains("example/plan")
         );
+        let of_thread = Summary {
+            of: Summarized::Background,
+            count: 1,
+            ..summary
+        };
+        let text = of_thread.render(&[]).text;
+        assert!(text.starts_with("Summary of 1 earlier message of the thread, 2026-11-20 to "));
     }
 
     #[test]
