@@ -239,7 +239,7 @@ async fn entries_are_compared_after_the_reply_that_waited_for_their_pass() {
     let (thread, _) = long_thread(&t.ada, &t.general, 50).await;
     let colors = ["green", "blue"].map(|color| format!("The harbor pier is {color}"));
     for color in &colors {
-        let fact: &[(&str, &str, &[&str])] = &[(color, "fact", &["m2"])];
+        let fact: &[(&str, &str, &[&str])] = &[(color.as_str(), "fact", &["m2"])];
         t.model()
             .script("summary", [segment("They talked about piers.", fact)]);
     }

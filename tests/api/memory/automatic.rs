@@ -430,9 +430,9 @@ async fn unused_automatic_entries_expire() {
 
     t.app.restart(&[("EVENT_RETENTION", "1s")]).await;
     t.ada = t.ada.at(&t.app.base);
-    let texts = "select count(*) from memories where forgotten_at is null".to_owned();
+    let left = "select count(*) from memories where forgotten_at is null".to_owned();
     within("the entry to be removed", async {
-        while t.app.place.numbers(std::slice::from_ref(&texts)).await != [1] {
+        while t.app.place.numbers(std::slice::from_ref(&left)).await != [1] {
             tokio::task::yield_now().await;
         }
     })
