@@ -38,7 +38,7 @@ use crate::{
     providers::{self, PerWorkspace, Providers},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     replies::{
-        compaction::{pass::Compactor, profile::CompactionSettings},
+        compaction::{pass::Compactor, profile::CompactionSettings, quiet},
         facts::StoredFacts,
         manifest,
         retry::RetryPolicy,
@@ -424,6 +424,7 @@ impl App {
         tracker.spawn(remove_contexts_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
         tracker.spawn(refresh_agents_forever(state.clone()));
+        tracker.spawn(compact_quiet_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
@@ -667,6 +668,22 @@ async fn refresh_agents_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Queues passes of conversations that have become quiet; no more often than passes of a conversation may follow each other.
+async fn compact_quiet_forever(state: State) {
+    let settings = CompactionSettings::of(&state.config);
+    let every = settings.interval;
+    let every = every.clamp(Duration::from_millis(250), quiet::CHECKED_EVERY_MAX);
+    loop {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        if let Err(e) = quiet::queue_due(&state.db, settings).await {
+            tracing::warn!(error = %e, "could not compact quiet conversations; retrying");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Workspace policy for all agents. It only restricts: profiles and requests cannot override it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,14 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{SandboxPolicyId, WorkspaceId},
     patch::{nullable, present},
+    time::Timestamp,
 };
 
 /// In UTF-8 bytes.
 const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
 const MODES_MAX: usize = 100;
 const MODE_CHARS_MAX: usize = 100;
+const RETENTION_DAYS_MAX: u32 = 36_500;
 
 /// Compaction of conversations, for agents that set none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -81,7 +83,7 @@ impl CompactionPolicyPatch {
     }
 }
 
-/// Switches of memory. Agents and people can turn off more.
+/// Rules of memory. Agents and people can turn off more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
@@ -97,6 +99,12 @@ pub struct MemoryPolicy {
     /// Entries published for the workspace.
     #[schema(required)]
     pub organization: bool,
+    /// Summaries of conversations in which nobody has posted for a while.
+    #[schema(required)]
+    pub quiet: bool,
+    /// Number of days after the last use of an automatic entry at which it is forgotten; null keeps them.
+    #[schema(required)]
+    pub retention_days: Option<u32>,
 }
 
 impl Default for MemoryPolicy {
@@ -106,11 +114,27 @@ impl Default for MemoryPolicy {
             user: true,
             persona: true,
             organization: true,
+            quiet: true,
+            retention_days: None,
         }
     }
 }
 
-/// Fields of `PolicyPatch::memory`: omitted ones stay.
+impl MemoryPolicy {
+    /// Returns how long automatic entries are kept after their last use.
+    pub fn retention(self) -> Option<Duration> {
+        self.retention_days
+            .map(|days| Duration::from_hours(24 * u64::from(days)))
+    }
+
+    /// Returns the time at or before which automatic entries were used last that have expired.
+    pub fn unused_since(self, now: Timestamp) -> Timestamp {
+        self.retention()
+            .map_or(Timestamp::EPOCH, |retention| now - retention)
+    }
+}
+
+/// Fields of `PolicyPatch::memory`: omitted ones stay, and a null removes the limit.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPolicyPatch {
@@ -126,16 +150,30 @@ pub struct MemoryPolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub organization: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub quiet: Option<bool>,
+    /// From 1 to 36,500.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<u32>)]
+    pub retention_days: Option<Option<u32>>,
 }
 
 impl MemoryPolicyPatch {
-    fn merged(self, old: MemoryPolicy) -> MemoryPolicy {
-        MemoryPolicy {
+    fn merged(self, old: MemoryPolicy) -> Result<MemoryPolicy, AgentError> {
+        let days = self.retention_days.flatten();
+        if days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
+            let text = format!("retention_days must be from 1 to {RETENTION_DAYS_MAX}");
+            return Err(AgentError::Invalid(text, "memory.retention_days"));
+        }
+        Ok(MemoryPolicy {
             enabled: self.enabled.unwrap_or(old.enabled),
             user: self.user.unwrap_or(old.user),
             persona: self.persona.unwrap_or(old.persona),
             organization: self.organization.unwrap_or(old.organization),
-        }
+            quiet: self.quiet.unwrap_or(old.quiet),
+            retention_days: self.retention_days.unwrap_or(old.retention_days),
+        })
     }
 }
 
@@ -225,6 +263,15 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
     }))
 }
 
+/// Lists the workspaces whose automatic entries expire, with their rules.
+pub async fn list_retentions(
+    c: &mut Conn,
+) -> Result<Vec<(WorkspaceId, Json<MemoryPolicy>)>, DbError> {
+    c.q("select workspace_id, memory from workspace_policies where memory ->> 'retention_days' is not null order by workspace_id")
+        .all()
+        .await
+}
+
 /// # Errors
 /// `Invalid`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.
 pub async fn change(
@@ -248,7 +295,7 @@ pub async fn change(
         policy.members_write_agents = allowed;
     }
     if let Some(memory) = patch.memory {
-        policy.memory = memory.merged(policy.memory);
+        policy.memory = memory.merged(policy.memory)?;
     }
     if let Some(compaction) = &patch.compaction {
         compaction.apply(&mut policy.compaction)?;

@@ -27,6 +27,8 @@ text_enum! {
     pub enum CompactionTrigger {
         /// Many messages before those that are sent.
         Auto = "auto",
+        /// Nobody has posted for a while.
+        Quiet = "quiet",
         /// The messages do not fit the window, or are very long.
         Size = "size",
         /// The model server rejected the prompt as too long.

@@ -13,7 +13,7 @@ use crate::{
         MemoryError,
         content::Content,
         create::{self, Draft},
-        entry::{MemoryKind, MemoryOrigin, MemoryScope, MemoryTrust, Visibility},
+        entry::{MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility},
         find::key_of,
         settings,
         sources::{Reach, sources_of},
@@ -315,16 +315,33 @@ pub async fn list(
 
 /// Marks an automatic entry and its personal form as replaced by a newer one.
 pub async fn supersede(c: &mut Conn, old: MemoryId, new: MemoryId) -> Result<(), DbError> {
-    let replaced: Vec<(MemoryId,)> = c
-        .q("update memories set status = 'superseded', superseded_by = $2, version = version + 1, updated_at = $3 \
+    retire(c, old, MemoryStatus::Superseded, Some(new)).await
+}
+
+/// Archives an automatic entry and its personal form.
+pub async fn archive(c: &mut Conn, entry: MemoryId) -> Result<(), DbError> {
+    retire(c, entry, MemoryStatus::Archived, None).await
+}
+
+/// Changes the status of an automatic entry that is no longer current, unless the one that replaces it was forgotten.
+async fn retire(
+    c: &mut Conn,
+    entry: MemoryId,
+    status: MemoryStatus,
+    by: Option<MemoryId>,
+) -> Result<(), DbError> {
+    let retired: Vec<(MemoryId,)> = c
+        .q("update memories set status = $2, superseded_by = $3, version = version + 1, updated_at = $4 \
             where status = 'active' and origin = 'auto' and compaction_id = (select o.compaction_id from memories o where o.id = $1) \
-            and text = (select o.text from memories o where o.id = $1) and forgotten_at is null returning id")
-        .bind(old)
-        .bind(new)
+            and text = (select o.text from memories o where o.id = $1) and forgotten_at is null \
+            and ($3 is null or exists (select 1 from memories n where n.id = $3 and n.forgotten_at is null)) returning id")
+        .bind(entry)
+        .bind(status)
+        .bind(by)
         .bind(now())
         .all()
         .await?;
-    for (id,) in replaced {
+    for (id,) in retired {
         crate::agents::entries::announce(c, id, crate::agents::entries::MemoryAction::Updated)
             .await?;
     }

@@ -3,9 +3,11 @@
 use uuid::Uuid;
 
 use crate::{
+    agents::policy::{self, MemoryPolicy},
     auth::{Actor, Scope},
     db::{
         Conn, DbError, Json, dialect::hexadecimal_ids, is_in_visible_channel, is_visible_channel,
+        now,
     },
     ids::{AgentId, ChannelId, CompactionId, ForkId, MemoryId, ThreadId, UserId, WorkspaceId},
     memory::{
@@ -67,8 +69,8 @@ pub(super) fn key_of(
     }
 }
 
-/// Selects entries as `e` that `$2` can see: `$1` workspace, `$3` and `$4` whether the caller can read chats and
-/// agents, `$5` hidden agents. Personal entries are seen by the person only. The others are seen by those who can
+/// Selects entries as `e` that `$2` can see and that have not expired: `$1` workspace, `$3` and `$4` whether the caller can
+/// read chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Personal entries are seen by the person only. The others are seen by those who can
 /// read their sources and the channel that they belong to.
 macro_rules! entry_sql {
     ($c:expr, $tail:expr) => {
@@ -78,7 +80,8 @@ macro_rules! entry_sql {
              nullif(e.conversation_id, e.thread_id) as fork_id, e.compaction_id, e.visibility, e.channel_id, e.trust, e.origin, e.status, \
              e.superseded_by, e.share_with_organization, e.flagged, e.uses, e.last_used_at, e.expires_at, e.version, e.created_by, \
              e.created_at, e.updated_at from memories e where e.workspace_id = $1 and e.forgotten_at is null \
-             and (($3 and (e.user_id = $2 or e.about_user_id = $2)) or (case e.scope when 'organization' then $3 \
+             and (e.expires_at is null or e.expires_at > $6) \
+             and (e.origin <> 'auto' or coalesce(e.last_used_at, e.created_at) > $7) and (($3 and (e.user_id = $2 or e.about_user_id = $2)) or (case e.scope when 'organization' then $3 \
              when 'agent' then $4 and e.agent_id not in",
             5,
             concat!(
@@ -106,6 +109,8 @@ pub(super) struct Sight {
     pub(super) chats: bool,
     pub(super) agents: bool,
     pub(super) hidden_agents: Json<Vec<String>>,
+    /// Rules of the workspace.
+    pub(super) policy: MemoryPolicy,
 }
 
 impl Sight {
@@ -118,6 +123,7 @@ impl Sight {
             chats: actor.scopes.has(Scope::ChatRead),
             agents: actor.scopes.has(Scope::AgentsRead),
             hidden_agents: hexadecimal_ids(hidden.into_iter().map(|agent| agent.0)),
+            policy: policy::find(c, actor.workspace).await?.memory,
         })
     }
 
@@ -132,11 +138,26 @@ impl Sight {
     }
 }
 
+impl Row {
+    /// Returns when the entry is forgotten, unless it is used before.
+    fn expires_at(&self, policy: MemoryPolicy) -> Option<Timestamp> {
+        let retention = policy.retention();
+        let retention = retention.filter(|_| self.origin == MemoryOrigin::Auto);
+        let unused = retention.map(|time| self.last_used_at.unwrap_or(self.created_at) + time);
+        self.expires_at.into_iter().chain(unused).min()
+    }
+}
+
 /// Adds the sources to rows, with one statement.
-pub(super) async fn with_sources(c: &mut Conn, rows: Vec<Row>) -> Result<Vec<Entry>, DbError> {
+pub(super) async fn with_sources(
+    c: &mut Conn,
+    rows: Vec<Row>,
+    policy: MemoryPolicy,
+) -> Result<Vec<Entry>, DbError> {
     let mut sources = sources_of(c, rows.iter().map(|row| row.id).collect()).await?;
     let entries = rows.into_iter().map(|row| Entry {
         object: MemoryObject,
+        expires_at: row.expires_at(policy),
         source_message_ids: sources.remove(&row.id).unwrap_or_default(),
         compaction_id: row.compaction_id,
         id: row.id,
@@ -158,7 +179,6 @@ pub(super) async fn with_sources(c: &mut Conn, rows: Vec<Row>) -> Result<Vec<Ent
         flagged: row.flagged,
         uses: row.uses,
         last_used_at: row.last_used_at,
-        expires_at: row.expires_at,
         version: row.version,
         created_by: row.created_by,
         created_at: row.created_at,
@@ -190,7 +210,8 @@ pub(super) async fn get_to_change(
 }
 
 async fn find(c: &mut Conn, sight: Sight, id: MemoryId) -> Result<Entry, MemoryError> {
-    let sql = entry_sql!(c, "and e.id = $6");
+    let at = now();
+    let sql = entry_sql!(c, "and e.id = $8");
     let rows: Vec<Row> = c
         .q(sql)
         .bind(sight.workspace)
@@ -198,10 +219,12 @@ async fn find(c: &mut Conn, sight: Sight, id: MemoryId) -> Result<Entry, MemoryE
         .bind(sight.chats)
         .bind(sight.agents)
         .bind(sight.hidden_agents)
+        .bind(at)
+        .bind(sight.policy.unused_since(at))
         .bind(id)
         .all()
         .await?;
-    let mut found = with_sources(c, rows).await?;
+    let mut found = with_sources(c, rows, sight.policy).await?;
     found.pop().ok_or(MemoryError::NotFound)
 }
 

@@ -7,7 +7,7 @@ use crate::{
     agents::{
         AgentError,
         derived::{self, Change, SourceId},
-        profiles,
+        policy, profiles,
     },
     auth::{self, Actor, Caller, Scope},
     chat::{ChatError, access},
@@ -15,6 +15,7 @@ use crate::{
     ids::{AgentId, MemoryId, ThreadId, UserId, WorkspaceId},
     memory::{MemoryError, find},
     sql_with_ids,
+    time::Timestamp,
 };
 
 /// Places that contained the text, counted after the deletion.
@@ -147,39 +148,94 @@ pub async fn forget_some(
     Ok(i64::try_from(some.len()).unwrap_or(i64::MAX))
 }
 
-/// Forgets entries whose time is over, a few per transaction.
+/// Reason why entries are forgotten without a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expiry {
+    /// Their time is over.
+    Over,
+    /// They are automatic, and no reply has used them for long.
+    Unused,
+}
+
+impl Expiry {
+    /// Lists some entries of a workspace that have expired at a time, the oldest ones first.
+    async fn list(
+        self,
+        c: &mut Conn,
+        (workspace, at): (WorkspaceId, Timestamp),
+    ) -> Result<Vec<(MemoryId,)>, DbError> {
+        let sql = match self {
+            Self::Over => {
+                "select id from memories where workspace_id = $1 and expires_at <= $2 and forgotten_at is null \
+                 order by expires_at limit $3"
+            }
+            Self::Unused => {
+                "select id from memories where workspace_id = $1 and coalesce(last_used_at, created_at) <= $2 \
+                 and origin = 'auto' and forgotten_at is null order by coalesce(last_used_at, created_at) limit $3"
+            }
+        };
+        c.q(sql)
+            .bind(workspace)
+            .bind(at)
+            .bind(FORGOTTEN_AT_ONCE)
+            .all()
+            .await
+    }
+
+    async fn forget(self, c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
+        if self == Self::Unused {
+            // A copy that somebody published has its own uses.
+            c.q("delete from citations where source_type = 'memory' and source_id = $1 and owner_type = 'memory'")
+                .bind(id)
+                .run()
+                .await?;
+        }
+        derived::changed(c, SourceId::Memory(id), Change::Deleted).await
+    }
+
+    /// Forgets all of these entries, a few per transaction; returns whether there were any.
+    async fn forget_all(self, db: &Db, of: (WorkspaceId, Timestamp)) -> Result<bool, DbError> {
+        let mut has_some = false;
+        while !self.list(&mut db.read().await?, of).await?.is_empty() {
+            has_some = true;
+            db.write(of.0.0, async move |c: &mut Conn| {
+                for (id,) in self.list(c, of).await? {
+                    self.forget(c, id).await?;
+                }
+                Ok::<_, DbError>(())
+            })
+            .await?;
+        }
+        Ok(has_some)
+    }
+}
+
+/// Forgets entries that have expired.
 ///
 /// # Errors
 /// If the database fails.
 pub async fn forget_expired(db: &Db) -> Result<(), DbError> {
     let at = now();
-    let workspaces: Vec<(WorkspaceId,)> = db
-        .read()
-        .await?
+    let mut c = db.read().await?;
+    let over: Vec<(WorkspaceId,)> = c
         .q("select distinct workspace_id from memories where expires_at <= $1 and forgotten_at is null")
         .bind(at)
         .all()
         .await?;
-    if workspaces.is_empty() {
-        return Ok(());
+    let retentions = policy::list_retentions(&mut c).await?;
+    drop(c);
+    let over = over.into_iter().map(|(id,)| (Expiry::Over, (id, at)));
+    let unused = retentions
+        .into_iter()
+        .map(|(id, rules)| (Expiry::Unused, (id, rules.0.unused_since(at))));
+    let mut has_some = false;
+    for (expiry, of) in over.chain(unused) {
+        has_some |= expiry.forget_all(db, of).await?;
     }
-    for (workspace,) in workspaces {
-        let forget = async move |c: &mut Conn| {
-            let some: Vec<(MemoryId,)> = c
-                .q("select id from memories where expires_at <= $1 and forgotten_at is null and workspace_id = $2 order by expires_at limit $3")
-                .bind(at)
-                .bind(workspace)
-                .bind(FORGOTTEN_AT_ONCE)
-                .all()
-                .await?;
-            for (id,) in &some {
-                derived::changed(c, SourceId::Memory(*id), Change::Deleted).await?;
-            }
-            Ok::<_, DbError>(some.len())
-        };
-        while db.write(workspace.0, forget).await? > 0 {}
+    if has_some {
+        db.scrub().await?;
     }
-    db.scrub().await
+    Ok(())
 }
 
 /// Records that an admin forgot what agents remember about someone.

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::Actor,
-    db::{Conn, Json, is_in_visible_channel, is_visible_channel},
+    db::{Conn, Json, is_in_visible_channel, is_visible_channel, now},
     ids::{AgentId, MemoryId, ThreadId, UserId},
     memory::{
         MemoryError,
@@ -78,25 +78,25 @@ pub async fn list(
     let wanted = words.as_ref().map_or(0, |words| {
         i64::try_from(words.len()).unwrap_or(i64::MAX).max(1)
     });
-    let sight = Sight::of(c, actor).await?;
+    let (sight, at) = (Sight::of(c, actor).await?, now());
     macro_rules! list_sql {
         ($words:literal) => {
             concat!(
-                "and e.id < $6 and (e.scope = $7 or $7 is null) and (e.kind = $8 or $8 is null) and (e.agent_id = $9 or $9 is null) \
-                 and (e.user_id = $10 or $10 is null) and (e.about_user_id = $11 or $11 is null) and (e.thread_id = $12 or $12 is null) \
-                 and (e.status = $13 or ($13 is null and e.status in ('active', 'stale'))) \
-                 and ($15 = 0 or (select count(*) from memory_words w where w.memory_id = e.id and w.word in (",
+                "and e.id < $8 and (e.scope = $9 or $9 is null) and (e.kind = $10 or $10 is null) and (e.agent_id = $11 or $11 is null) \
+                 and (e.user_id = $12 or $12 is null) and (e.about_user_id = $13 or $13 is null) and (e.thread_id = $14 or $14 is null) \
+                 and (e.status = $15 or ($15 is null and e.status in ('active', 'stale'))) \
+                 and ($17 = 0 or (select count(*) from memory_words w where w.memory_id = e.id and w.word in (",
                 $words,
-                ")) = $15) order by e.id desc limit $16"
+                ")) = $17) order by e.id desc limit $18"
             )
         };
     }
     let sql = match c.engine() {
         crate::db::Engine::Sqlite => {
-            entry_sql!(c, list_sql!("select value from json_each($14)"))
+            entry_sql!(c, list_sql!("select value from json_each($16)"))
         }
         crate::db::Engine::Postgres => {
-            entry_sql!(c, list_sql!("select jsonb_array_elements_text($14)"))
+            entry_sql!(c, list_sql!("select jsonb_array_elements_text($16)"))
         }
     };
     let mut rows: Vec<Row> = c
@@ -107,6 +107,8 @@ pub async fn list(
         .bind(sight.chats)
         .bind(sight.agents)
         .bind(sight.hidden_agents)
+        .bind(at)
+        .bind(sight.policy.unused_since(at))
         .bind(before.unwrap_or(MemoryId(Uuid::max())))
         .bind(filter.scope)
         .bind(filter.kind)
@@ -127,5 +129,5 @@ pub async fn list(
         .last()
         .filter(|_| has_more)
         .map(|row| row.id.to_string());
-    Ok((with_sources(c, rows).await?, next))
+    Ok((with_sources(c, rows, sight.policy).await?, next))
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::{
-    agents::profiles::MemoryScopes,
+    agents::{policy, profiles::MemoryScopes},
     chat::search::{
         any::{self, OldMatch, OldPart, freshness, is_rare, rarity},
         shared::{self, Readers},
@@ -148,6 +148,7 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
     if words.is_empty() {
         return Ok(Recalled { messages, ..none });
     }
+    let at = now();
     let use_ = Use {
         workspace: of.workspace.0,
         channel: of.channel.0,
@@ -155,7 +156,8 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
         requester: of.requester.0,
         agent: of.agent.0,
         is_alone,
-        now: now(),
+        now: at,
+        unused_since: policy::find(c, of.workspace).await?.memory.unused_since(at),
         scopes,
     };
     let found: Vec<RecalledEntry> = store::rank_entries(c, &use_, words, CONSIDERED_MAX).await?;

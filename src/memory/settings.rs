@@ -102,6 +102,7 @@ pub(super) async fn scopes_on(
         user: users,
         persona,
         organization,
+        ..
     } = policy::find(c, workspace).await?.memory;
     let own = of(c, workspace, user).await?;
     let is_on = enabled && own.server_enabled;
@@ -112,6 +113,20 @@ pub(super) async fn scopes_on(
         agent: is_on,
         organization: is_on && organization,
     })
+}
+
+/// Checks whether conversations are remembered once they are quiet.
+///
+/// # Errors
+/// If the database fails.
+pub async fn is_quiet_on(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
+    let is_on: bool = c
+        .q("select coalesce((select value from meta where key = $1), 'on') <> 'off'")
+        .bind(SERVER)
+        .value()
+        .await?;
+    let policy = policy::find(c, workspace).await?.memory;
+    Ok(is_on && policy.enabled && policy.quiet)
 }
 
 /// # Errors

@@ -12,10 +12,7 @@ use std::collections::HashMap;
 use crate::{
     ids::MessageId,
     model::{Window, estimate_tokens, grouped},
-    replies::{
-        compaction::render::Summary,
-        prompt::{Context, Memory, Prompt, Source, memory_line, old_message_line, render},
-    },
+    replies::prompt::{Context, Memory, Prompt, Source, memory_line, old_message_line, render},
 };
 
 /// Tokens that are reserved for the reply at least, unless the window is small.
@@ -151,18 +148,14 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
                 continue;
             }
         }
-        let summary = context.summary.as_ref();
-        let kept_tokens = window.estimate_for(SUMMARY_TOKENS_KEPT);
-        let shorter = summary.filter(|summary| summary.tokens_max > kept_tokens);
-        match (kept, shorter.cloned()) {
-            (None, Some(shorter)) => {
-                context.summary = Some(Summary {
-                    tokens_max: kept_tokens,
-                    ..shorter
-                });
-            }
-            (None, None) if left == 0 => {
+        let summary_tokens = window.estimate_for(SUMMARY_TOKENS_KEPT);
+        if kept.is_none() && shorten_summaries(&mut context, summary_tokens) {
+            continue;
+        }
+        match kept {
+            None if left == 0 => {
                 let is_changed = context.summary.take().is_some()
+                    || context.background_summary.take().is_some()
                     || context.root.take().is_some()
                     || context.notes.take().is_some()
                     || !std::mem::take(&mut context.memories).is_empty()
@@ -231,6 +224,17 @@ fn cap_blocks(context: &mut Context, window: &Window) {
         room = room.saturating_sub(tokens);
         fits
     });
+}
+
+/// Limits the summaries; returns whether that changed one.
+fn shorten_summaries(context: &mut Context, tokens_max: u64) -> bool {
+    let mut is_changed = false;
+    let summaries = context.summary.iter_mut();
+    for summary in summaries.chain(&mut context.background_summary) {
+        is_changed |= summary.tokens_max > tokens_max;
+        summary.tokens_max = summary.tokens_max.min(tokens_max);
+    }
+    is_changed
 }
 
 /// Keeps the beginning of MEMORY.md; returns whether that changed it.

@@ -21,11 +21,11 @@ use crate::{
         attached::{self, ReadableFile},
         compaction::{
             profile::{CompactionSettings, Strategy},
-            render::Summary,
+            render::{Summarized, Summary},
             store,
             view::{self, View},
         },
-        history::{Row, author, before, between, row_sql, said, told},
+        history::{self, Row, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         prompt::{
             Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
@@ -174,7 +174,7 @@ async fn load_before(
         ..setting
     };
     let origin = match target.fork {
-        Some(fork) => origin(c, fork).await?,
+        Some(fork) => origin(c, fork, strategy).await?,
         None => Origin::default(),
     };
     let root = match target.fork {
@@ -212,7 +212,11 @@ async fn load_before(
             trigger,
             trigger_seq,
             question: &content,
-            summary: &summary.iter().flat_map(Summary::entries).collect(),
+            summary: &summary
+                .iter()
+                .chain(&origin.summary)
+                .flat_map(Summary::entries)
+                .collect(),
             window_start: has_older.then_some(window_start),
         },
     )
@@ -232,6 +236,7 @@ async fn load_before(
             setting,
             root,
             background_left_out: origin.left_out,
+            background_summary: origin.summary,
             background: origin.background,
             fork_header: origin.header,
             left_out: older,
@@ -273,23 +278,21 @@ async fn old_messages(
     question: &str,
     shown: &HashSet<MessageId>,
 ) -> Result<Vec<OldMessage>, DbError> {
-    let mut old = Vec::new();
-    for found in found.iter().take(OLD_READ_MAX) {
-        let rows = between(c, conversation, (found.seq, found.seq), 1).await?;
-        let row = rows.into_iter().find(|row| !shown.contains(&row.id));
-        old.extend(row.map(|row| {
-            let text = highlight::passage(&row.shown(), question, OLD_MESSAGE_CHARS_MAX);
-            OldMessage {
-                matched: found.matched,
-                text,
-                message: row.history_message(),
-            }
-        }));
-        if old.len() == OLD_MESSAGES_MAX {
-            break;
-        }
+    let best = &found[..found.len().min(OLD_READ_MAX)];
+    if best.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(old)
+    let mut rows = history::list(c, conversation, best.iter().map(|found| found.seq)).await?;
+    rows.retain(|row| !shown.contains(&row.id));
+    let old = best.iter().filter_map(|found| {
+        let row = rows.iter().find(|row| row.seq == found.seq)?;
+        Some(OldMessage {
+            matched: found.matched,
+            text: highlight::passage(&row.shown(), question, OLD_MESSAGE_CHARS_MAX),
+            message: row.clone().history_message(),
+        })
+    });
+    Ok(old.take(OLD_MESSAGES_MAX).collect())
 }
 
 fn remembered(entry: &RecalledEntry) -> Memory {
@@ -467,11 +470,13 @@ struct Origin {
     background: Vec<HistoryMessage>,
     /// `seq` of the first message in `background`.
     first_seq: i64,
-    /// Number of messages of the thread before `background`.
+    /// Number of messages of the thread before `background` that are in no summary.
     left_out: u64,
+    /// Replaces those that are in one.
+    summary: Option<Summary>,
 }
 
-async fn origin(c: &mut Conn, fork: ForkId) -> Result<Origin, DbError> {
+async fn origin(c: &mut Conn, fork: ForkId, strategy: Strategy) -> Result<Origin, DbError> {
     let (thread, message, context, description): (
         ThreadId,
         MessageId,
@@ -510,12 +515,22 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<Origin, DbError> {
         let conversation = Conversation::Thread(thread);
         let mut rows = before(c, conversation, forked.seq, HISTORY_MAX).await?;
         rows.reverse();
-        origin.first_seq = rows.first().map_or(forked.seq, |row| row.seq);
+        let start = rows.first().map_or(forked.seq, |row| row.seq);
         if rows.len() == HISTORY_MAX {
             let said = said_before(c, conversation, forked.seq).await?;
-            let sent = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-            origin.left_out = u64::try_from(said - sent).unwrap_or_default();
+            let mut known = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            if strategy.is_on() {
+                let (summary, expanded) = view::summary(c, conversation, start).await?;
+                known += store::count_covered(c, conversation.id(), start).await?;
+                origin.summary = summary.map(|summary| Summary {
+                    of: Summarized::Background,
+                    ..summary
+                });
+                rows = expanded.into_iter().chain(rows).collect();
+            }
+            origin.left_out = u64::try_from(said - known).unwrap_or_default();
         }
+        origin.first_seq = rows.first().map_or(forked.seq, |row| row.seq);
         origin
             .background
             .extend(rows.into_iter().map(Row::history_message));

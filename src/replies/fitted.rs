@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{
     budget::{self, Budget, Fit, TooLarge},
-    compaction::profile::Strategy,
+    compaction::{profile::Strategy, render::Summarized},
     context::Loaded,
     manifest::{LeftOut, LeftOutReason, Manifest, OldMessageFacts},
     prompt::{Context, Source},
@@ -13,6 +13,8 @@ use crate::{db::now, ids::MessageId};
 
 /// Fewest messages for which a pass is made because of their size.
 const SIZE_MESSAGES_MIN: usize = 12;
+/// Maximum size of a thread's summary in a deep dive, in tokens.
+const BACKGROUND_SUMMARY_TOKENS_MAX: u64 = 900;
 
 /// A context that fits, with its prompt.
 pub(super) struct Fitted {
@@ -36,7 +38,12 @@ impl Fitted {
     ) -> Result<Self, TooLarge> {
         let (strategy, window) = (loaded.strategy, budget.window);
         let tokens_max = strategy.summary_tokens_max(window.tokens);
-        context.limit_summary(window.estimate_for(tokens_max));
+        context.limit_summaries(|of| {
+            window.estimate_for(match of {
+                Summarized::Conversation => tokens_max,
+                Summarized::Background => BACKGROUND_SUMMARY_TOKENS_MAX,
+            })
+        });
         let fit = budget::fit(&context, &budget)?;
         if !fit.dropped.is_empty() {
             left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));

@@ -7,6 +7,7 @@ use crate::{
     ids::{AgentId, MessageId, UserId},
     realtime::hub::Conversation,
     replies::prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
+    sql_with_numbers,
     time::Timestamp,
 };
 
@@ -167,6 +168,29 @@ pub(super) async fn between(
     .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
     .all()
     .await
+}
+
+/// Reads the messages with these seqs, in no order.
+pub(super) async fn list(
+    c: &mut Conn,
+    conversation: Conversation,
+    seqs: impl IntoIterator<Item = i64>,
+) -> Result<Vec<Row>, DbError> {
+    let sql = sql_with_numbers!(
+        c,
+        concat!(
+            row_sql!("CAST(null AS BIGINT)", "where m.conversation_id = $1"),
+            said!(),
+            "and m.seq in"
+        ),
+        2,
+        ""
+    );
+    c.q(sql)
+        .bind(conversation.id())
+        .bind(Json(seqs.into_iter().collect::<Vec<i64>>()))
+        .all()
+        .await
 }
 
 pub(super) use {row_sql, said};

@@ -19,7 +19,7 @@ use crate::{
     ids::{AgentId, MemoryId, MessageId, UserId},
     memory::recall::USED_MAX,
     model::{ChatMessage, Role, estimate_tokens},
-    replies::compaction::render::{SegmentState, Summary},
+    replies::compaction::render::{SegmentState, Summarized, Summary},
     replies::lines::{
         AI_SUFFIX, ATTACHED, DATA, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES, REQUESTER,
         RESULT_SUFFIX, clean_name, date_line, escape_lines, file_name, folded, gap_line,
@@ -182,8 +182,10 @@ pub struct Context {
     pub setting: Setting,
     /// The thread's first message, if it is before the window.
     pub root: Option<HistoryMessage>,
-    /// Number of thread messages before `background`, including the first one.
+    /// Number of thread messages before `background` that are in no summary, including the first one.
     pub background_left_out: u64,
+    /// Replaces older messages of the thread that are not in `background`.
+    pub background_summary: Option<Summary>,
     /// Thread messages up to the forked message, if the fork's agent can see them; oldest first.
     pub background: Vec<HistoryMessage>,
     pub fork_header: Option<ForkHeader>,
@@ -235,19 +237,24 @@ pub struct Memory {
 }
 
 impl Context {
-    /// Limits the summary, and leaves out memories that it contains.
-    pub fn limit_summary(&mut self, tokens_max: u64) {
-        if let Some(summary) = &mut self.summary {
-            summary.tokens_max = tokens_max;
-            let sent: Vec<&str> = self
-                .history
-                .iter()
-                .map(|message| &*message.content)
-                .collect();
-            let shown = summary.render(&sent).entries;
-            self.memories.retain(|memory| !shown.contains(&memory.id));
+    /// Limits the summaries, and leaves out memories that they contain.
+    pub fn limit_summaries(&mut self, tokens_max: impl Fn(Summarized) -> u64) {
+        let summaries = self.summary.iter_mut().chain(&mut self.background_summary);
+        for summary in summaries {
+            summary.tokens_max = tokens_max(summary.of);
         }
+        let sent = self.sent();
+        let shown: HashSet<MemoryId> = (self.summary.iter().chain(&self.background_summary))
+            .flat_map(|summary| summary.render(&sent).entries)
+            .collect();
+        self.memories.retain(|memory| !shown.contains(&memory.id));
         self.memories.truncate(USED_MAX);
+    }
+
+    /// Texts of the messages that are sent.
+    fn sent(&self) -> Vec<&str> {
+        let messages = self.background.iter().chain(&self.history);
+        messages.map(|message| &*message.content).collect()
     }
 }
 
@@ -268,6 +275,7 @@ impl Context {
             },
             root: None,
             background_left_out: 0,
+            background_summary: None,
             background: Vec::new(),
             fork_header: None,
             left_out: 0,
@@ -427,7 +435,13 @@ pub fn render(context: &Context) -> Prompt {
         let text = escape_lines(notes.text.trim());
         blocks.ours(Source::Notes, &format!("{heading}\n{text}"));
     }
-    blocks.gap(context.background_left_out);
+    let sent = context.sent();
+    if let Some(summary) = &context.background_summary {
+        blocks.summary(summary, &sent);
+        blocks.gap(Gap::NotSummarized, context.background_left_out);
+    } else {
+        blocks.gap(Gap::LeftOut, context.background_left_out);
+    }
     blocks.messages(&context.background);
     if let Some(header) = &context.fork_header {
         let source = Source::ForkHeader {
@@ -439,25 +453,9 @@ pub fn render(context: &Context) -> Prompt {
         }
     }
     if let Some(summary) = &context.summary {
-        let sent = context.history.iter().map(|message| &*message.content);
-        let rendered = summary.render(&sent.collect::<Vec<_>>());
-        let entries = rendered.entries.into_iter().map(SourceId::Memory);
-        let segments = rendered.segments.iter();
-        let source = Source::Summary {
-            cites: entries
-                .chain(segments.map(|segment| SourceId::Compaction(segment.id)))
-                .collect(),
-            segments: rendered.segments,
-        };
-        blocks.ours(source, &rendered.text);
+        blocks.summary(summary, &sent);
     }
-    match context.gap {
-        Gap::LeftOut => blocks.gap(context.left_out),
-        Gap::NotSummarized if context.left_out > 0 => {
-            blocks.ours(Source::LeftOut, &not_summarized_line(context.left_out));
-        }
-        Gap::NotSummarized => {}
-    }
+    blocks.gap(context.gap, context.left_out);
     blocks.messages(&context.history);
     blocks.memories(&context.memories, &context.old_messages);
     blocks.ask(&context.ask);
@@ -485,10 +483,27 @@ impl Blocks<'_> {
         self.push(source, Role::User, text);
     }
 
-    fn gap(&mut self, count: u64) {
+    fn gap(&mut self, gap: Gap, count: u64) {
         if count > 0 {
-            self.ours(Source::LeftOut, &gap_line(count));
+            let line = match gap {
+                Gap::LeftOut => gap_line(count),
+                Gap::NotSummarized => not_summarized_line(count),
+            };
+            self.ours(Source::LeftOut, &line);
         }
+    }
+
+    fn summary(&mut self, summary: &Summary, sent: &[&str]) {
+        let rendered = summary.render(sent);
+        let entries = rendered.entries.into_iter().map(SourceId::Memory);
+        let segments = rendered.segments.iter();
+        let source = Source::Summary {
+            cites: entries
+                .chain(segments.map(|segment| SourceId::Compaction(segment.id)))
+                .collect(),
+            segments: rendered.segments,
+        };
+        self.ours(source, &rendered.text);
     }
 
     /// The line with the date, if the day changes.
@@ -954,6 +969,7 @@ mod tests {
             },
             root: None,
             background_left_out: 0,
+            background_summary: None,
             background: Vec::new(),
             fork_header: None,
             left_out: 0,

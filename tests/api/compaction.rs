@@ -234,6 +234,47 @@ async fn a_reply_completes_whatever_the_utility_model_returns() {
 }
 
 #[tokio::test]
+async fn entries_are_compared_after_the_reply_that_waited_for_their_pass() {
+    let t = sage_team().await;
+    let (thread, _) = long_thread(&t.ada, &t.general, 50).await;
+    let colors = ["green", "blue"].map(|color| format!("The harbor pier is {color}"));
+    for color in &colors {
+        let fact: &[(&str, &str, &[&str])] = &[(color.as_str(), "fact", &["m2"])];
+        t.model()
+            .script("summary", [segment("They talked about piers.", fact)]);
+    }
+    answered(&t.ada, &thread, "@sage sum up").await;
+    compacted(&t.ada, &thread).await;
+    for n in 50..80 {
+        t.ada.say(&thread, &format!("message {n}")).await;
+    }
+    let gate = Gate::new();
+    let verdict = json!({"superseded": [["e1", "e2"]], "done": []});
+    t.model()
+        .script("judge", [Answer::text(&verdict.to_string()).held(&gate)]);
+    answered(&t.ada, &thread, "@sage sum up").await;
+    let prompt = t.model().asked("sage", 2).await[1].all();
+    assert!(
+        prompt.contains(&colors[0]) && prompt.contains(&colors[1]),
+        "{prompt}"
+    );
+    gate.reached().await;
+    gate.open();
+    let passes = compacted(&t.ada, &thread).await;
+    assert!(
+        passes.iter().all(|pass| pass["status"] == "completed"),
+        "{passes:?}"
+    );
+    answered(&t.ada, &thread, "@sage sum up").await;
+    let prompt = t.model().asked("sage", 3).await[2].all();
+    assert!(
+        !prompt.contains(&colors[0]) && prompt.contains(&colors[1]),
+        "{prompt}"
+    );
+    t.model().asked_once("judge").await;
+}
+
+#[tokio::test]
 async fn a_message_cannot_imitate_another_one_in_a_segment() {
     let t = sage_team().await;
     let thread = t

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Team, id, instructions_of, list, number, team, text};
+use crate::{
+    compaction::{long_thread, segment},
+    support::{Answer, Team, id, instructions_of, list, number, team, team_with, text},
+};
 
 /// A thread in which Ada and Bo post these messages in turn, and the message IDs.
 async fn talk(t: &Team, contents: &[&str]) -> (String, Vec<String>) {
@@ -387,4 +390,41 @@ async fn a_resolution_message_cannot_impersonate_another_author() {
         "{}",
         turns[0]
     );
+}
+
+#[tokio::test]
+async fn a_fork_of_a_long_thread_gets_the_summary_of_its_older_messages() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let (thread, messages) = long_thread(&t.ada, &t.general, 80).await;
+    // 70 messages become two segments; the second one begins after the first message that is sent.
+    let made = || segment("They talked about piers.", &[]);
+    t.model().script("summary", [made(), made()]);
+    let path = format!("/v1/threads/{thread}/compactions");
+    let queued = t.ada.post(&path, json!({})).await.is(202);
+    t.ada.completed(&text(&queued, "/task/id")).await;
+    let context = json!({"context": "thread"});
+    let fork = id(&t.ada.start_fork(&thread, &messages[74], context).await);
+    let task = t.ada.ask_in(&fork, "@vibe which color?").await;
+    t.ada.completed(&task).await;
+    let prompt = t.model().asked_once("vibe").await.all();
+    assert!(
+        prompt.contains("Summary of 25 earlier messages of the thread, "),
+        "{prompt}"
+    );
+    assert_eq!(prompt.matches("They talked about piers.").count(), 1);
+    assert!(!prompt.contains("are left out"), "{prompt}");
+    for n in [25, 75] {
+        assert!(
+            prompt.contains(&format!("]: message {n}\\n")),
+            "{n}: {prompt}"
+        );
+    }
+    assert!(!prompt.contains("]: message 24"), "{prompt}");
+    // Nothing of a deleted message remains.
+    t.ada
+        .delete(&format!("/v1/messages/{}", messages[0]))
+        .await
+        .is(200);
+    let seen = t.ada.task_context(&task).await.to_string();
+    assert!(!seen.contains("talked about piers"), "{seen}");
 }

@@ -315,6 +315,37 @@ test('the policy turns memory off for everyone, and only admins change it', asyn
   await people(ada).and(ada.page.locator(':checked')).waitFor();
 });
 
+test('quiet conversations and the retention of automatic memories are rules of the workspace', async () => {
+  await ada.page.goto(`${SETTINGS}/context`);
+  const workspace = (await api(ada, 'GET', 'workspaces')).data[0].id;
+  const rules = async () => (await api(ada, 'GET', `workspaces/${workspace}/policy`)).memory;
+  const quiet = ada.page.getByRole('switch', { name: 'Remember conversations once they are quiet' });
+  await quiet.uncheck();
+  await quiet.and(ada.page.locator(':enabled')).waitFor();
+  assert.equal((await rules()).quiet, false);
+  await quiet.check();
+  const keep = ada.page.getByLabel('Keep automatic memories');
+  await keep.selectOption('90 days after their last use');
+  await dialog(ada).getByText('that no reply has used for 90 days').waitFor();
+  await inspect(ada, 'memory-retention');
+  await button(ada.page, 'Cancel').click();
+  assert.equal(await keep.inputValue(), '');
+  await keep.selectOption('90 days after their last use');
+  await button(dialog(ada), 'Forget').click();
+  await dialog(ada).waitFor({ state: 'detached' });
+  assert.equal((await rules()).retention_days, 90);
+  await bo.page.goto(`${SETTINGS}/context`);
+  const shown = bo.page.getByLabel('Keep automatic memories');
+  await shown.and(bo.page.locator(':disabled')).waitFor();
+  assert.equal(await shown.inputValue(), '90');
+  const stored = ada.page.waitForResponse((r) => r.url().endsWith('/policy'));
+  await keep.selectOption('Until someone forgets them');
+  await stored;
+  await ada.page.reload();
+  await keep.waitFor();
+  assert.equal(await keep.inputValue(), '');
+});
+
 test('a thread that agents do not remember: its entries can be kept or forgotten', async () => {
   await ada.page.goto(thread);
   const name = 'Agents remember this thread';

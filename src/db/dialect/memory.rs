@@ -84,6 +84,8 @@ pub struct Use {
     /// Only the requester can ever read the conversation.
     pub is_alone: bool,
     pub now: Timestamp,
+    /// Automatic entries that were used last at this time or before have expired.
+    pub unused_since: Timestamp,
     pub scopes: UseScopes,
 }
 
@@ -100,11 +102,12 @@ pub struct UseScopes {
 
 /// Condition on an entry as `e`: everyone who reads the channel `$3` can read its sources, also if a source is gone or
 /// its thread is not remembered. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to `$12` scopes, `$13`
-/// conversation.
+/// conversation, `$15` `unused_since`.
 macro_rules! is_usable {
     () => {
         concat!(
             "e.workspace_id = $1 and e.status = 'active' and e.forgotten_at is null and (e.expires_at is null or e.expires_at > $7) \
+             and (e.origin <> 'auto' or coalesce(e.last_used_at, e.created_at) > $15) \
              and case e.scope when 'conversation' then $8 and (e.conversation_id = $13 or e.kind not in ('person', 'preference')) \
              when 'user' then $9 and e.user_id = $4 when 'persona' then $10 and e.user_id = $4 and e.agent_id = $5 \
              when 'agent' then $11 and e.agent_id = $5 when 'organization' then $12 else FALSE end \
@@ -196,6 +199,7 @@ pub async fn rank_entries<T: FromAnyRow>(
         .bind(place.scopes.organization)
         .bind(place.conversation)
         .bind(limit)
+        .bind(place.unused_since)
         .all()
         .await
 }

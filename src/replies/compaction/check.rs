@@ -346,6 +346,7 @@ impl<'a> Source<'a> {
             }
             for text in found {
                 let is_new = !items.iter().any(|item| item.text == text);
+                // A part can be a secret where its line is not recognized as one: the code span in `` `Barrel*Red19`/x ``.
                 if is_new
                     && !text.trim().is_empty()
                     && text.chars().count() <= ITEM_CHARS_MAX
@@ -387,7 +388,7 @@ fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
 }
 
 /// Returns the position of a handle: `m3` is 2.
-fn position(handle: &str, prefix: char) -> Option<usize> {
+pub(super) fn position(handle: &str, prefix: char) -> Option<usize> {
     let number = handle.trim().trim_start_matches('[').trim_end_matches(']');
     number
         .strip_prefix(prefix)?

@@ -6,15 +6,17 @@
 //! segments that begin before the window ── render ──> block `summary`            no model rewrites a summary
 //! ```
 //!
-//! Without a model, the extractor makes the entries. What depends on a message that changes is not sent until the
+//! Then a model compares new entries with older ones. Without a model, the extractor makes the entries. What depends on a message that changes is not sent until the
 //! segment is made again (`agents::segments`).
 
 mod check;
 mod draft;
 pub mod item;
+mod judge;
 mod offline;
 pub mod pass;
 pub mod profile;
+pub mod quiet;
 pub mod record;
 pub mod render;
 pub mod store;

@@ -55,7 +55,7 @@ use crate::replies::{
 
 /// Maximum size of a segment in messages.
 const SEGMENT_MESSAGES_MAX: usize = 48;
-const SEGMENTS_AT_ONCE: usize = 8;
+pub(super) const SEGMENTS_AT_ONCE: usize = 8;
 /// Fewest messages that an automatic pass takes.
 pub const AUTOMATIC_MESSAGES_MIN: usize = 12;
 const CALLS_AT_ONCE: usize = 4;
@@ -66,10 +66,10 @@ pub const WAITED_MESSAGES_MAX: i64 = 192;
 /// Number of times that a segment is made again because its messages changed meanwhile.
 const REMADE_MAX: usize = 3;
 /// Limits for older entries that are compared with corrections.
-const COMPARED_MAX: i64 = 200;
+pub(super) const COMPARED_MAX: i64 = 200;
 const COMPARED_SEGMENTS_MAX: i64 = 20;
-/// Minimum number of common words of an old value's entry and its correction.
-const COMMON_WORDS_MIN: usize = 2;
+/// Minimum number of common words of an older entry and one that may concern it.
+pub(super) const COMMON_WORDS_MIN: usize = 2;
 /// Value of `model` without a model.
 pub const BUILT_IN: &str = "builtin";
 
@@ -181,19 +181,14 @@ impl Compactor {
         };
         let profile = agent.map(|agent| agent.profile).unwrap_or_default();
         drop(c);
-        let provider = &self.utility.provider;
-        let model = if parts.is_empty() || provider.is_offline() {
+        let model = if parts.is_empty() {
             None
         } else {
-            let main = match &pass.options.model {
-                Some(main) => main.clone(),
-                None => provider.choose_model(profile.model.as_deref()).await,
-            };
-            let choice = pass.options.summary_model.as_deref();
-            let model = self.utility.model(lease.workspace, choice, &main).await?;
-            passed.model.clone_from(&model.name);
-            Some(model)
+            self.model(pass, profile.model.as_deref()).await?
         };
+        if let Some(model) = &model {
+            passed.model.clone_from(&model.name);
+        }
         let shared = Shared {
             key,
             model,
@@ -244,6 +239,25 @@ impl Compactor {
             .await?;
         tracing::debug!(task.id = %task.id, segments = passed.stored.len(), "messages compacted");
         Ok(passed)
+    }
+
+    /// Returns the model of a pass; `None` without one. `own` is that of the agent.
+    pub(super) async fn model(
+        &self,
+        pass: &Pass,
+        own: Option<&str>,
+    ) -> Result<Option<UtilityModel>, DbError> {
+        let provider = &self.utility.provider;
+        if provider.is_offline() {
+            return Ok(None);
+        }
+        let main = match &pass.options.model {
+            Some(main) => main.clone(),
+            None => provider.choose_model(own).await,
+        };
+        let choice = pass.options.summary_model.as_deref();
+        let model = self.utility.model(pass.lease.workspace, choice, &main);
+        model.await.map(Some)
     }
 
     /// Makes and stores a segment, again if its messages change meanwhile.
@@ -525,7 +539,7 @@ fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
 }
 
 /// Lists entries of the segments before one.
-async fn older(
+pub(super) async fn older(
     c: &mut Conn,
     conversation: Uuid,
     before_seq: i64,

@@ -80,9 +80,18 @@ pub fn lines_text(lines: &[SummaryLine]) -> String {
     lines.join("\n")
 }
 
+/// Messages that a summary replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Summarized {
+    Conversation,
+    /// Those of the thread, in a deep dive.
+    Background,
+}
+
 /// Summary of the messages before the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
+    pub of: Summarized,
     /// Number of summarized messages before the window.
     pub count: i64,
     /// Dates of the first and the last one.
@@ -103,8 +112,12 @@ impl Summary {
     /// is shown only if another line or a message in `sent` contains it.
     pub fn render(&self, sent: &[&str]) -> RenderedSummary {
         let plural = if self.count == 1 { "" } else { "s" };
+        let place = match self.of {
+            Summarized::Conversation => "",
+            Summarized::Background => " of the thread",
+        };
         let heading = format!(
-            "Summary of {} earlier message{plural}, {} to {} {DATA}):",
+            "Summary of {} earlier message{plural}{place}, {} to {} {DATA}):",
             self.count, self.from, self.to
         );
         let is_reference = |line: &SummaryLine| line.kind == Some(MemoryKind::Reference);
@@ -182,6 +195,7 @@ mod tests {
 
     fn summary(lines: Vec<SummaryLine>, tokens_max: u64) -> Summary {
         Summary {
+            of: Summarized::Conversation,
             count: 96,
             from: "2026-11-20".to_owned(),
             to: "2026-11-21".to_owned(),
@@ -216,6 +230,13 @@ mod tests {
                 .text
                 .contains("example/plan")
         );
+        let of_thread = Summary {
+            of: Summarized::Background,
+            count: 1,
+            ..summary
+        };
+        let text = of_thread.render(&[]).text;
+        assert!(text.starts_with("Summary of 1 earlier message of the thread, 2026-11-20 to "));
     }
 
     #[test]

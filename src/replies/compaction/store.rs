@@ -236,6 +236,20 @@ pub async fn nth_newest(
     Ok(row.map(|row| row.0))
 }
 
+/// Condition on messages as `m` of the conversation with this ID: they are in no segment.
+macro_rules! is_uncovered {
+    ($id:literal) => {
+        concat!(
+            "m.seq > coalesce((select o.covered_to_seq from conversations o where o.id = ",
+            $id,
+            "), -1) and not exists (select 1 from compactions k where k.conversation_id = ",
+            $id,
+            " and k.from_seq <= m.seq and k.to_seq >= m.seq)"
+        )
+    };
+}
+pub(super) use is_uncovered;
+
 /// Lists the newest eligible messages before a seq that are in no segment, newest first.
 pub async fn uncovered(
     c: &mut Conn,
@@ -245,9 +259,8 @@ pub async fn uncovered(
 ) -> Result<Vec<i64>, DbError> {
     let rows: Vec<(i64,)> = c
         .q(concat!(
-            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2 \
-             and m.seq > coalesce((select v.covered_to_seq from conversations v where v.id = $1), -1) \
-             and not exists (select 1 from compactions k where k.conversation_id = $1 and k.from_seq <= m.seq and k.to_seq >= m.seq)",
+            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2 and ",
+            is_uncovered!("$1"),
             said!(),
             "order by m.seq desc limit $3"
         ))

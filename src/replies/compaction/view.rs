@@ -17,7 +17,7 @@ use crate::{
 use super::{
     pass::WAITED_MESSAGES_MAX,
     profile::Strategy,
-    render::{SegmentState, Summary, SummaryLine},
+    render::{SegmentState, Summarized, Summary, SummaryLine},
     store,
     window::{self, STEP},
 };
@@ -167,6 +167,7 @@ pub(in crate::replies) async fn summary(
     }
     let day = |at: Timestamp| at.day().to_string();
     let summary = Summary {
+        of: Summarized::Conversation,
         count: store::count_covered(c, id, start).await?,
         from: dates
             .iter()

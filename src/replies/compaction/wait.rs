@@ -12,16 +12,20 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::CollectError,
+    realtime::Audience,
     tasks::{
         FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
-        TaskStatus, WaitReason, notice_text,
+        TaskStatus, TaskTarget, WaitReason, notice_text,
         queue::{self, End},
         worker::{Abort, Handler},
     },
 };
 
 use super::{
-    pass::{AUTOMATIC_MESSAGES_MIN, BUILT_IN, Compactor, Pass, PassError, Passed, options_of},
+    pass::{
+        AUTOMATIC_MESSAGES_MIN, BUILT_IN, Compactor, Pass, PassError, Passed, SEGMENTS_AT_ONCE,
+        options_of,
+    },
     profile::Strategy,
     store::{self, Key},
 };
@@ -98,9 +102,17 @@ impl Compactor {
             patience: Patience::Background,
         };
         let mut last = Passed::default();
+        // Those that a reply waited for.
+        let mut unjudged = store::made_by(&mut self.utility.db.read().await?, &lease).await?;
+        unjudged.drain(..unjudged.len().saturating_sub(SEGMENTS_AT_ONCE));
         for _ in 0..ROUNDS_MAX {
             last = self.run(&pass).await?;
-            if last.error.is_some() || !last.has_rest {
+            unjudged.extend(&last.stored);
+            if last.error.is_some() {
+                break;
+            }
+            self.judge(&pass, &std::mem::take(&mut unjudged)).await?;
+            if !last.has_rest {
                 break;
             }
         }
@@ -232,7 +244,8 @@ impl Compactor {
         // The task of another trigger may take more messages than this reply needs.
         let is_served = options_of(&pass.task)
             .is_none_or(|own| (own.trigger, own.keep) == (pass.options.trigger, pass.options.keep));
-        let again = again.filter(|_| passed.has_rest || !is_served);
+        let is_done = is_served && !passed.has_rest && !self.is_unjudged(pass, &passed).await?;
+        let again = again.filter(|_| !is_done);
         self.end(pass.lease, passed, again).await?;
         Ok(match error {
             Some(PassError::Model(e)) => Waited::Failed(e),
@@ -294,7 +307,8 @@ impl Compactor {
             before_seq: None,
             ..options.clone()
         };
-        let Some(task) = insert(c, reply, lease, &stored).await? else {
+        let place = (lease.target, lease.audience);
+        let Some(task) = insert(c, reply, place, &stored).await? else {
             return Ok(Turn::Skip);
         };
         Ok(match queue::take(c, task.id, lease_length()).await? {
@@ -349,7 +363,7 @@ impl Compactor {
         {
             return Ok(());
         }
-        insert(c, reply, lease, options).await?;
+        insert(c, reply, (target, lease.audience), options).await?;
         Ok(())
     }
 }
@@ -371,20 +385,20 @@ fn lease_length() -> Duration {
 }
 
 /// Queues a pass on behalf of a reply. `None` if one is active.
-async fn insert(
+pub(super) async fn insert(
     c: &mut Conn,
     parent: &Task,
-    lease: &Lease,
+    (target, audience): (TaskTarget, Audience),
     options: &PassOptions,
 ) -> Result<Option<Task>, DbError> {
     let new = NewTask {
-        workspace: lease.workspace,
+        workspace: parent.workspace_id,
         kind: TaskKind::Compact,
-        agent: lease.target.agent,
-        agent_version: lease.target.agent_version,
-        channel: lease.target.channel,
-        thread: lease.target.thread,
-        fork: lease.target.fork,
+        agent: target.agent,
+        agent_version: target.agent_version,
+        channel: target.channel,
+        thread: target.thread,
+        fork: target.fork,
         trigger: None,
         requested_by: parent.requested_by,
         retry_of: None,
@@ -395,7 +409,7 @@ async fn insert(
     };
     let task = queue::insert(c, &new, None).await?;
     if let Some(task) = &task {
-        queue::announce(c, task, lease.audience).await?;
+        queue::announce(c, task, audience).await?;
     }
     Ok(task)
 }

@@ -203,6 +203,22 @@ pub async fn active_compact(c: &mut Conn, conversation: Uuid) -> Result<Option<T
     .await
 }
 
+/// The latest completed reply in a conversation of a thread.
+pub async fn latest_reply(
+    c: &mut Conn,
+    thread: ThreadId,
+    conversation: Uuid,
+) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where thread_id = $1 and conversation_id = $2 and kind = 'reply' and status = 'completed' order by id desc limit 1"
+    ))
+    .bind(thread)
+    .bind(conversation)
+    .opt()
+    .await
+}
+
 /// Number of queued and running tasks of one kind.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Active {

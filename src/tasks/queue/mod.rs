@@ -29,7 +29,7 @@ pub use claim::{
 };
 pub use find::{
     Active, Filter, Range, Reader, active, active_compact, active_in_fork, active_in_threads,
-    active_of_reply, active_of_trigger, count_active, find_task, left_behind, list,
+    active_of_reply, active_of_trigger, count_active, find_task, latest_reply, left_behind, list,
     tasks_of_message,
 };
 pub use insert::{NewTask, announce, announce_as, free_slots, insert, set_queued_max};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{forgetting::assert_gone, path, remember};
 use crate::{
     compaction::compacted,
-    support::{Answer, Person, Team, id, list, team, team_with, text},
+    support::{Answer, Person, Team, id, list, team, team_with, text, within},
 };
 
 /// A model's answer for a segment.
@@ -387,4 +387,94 @@ async fn an_edit_hides_the_entry_until_it_is_made_again() {
     );
     let seen = prompt(&t, &t.general, QUESTION).await;
     assert!(seen.contains("Pier 12") && !seen.contains("4711"), "{seen}");
+}
+
+#[tokio::test]
+async fn unused_automatic_entries_expire() {
+    let mut t = team().await;
+    let items = [item(FERRY, "fact", &["m2"])];
+    let (thread, ..) = compacted_thread(&t, &t.general, &[FERRY], &items).await;
+    let by_hand = remember(&t.ada, "The harbor ferry costs 3 euros", json!({})).await;
+    let filter = format!("thread_id={thread}&kind=fact");
+    let made = entries(&t.ada, &filter).await.remove(0);
+    assert_eq!(made["expires_at"], Value::Null);
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    t.ada
+        .patch(&policy, json!({"memory": {"retention_days": 30}}))
+        .await
+        .is(200);
+    let kept = t.ada.get(&path(&made)).await.ok();
+    assert!(kept["expires_at"].is_string(), "{kept}");
+    let seen = prompt(&t, &t.general, QUESTION).await;
+    assert!(seen.contains("4711") && seen.contains("3 euros"), "{seen}");
+    let long_ago = "'2026-01-02 03:04:05+00:00'";
+    let age = format!("update memories set created_at = {long_ago}");
+    let unused = format!("update memories set last_used_at = {long_ago}");
+
+    // The last use counts.
+    t.app.stop().await;
+    t.app.place.run(&[&age]).await;
+    t.app.restart(&[]).await;
+    t.ada = t.ada.at(&t.app.base);
+    assert_eq!(entries(&t.ada, &filter).await.len(), 1);
+    t.app.stop().await;
+    t.app.place.run(&[&unused]).await;
+    t.app.restart(&[]).await;
+    t.ada = t.ada.at(&t.app.base);
+    assert_eq!(entries(&t.ada, &filter).await, Vec::<Value>::new());
+    assert_eq!(t.ada.get(&path(&made)).await.status, 404);
+    let hand = t.ada.get(&path(&by_hand)).await.ok();
+    assert_eq!(hand["expires_at"], Value::Null);
+    let seen = prompt(&t, &t.general, QUESTION).await;
+    assert!(!seen.contains("4711") && seen.contains("3 euros"), "{seen}");
+
+    t.app.restart(&[("EVENT_RETENTION", "1s")]).await;
+    t.ada = t.ada.at(&t.app.base);
+    let left = "select count(*) from memories where forgotten_at is null".to_owned();
+    within("the entry to be removed", async {
+        while t.app.place.numbers(std::slice::from_ref(&left)).await != [1] {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(entries(&t.ada, "user_id=me").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_model_finds_entries_that_newer_ones_replace_or_settle() {
+    let t = team().await;
+    let said = ["Olga paints the harbor pier", "The harbor pier is green"];
+    let items = [
+        item(said[0], "todo", &["m2"]),
+        item(said[1], "fact", &["m3"]),
+    ];
+    let (thread, _, record) = compacted_thread(&t, &t.general, &said, &items).await;
+    let newer = "Olga painted the harbor pier blue";
+    t.ada.say(&thread, newer).await;
+    t.model()
+        .script("summary", [answer(&[item(newer, "fact", &["m11"])])]);
+    // The pair with the most common words comes first.
+    let verdict = json!({"superseded": [["e3", "e2"], ["e2", "e3"]], "done": ["e1", "e3"]});
+    t.model()
+        .script("judge", [Answer::text(&verdict.to_string())]);
+    compact(&t.ada, &thread).await;
+    let asked = t.model().asked_once("judge").await.all();
+    assert!(asked.contains("Pairs: e1 e2; e3 e2"), "{asked}");
+    assert!(
+        asked.contains(&format!(" todo (Ada)]: {}", said[0])),
+        "{asked}"
+    );
+    let of = async |status: &str| {
+        let filter = format!("thread_id={thread}&status={status}");
+        entries(&t.ada, &filter).await
+    };
+    assert_eq!(texts(&of("archived").await), [said[0]]);
+    let (old, new) = (of("superseded").await, of("active").await);
+    assert_eq!((texts(&old), texts(&new)), (vec![said[1]], vec![newer]));
+    assert_eq!(old[0]["superseded_by"], new[0]["id"]);
+    // A redo does not bring back what is done.
+    t.model().script("summary", [answer(&items)]);
+    redo(&t.ada, &thread, &record).await;
+    assert_eq!(texts(&of("archived").await), [said[0]]);
+    assert!(!texts(&of("active").await).contains(&said[0]));
 }

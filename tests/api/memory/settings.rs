@@ -88,7 +88,7 @@ async fn policy_switches_are_merged_by_key() {
     let t = team().await;
     let path = format!("/v1/workspaces/{}/policy", t.ada.workspace);
     let policy = t.ada.get(&path).await.ok();
-    let all = json!({"enabled": true, "user": true, "persona": true, "organization": true});
+    let all = json!({"enabled": true, "user": true, "persona": true, "organization": true, "quiet": true, "retention_days": null});
     assert_eq!(policy["memory"], all);
     t.ada
         .patch(&path, json!({"memory": {"persona": false}}))
@@ -96,10 +96,13 @@ async fn policy_switches_are_merged_by_key() {
         .is(200);
     let policy = t
         .ada
-        .patch(&path, json!({"memory": {"organization": false}}))
+        .patch(
+            &path,
+            json!({"memory": {"organization": false, "retention_days": 30}}),
+        )
         .await
         .is(200);
-    let some = json!({"enabled": true, "user": true, "persona": false, "organization": false});
+    let some = json!({"enabled": true, "user": true, "persona": false, "organization": false, "quiet": true, "retention_days": 30});
     assert_eq!(policy["memory"], some);
     let policy = t
         .ada
@@ -107,6 +110,23 @@ async fn policy_switches_are_merged_by_key() {
         .await
         .is(200);
     assert_eq!(policy["memory"], some);
+    for days in [0, 36_501] {
+        let wrong = json!({"memory": {"retention_days": days}});
+        t.ada.patch(&path, wrong).await.refused(422);
+    }
+    let policy = t
+        .ada
+        .patch(
+            &path,
+            json!({"memory": {"retention_days": null, "quiet": false}}),
+        )
+        .await
+        .is(200);
+    let rules = &policy["memory"];
+    assert_eq!(
+        (&rules["retention_days"], &rules["quiet"]),
+        (&Value::Null, &json!(false))
+    );
 }
 
 #[tokio::test]

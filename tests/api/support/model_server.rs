@@ -1,8 +1,8 @@
 //! A chat completions server with scripted responses.
 //!
 //! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lowercase
-//! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, or `resolver`
-//! for drafts of resolutions. A speaker without a remaining script responds `Fine.`.
+//! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, `judge` for its
+//! comparison of entries, or `resolver` for drafts of resolutions. A speaker without a remaining script responds `Fine.`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -390,6 +390,9 @@ fn speaker_of(body: &Value) -> String {
     let system = without_preamble(body["messages"][0]["content"].as_str().unwrap_or_default());
     if system.starts_with("You condense") {
         return "summary".to_owned();
+    }
+    if system.starts_with("You compare") {
+        return "judge".to_owned();
     }
     let rest = system.split_once("You are ").map_or("", |(_, rest)| rest);
     let rest = rest.strip_prefix("the ").unwrap_or(rest);

@@ -1,0 +1,178 @@
+//! Passes of conversations that have become quiet, so that their last messages are remembered elsewhere.
+//!
+//! Every message is looked at once, when it is old enough: if it is the last one of its conversation, the conversation is quiet.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::{
+    agents::{
+        profiles::{self, Compaction},
+        segments::{CompactionTrigger, PassOptions},
+    },
+    db::{Conn, Db, DbError, dialect, now},
+    ids::{ThreadId, WorkspaceId},
+    memory,
+    replies::history::said,
+    tasks::{Task, queue},
+    time::Timestamp,
+};
+
+use super::{
+    profile::{CompactionSettings, Strategy},
+    store::{self, is_uncovered},
+    wait,
+};
+
+/// Maximum interval between two checks.
+pub const CHECKED_EVERY_MAX: Duration = Duration::from_mins(1);
+/// Time without a message after which a conversation is quiet.
+const SILENCE: Duration = Duration::from_mins(15);
+/// Fewest messages by people in no segment for which a pass is made.
+const PERSON_MESSAGES_MIN: i64 = 6;
+/// Number of messages that are looked at at once.
+const MESSAGES_AT_ONCE: i64 = 5_000;
+
+/// A conversation in which nobody has posted for a while.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+struct Quiet {
+    id: Uuid,
+    thread_id: ThreadId,
+    /// Its newest message.
+    last_seq: i64,
+}
+
+/// Queues the passes of conversations that have become quiet since the last check.
+///
+/// # Errors
+/// If the database fails.
+pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbError> {
+    let before = now() - SILENCE;
+    let workspaces: Vec<(WorkspaceId, i64)> = db
+        .read()
+        .await?
+        .q("select w.id, w.quiet_seq from workspaces w where (select m.created_at from messages m \
+            where m.workspace_id = w.id and m.seq > w.quiet_seq order by m.seq limit 1) <= $1 order by w.id")
+        .bind(before)
+        .all()
+        .await?;
+    for (workspace, mut seq) in workspaces {
+        while let Some(next) = check_some(db, settings, (workspace, seq), before).await? {
+            seq = next;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the messages after a seq that were posted before a time; returns the seq of the last one, `None` if there are none.
+async fn check_some(
+    db: &Db,
+    settings: CompactionSettings,
+    (workspace, after_seq): (WorkspaceId, i64),
+    before: Timestamp,
+) -> Result<Option<i64>, DbError> {
+    let mut c = db.read().await?;
+    let last: Option<i64> = c
+        .q("select max(x.seq) from (select m.seq from messages m where m.workspace_id = $1 and m.seq > $2 and m.created_at <= $3 \
+            order by m.seq limit $4) x")
+        .bind(workspace)
+        .bind(after_seq)
+        .bind(before)
+        .bind(MESSAGES_AT_ONCE)
+        .value()
+        .await?;
+    let Some(last) = last else {
+        return Ok(None);
+    };
+    let is_on = settings.is_on && memory::settings::is_quiet_on(&mut c, workspace).await?;
+    let quiet = if is_on {
+        list_quiet(&mut c, (workspace, after_seq, last), before).await?
+    } else {
+        Vec::new()
+    };
+    drop(c);
+    for quiet in quiet {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            queue_pass(c, settings, workspace, quiet).await
+        })
+        .await?;
+    }
+    db.write(workspace.0, async move |c: &mut Conn| {
+        c.q("update workspaces set quiet_seq = $2 where id = $1 and quiet_seq < $2")
+            .bind(workspace)
+            .bind(last)
+            .run()
+            .await
+    })
+    .await?;
+    Ok(Some(last))
+}
+
+/// Lists the conversations of these messages that are quiet, and in which an agent has replied, people have posted enough, and
+/// memory is on.
+async fn list_quiet(
+    c: &mut Conn,
+    (workspace, after_seq, last_seq): (WorkspaceId, i64, i64),
+    before: Timestamp,
+) -> Result<Vec<Quiet>, DbError> {
+    c.q(concat!(
+        "select v.id, v.thread_id, n.seq as last_seq from (select distinct m.conversation_id from messages m \
+          where m.workspace_id = $1 and m.seq > $2 and m.seq <= $3) x \
+         join conversations v on v.id = x.conversation_id join threads t on t.id = v.thread_id \
+         join messages n on n.conversation_id = v.id and n.seq = (select max(l.seq) from messages l where l.conversation_id = v.id) \
+         where t.memory = 'on' and n.created_at <= $4 \
+         and exists (select 1 from conversation_agents p where p.conversation_id = v.id and p.turns > 0) \
+         and (select count(*) from (select 1 from messages m where m.conversation_id = v.id and m.author_type = 'human' and ",
+        is_uncovered!("v.id"),
+        said!(),
+        "order by m.seq desc limit $5) y) >= $5 order by v.id"
+    ))
+    .bind(workspace)
+    .bind(after_seq)
+    .bind(last_seq)
+    .bind(before)
+    .bind(PERSON_MESSAGES_MIN)
+    .all()
+    .await
+}
+
+/// Queues a pass over all messages of a quiet conversation, on behalf of its latest reply.
+async fn queue_pass(
+    c: &mut Conn,
+    settings: CompactionSettings,
+    workspace: WorkspaceId,
+    quiet: Quiet,
+) -> Result<(), DbError> {
+    dialect::lock_workspace(c, workspace.0).await?;
+    let reply = queue::latest_reply(c, quiet.thread_id, quiet.id).await?;
+    let target = reply.as_ref().and_then(Task::target);
+    let Some((reply, target)) = reply.zip(target) else {
+        return Ok(());
+    };
+    let place = (workspace, target.channel, target.fork.is_some());
+    let strongest = Strategy(Compaction::Off)
+        .strongest(c, settings, quiet.id, place)
+        .await?;
+    let agent = profiles::find_resolved(c, target.agent, target.agent_version).await?;
+    let Some(agent) = agent.filter(|_| strongest.is_on()) else {
+        return Ok(());
+    };
+    let at = now();
+    if queue::active_compact(c, quiet.id).await?.is_some()
+        || !store::claim_interval(c, quiet.id, at, at - settings.interval).await?
+    {
+        return Ok(());
+    }
+    let options = PassOptions {
+        trigger: CompactionTrigger::Quiet,
+        keep: 0,
+        before_seq: Some(quiet.last_seq + 1),
+        max_tokens: None,
+        summary_model: agent.profile.memory.and_then(|memory| memory.summary_model),
+        model: None,
+    };
+    let audience = queue::audience_of(c, target.channel).await?;
+    wait::insert(c, &reply, (target, audience), &options).await?;
+    Ok(())
+}
