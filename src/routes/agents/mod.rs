@@ -49,8 +49,8 @@ fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
     (status, [(header::ETAG, etag)], Json(body)).into_response()
 }
 
-/// Returns the complete agent with its version as the `ETag`.
-async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
+/// Determines which model of the workspace's provider replies.
+async fn add_model(state: &State, agent: &mut Agent) {
     match state.providers.of(agent.workspace_id).await {
         Ok(provider) => agent.summary.set_effective_model(provider.as_ref()).await,
         // The change is stored, so the response must not be an error.
@@ -58,6 +58,11 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
             tracing::warn!(error = %e, "an agent is returned without its effective model");
         }
     }
+}
+
+/// Returns the complete agent with its version as the `ETag`.
+async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
+    add_model(state, &mut agent).await;
     tagged(status, agent.summary.version, &agent)
 }
 
