@@ -23,5 +23,7 @@ pub mod publish;
 pub mod recall;
 pub mod settings;
 pub mod sources;
+pub mod user_file;
+pub mod user_file_change;
 
 pub use error::MemoryError;

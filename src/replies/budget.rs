@@ -4,12 +4,13 @@
 //! window = reserve for the reply + room for the prompt
 //! room   = system, requester, and trigger message, which are never cut
 //!        + the messages, of which long ones lose their middle and the oldest ones are dropped
-//!        + MEMORY.md and memories, each within its cap
+//!        + the workspace context, MEMORY.md, USER.md, and memories, each within its cap
 //! ```
 
 use std::collections::HashMap;
 
 use crate::{
+    agents::files::NOTES_TOKENS_MAX,
     ids::MessageId,
     model::{Window, estimate_tokens, grouped},
     replies::{
@@ -24,10 +25,12 @@ const RESERVE_TOKENS_MIN: u64 = 4_000;
 const MESSAGES_KEPT: [usize; 2] = [20, 12];
 /// Size of a summary in tokens once fewer messages do not suffice.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
-/// Maximum size of MEMORY.md and of the memories in tokens, and as a share of the window.
-const NOTES_TOKENS_MAX: u64 = 2_000;
+/// Maximum size of the memories in tokens, and share of the window of them and of MEMORY.md.
 const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
+/// Maximum size of USER.md in tokens, and as a share of the window.
+const ABOUT_TOKENS_MAX: u64 = 1_000;
+const ABOUT_SHARE: u64 = 20;
 /// Sizes to which they are cut once messages had to be dropped.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;
@@ -147,7 +150,10 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
                 context.old_messages.truncate(room);
                 continue;
             }
-            if cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT)) {
+            if context.about.take().is_some()
+                || cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT))
+                || context.workspace.take().is_some()
+            {
                 continue;
             }
         }
@@ -212,10 +218,21 @@ fn shorten(context: &mut Context, tokens_max: u64) {
     }
 }
 
-/// Fits MEMORY.md and the memories into their caps: the beginning of the file, and the best memories.
+/// Fits the workspace context, the files, and the memories into their caps: the beginnings of the texts, and the best memories.
 fn cap_blocks(context: &mut Context, window: &Window) {
     let cap = |tokens: u64| window.estimate_for(tokens.min(window.tokens / BLOCK_SHARE));
+    if let Some(workspace) = &mut context.workspace {
+        workspace.limit(window);
+    }
     while cut_notes(context, cap(NOTES_TOKENS_MAX)) {}
+    if let Some(about) = &mut context.about {
+        let tokens_max = ABOUT_TOKENS_MAX.min(window.tokens / ABOUT_SHARE);
+        while cut_text(&mut about.text, window.estimate_for(tokens_max)) {}
+    }
+    let about = context.about.as_ref();
+    if about.is_some_and(|about| about.text.trim().is_empty()) {
+        context.about = None;
+    }
     let mut room = cap(MEMORIES_TOKENS_MAX);
     let fits = |memory: &&Memory| {
         let tokens = estimate_tokens(&memory_line(memory));
@@ -238,17 +255,21 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     let Some(notes) = &mut context.notes else {
         return false;
     };
-    let Some(kept) = chars_within(&notes.text, tokens_max) else {
+    let is_cut = cut_text(&mut notes.text, tokens_max);
+    if notes.text.trim().is_empty() {
+        context.notes = None;
+    }
+    is_cut
+}
+
+/// Keeps the beginning of a text; returns whether that changed it.
+fn cut_text(text: &mut String, tokens_max: u64) -> bool {
+    let Some(kept) = chars_within(text, tokens_max) else {
         return false;
     };
     // Rounding must not leave it a token too long.
     let kept = kept.saturating_sub(8);
-    let text: String = notes.text.chars().take(kept).collect();
-    if text.trim().is_empty() {
-        context.notes = None;
-    } else {
-        notes.text = text;
-    }
+    *text = text.chars().take(kept).collect();
     true
 }
 

@@ -27,6 +27,7 @@ mod rpc;
 mod task_context;
 mod usage;
 mod versions;
+mod workspace_context;
 
 type St = axum::extract::State<State>;
 
@@ -37,6 +38,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(files::router())
         .merge(policies::router())
         .merge(task_context::router())
+        .merge(workspace_context::router())
         .merge(rpc::router())
         .merge(usage::router())
         .merge(model_connection::router())
