@@ -90,4 +90,5 @@ mod tasks;
 mod threads;
 mod unread;
 mod usage;
+mod workspace_context;
 mod workspaces;

@@ -13,7 +13,7 @@ use crate::{
         extract::{Path, Query},
     },
     ids::{ChannelId, WorkspaceId},
-    model::estimate_tokens,
+    model::{Provider, estimate_tokens},
     replies::workspace::{self, ContextPart, ContextPlace},
     server::State,
 };
