@@ -17,13 +17,13 @@ test('“About you” is written, restricted, shared, and deleted', async () => 
   await aboutYou(ada).fill('I work from Lisbon.');
   await main(ada).getByText('Nobody else sees it.').waitFor();
   await inspect(ada, 'about-you');
-  await button(ada.page, 'Save').click();
+  await button(ada.page, 'Save text').click();
   await toast(ada, 'Saved. Agents read it from your next question on.');
   const file = await api(ada, 'GET', FILE);
   assert.deepEqual([file.content, file.visibility], ['I work from Lisbon.', 'direct']);
   await ada.page.getByLabel('Where agents read it').selectOption('Wherever I ask');
   await main(ada).getByText('Everyone who can read the conversation').waitFor();
-  await button(ada.page, 'Save').click();
+  await button(ada.page, 'Save text').click();
   await ada.page.reload();
   await aboutYou(ada).waitFor();
   assert.equal(await aboutYou(ada).inputValue(), 'I work from Lisbon.');
@@ -36,7 +36,7 @@ test('“About you” is written, restricted, shared, and deleted', async () => 
 test('a text that another window saved is not lost', async () => {
   await api(ada, 'PUT', FILE, { content: 'I work from Porto.' });
   await aboutYou(ada).fill('I work from Faro.');
-  await button(ada.page, 'Save').click();
+  await button(ada.page, 'Save text').click();
   await main(ada).getByText('You saved another text in the meantime.').waitFor();
   await main(ada).getByText('I work from Porto.').waitFor();
   await inspect(ada, 'about-you-conflict');
@@ -44,12 +44,12 @@ test('a text that another window saved is not lost', async () => {
   await toast(ada, 'Saved');
   assert.equal((await api(ada, 'GET', FILE)).content, 'I work from Faro.');
   await aboutYou(ada).fill('');
-  await button(ada.page, 'Save').click();
+  await button(ada.page, 'Save text').click();
   await toast(ada, 'Saved');
   assert.equal((await api(ada, 'GET', FILE)).content, '');
   await aboutYou(ada).fill('x'.repeat(16 * 1024 + 1));
   await main(ada).getByText('The limit is 16 KiB. Shorten the text.').waitFor();
-  assert.equal(await button(ada.page, 'Save').isDisabled(), true);
+  assert.equal(await button(ada.page, 'Save text').isDisabled(), true);
 });
 
 test('an admin tells agents about the workspace, with a preview', async () => {
