@@ -136,18 +136,13 @@ impl WorkspaceContext {
 
 /// The beginning of a text that has at most this many tokens.
 fn beginning(text: &str, tokens_max: u64) -> String {
-    let mut kept = String::new();
-    let mut tokens = 0;
-    for word in text.split_inclusive(char::is_whitespace) {
-        // Rounded up for each word, so that the sum is never too small.
-        tokens += estimate_tokens(word);
-        if tokens > tokens_max {
-            break;
-        }
-        kept.push_str(word);
-    }
-    kept.truncate(kept.trim_end().len());
-    kept
+    let ends: Vec<usize> = text
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .collect();
+    let count = ends.partition_point(|end| estimate_tokens(&text[..*end]) <= tokens_max);
+    let end = count.checked_sub(1).map_or(0, |last| ends[last]);
+    text[..end].trim_end().to_owned()
 }
 
 /// Loads what the workspace's policy allows; `None` if it is turned off or empty.
@@ -365,7 +360,7 @@ mod tests {
             assert!(!shown.ends_with("Members:"), "{tokens_max} {shown}");
         }
         let text = context(6).render().unwrap().text;
-        assert!(text.ends_with("\nWe sell pears.\nAnd"), "{text}");
+        assert!(text.ends_with("\nWe sell pears.\nAnd plu"), "{text}");
         let text = context(14).render().unwrap().text;
         assert!(text.ends_with("\nMembers:\n- Ada @ada, admin"), "{text}");
     }
