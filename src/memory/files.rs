@@ -226,7 +226,7 @@ async fn follow(
         entries::announce(c, *first, MemoryAction::Deleted).await?;
     }
     derived::remove_paragraphs(c, &gone).await?;
-    insert(c, workspace, agent, (file, &new)).await
+    insert(c, workspace, agent, (file, new.as_slice())).await
 }
 
 async fn insert(

@@ -445,7 +445,11 @@ pub fn render(context: &Context) -> Prompt {
     if let Some(root) = &context.root {
         blocks.labeled(root, ROOT_CHARS_MAX);
     }
-    if let Some(workspace) = context.workspace.as_ref().and_then(|known| known.render()) {
+    if let Some(workspace) = context
+        .workspace
+        .as_ref()
+        .and_then(WorkspaceContext::render)
+    {
         let cites = workspace.cites;
         blocks.ours(Source::Workspace { cites }, &workspace.text);
     }
