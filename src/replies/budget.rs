@@ -347,7 +347,7 @@ mod tests {
         agents::system::{System, SystemPartName},
         ids::{AgentId, UserId},
         model::WindowSource,
-        replies::prompt::{Author, HistoryKind, HistoryMessage, Part},
+        replies::prompt::{About, Author, HistoryKind, HistoryMessage, Part},
     };
 
     fn budget(tokens: u64, output_tokens_max: u32, correction: f64) -> Budget {
@@ -442,6 +442,22 @@ mod tests {
         let corrected = super::fit(&context, &budget(8_192, 4_096, 3.0)).unwrap();
         assert!(messages(&corrected) < messages(&fit) / 2);
         assert!(corrected.tokens <= 4_096);
+    }
+
+    #[test]
+    fn user_md_has_a_cap_and_is_dropped_before_messages() {
+        let mut context = context(400, 40, &[400; 13]);
+        context.about = Some(About {
+            text: "a ".repeat(10_000),
+            only_user: None,
+        });
+        let is_about = |part: &&Part| matches!(part.source, Source::About { .. });
+        let large = fit(&context, &budget(8_192, 500, 1.0)).unwrap();
+        let about = large.prompt.parts.iter().find(is_about).unwrap();
+        assert!((380..430).contains(&about.tokens), "{}", about.tokens);
+        let small = fit(&context, &budget(2_048, 500, 1.0)).unwrap();
+        assert!(small.prompt.parts.iter().all(|part| !is_about(&part)));
+        assert_eq!((messages(&small), small.dropped.len()), (13, 0));
     }
 
     #[test]

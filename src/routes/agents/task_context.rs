@@ -542,3 +542,28 @@ async fn get_fork_context(
 ) -> Result<Json<NextContext>, ApiError> {
     next_context(&state, &caller, Conversation::Fork(id), query.agent_id).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_md_of_another_person_is_hidden() {
+        let ada = UserId::new();
+        let part = SentPart {
+            block: Block::About,
+            message: None,
+            memory: None,
+            old_message: None,
+            only_user: Some((ada, "Ada".to_owned())),
+            role: model::Role::User,
+            tokens: 3,
+            text: SentText::Kept("I like tea.".to_owned()),
+        };
+        let mut parts = [part];
+        assert!(hide_personal(&mut parts, ada).is_empty());
+        assert_eq!(parts[0].text.shown(), "I like tea.");
+        assert!(hide_personal(&mut parts, UserId::new()).is_empty());
+        assert_eq!(parts[0].text.shown(), "(Ada's USER.md is hidden)");
+    }
+}
