@@ -306,6 +306,9 @@ impl App {
             meter: Meter::new(config.task_timeout, config.attempt_max),
         })?);
         providers.reseal().await;
+        memory::files::follow_stored(&db, &keyring)
+            .await
+            .context("could not read the files of agents")?;
         let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
             .context("could not prepare the directory for uploads")?;
         let worker = Worker {

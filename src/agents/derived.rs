@@ -207,6 +207,22 @@ pub async fn remove_replaced(c: &mut Conn, segment: CompactionId) -> Result<(), 
     delete_rows(c, &replaced).await
 }
 
+/// Removes entries whose paragraphs their file no longer contains. Records of prompts stay as they were sent.
+pub async fn remove_paragraphs(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "delete from citations where source_type = 'memory' and source_id in",
+        1,
+        ""
+    );
+    let ids = hexadecimal_ids(entries.iter().map(|id| id.0));
+    c.q(sql).bind(ids).run().await?;
+    delete_rows(c, entries).await
+}
+
 #[derive(sqlx::FromRow)]
 struct Automatic {
     id: MemoryId,

@@ -76,6 +76,8 @@ pub enum AgentError {
         "`{0}` is not a valid agent file path: use segments of letters, digits, `.`, `_`, and `-`, separated by `/`, such as memory/2026-11-20.md"
     )]
     InvalidPath(String),
+    #[error("`{0}` is not named by a date: logs have names such as memory/2026-11-20.md")]
+    InvalidLogDate(String),
     #[error("the file `{0}` does not exist")]
     FileNotFound(String),
     #[error("`{0}`: {1}")]
@@ -161,7 +163,7 @@ impl From<AgentError> for ApiError {
                 make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound).param("persona_id")
             }
             E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::VersionNotFound),
-            E::InvalidPath(_) => {
+            E::InvalidPath(_) | E::InvalidLogDate(_) => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::InvalidPath).param("path")
             }
             E::FileNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),

@@ -14,6 +14,7 @@ use crate::{
     ids::{SandboxPolicyId, WorkspaceId},
     patch::{nullable, present},
     time::Timestamp,
+    text_enum::text_enum,
 };
 
 /// In UTF-8 bytes.
@@ -21,6 +22,8 @@ const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
 const MODES_MAX: usize = 100;
 const MODE_CHARS_MAX: usize = 100;
 const RETENTION_DAYS_MAX: u32 = 36_500;
+/// In UTF-8 bytes.
+const CONTEXT_TEXT_BYTES_MAX: usize = 8 * 1024;
 
 /// Compaction of conversations, for agents that set none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -177,6 +180,82 @@ impl MemoryPolicyPatch {
     }
 }
 
+text_enum! {
+    /// Part of the workspace context that the server writes.
+    pub enum ContextSection {
+        /// The 10 newest decisions.
+        Decisions = "decisions",
+        /// The 20 open action items that are due first.
+        ActionItems = "action_items",
+        /// At most 50 members.
+        Members = "members",
+        /// Published entries of memory, those used most first.
+        Memories = "memories",
+    }
+}
+
+/// What agents know about the workspace in every conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct ContextPolicy {
+    /// True if it is sent.
+    #[schema(required)]
+    pub enabled: bool,
+    /// Text of the admins; may be empty.
+    #[schema(required)]
+    pub text: String,
+    /// Sections after the text; they always have the same order.
+    #[schema(required)]
+    pub sections: Vec<ContextSection>,
+}
+
+impl Default for ContextPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            text: String::new(),
+            sections: ContextSection::ALL.to_vec(),
+        }
+    }
+}
+
+/// Fields of `PolicyPatch::workspace_context`: omitted ones stay.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextPolicyPatch {
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub enabled: Option<bool>,
+    /// At most 8 KiB.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub text: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub sections: Option<Vec<ContextSection>>,
+}
+
+impl ContextPolicyPatch {
+    fn apply(&self, to: &mut ContextPolicy) -> Result<(), AgentError> {
+        to.enabled = self.enabled.unwrap_or(to.enabled);
+        if let Some(text) = &self.text {
+            if text.len() > CONTEXT_TEXT_BYTES_MAX {
+                let bytes = text.len();
+                let text =
+                    format!("the text is {bytes} bytes; the limit is {CONTEXT_TEXT_BYTES_MAX}");
+                return Err(AgentError::Invalid(text, "workspace_context.text"));
+            }
+            to.text.clone_from(text);
+        }
+        if let Some(sections) = &self.sections {
+            to.sections.clone_from(sections);
+            to.sections.sort_unstable();
+            to.sections.dedup();
+        }
+        Ok(())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Policy {
     /// Text placed before everything else in the system prompt.
@@ -189,6 +268,7 @@ pub struct Policy {
     pub members_write_agents: bool,
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,
+    pub workspace_context: ContextPolicy,
 }
 
 impl Policy {
@@ -207,6 +287,7 @@ impl Default for Policy {
             members_write_agents: true,
             memory: MemoryPolicy::default(),
             compaction: CompactionPolicy::default(),
+            workspace_context: ContextPolicy::default(),
         }
     }
 }
@@ -234,6 +315,9 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub compaction: Option<CompactionPolicyPatch>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub workspace_context: Option<ContextPolicyPatch>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -244,12 +328,13 @@ struct Row {
     members_write_agents: bool,
     memory: Json<MemoryPolicy>,
     compaction: Json<CompactionPolicy>,
+    workspace_context: Json<ContextPolicy>,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
-        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, memory, compaction from workspace_policies \
-            where workspace_id = $1")
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, memory, compaction, workspace_context \
+            from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
         .await?;
@@ -260,6 +345,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         members_write_agents: row.members_write_agents,
         memory: row.memory.0,
         compaction: row.compaction.0,
+        workspace_context: row.workspace_context.0,
     }))
 }
 
@@ -300,6 +386,9 @@ pub async fn change(
     if let Some(compaction) = &patch.compaction {
         compaction.apply(&mut policy.compaction)?;
     }
+    if let Some(context) = &patch.workspace_context {
+        context.apply(&mut policy.workspace_context)?;
+    }
     let bytes = policy.required_text.as_ref().map_or(0, String::len);
     if bytes > REQUIRED_TEXT_BYTES_MAX {
         let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
@@ -310,23 +399,7 @@ pub async fn change(
             .await?
             .ok_or_else(|| AgentError::NoSuchSandboxPolicy(id.to_string()))?;
     }
-    c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         memory, compaction, updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
-         on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
-         sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
-         compaction = excluded.compaction, \
-         updated_by = excluded.updated_by, updated_at = excluded.updated_at")
-        .bind(actor.workspace)
-        .bind(policy.required_text.clone())
-        .bind(policy.allowed_tools.clone().map(Json))
-        .bind(policy.sandbox_policy_id)
-        .bind(policy.members_write_agents)
-        .bind(Json(policy.memory))
-        .bind(Json(policy.compaction.clone()))
-        .bind(actor.user)
-        .bind(now())
-        .run()
-        .await?;
+    put(c, actor, &policy).await?;
     let data = serde_json::to_value(&policy).unwrap_or_default();
     auth::record_audit(
         c,
@@ -337,4 +410,26 @@ pub async fn change(
     )
     .await?;
     Ok(policy)
+}
+
+async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
+    c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
+         memory, compaction, workspace_context, updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $10, $8, $9) \
+         on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
+         sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
+         compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
+         updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+        .bind(actor.workspace)
+        .bind(policy.required_text.clone())
+        .bind(policy.allowed_tools.clone().map(Json))
+        .bind(policy.sandbox_policy_id)
+        .bind(policy.members_write_agents)
+        .bind(Json(policy.memory))
+        .bind(Json(policy.compaction.clone()))
+        .bind(actor.user)
+        .bind(now())
+        .bind(Json(policy.workspace_context.clone()))
+        .run()
+        .await?;
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! System text for a profile that is not stored, used by the editor and to try out an agent before it is saved.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -67,21 +69,23 @@ pub async fn preview(
     form: PreviewForm,
 ) -> Result<Preview, AgentError> {
     actor.require(Scope::AgentsRead)?;
-    if let Some(id) = form.agent_id {
-        profiles::get_visible(c, actor, id).await?;
-    }
+    let files = match form.agent_id {
+        Some(id) => profiles::get_visible(c, actor, id).await?.files,
+        None => BTreeMap::new(),
+    };
     let mut fields = form.agent;
     fields.entry("name").or_insert_with(|| Value::from(UNNAMED));
     if fields.get("name").is_some_and(|name| name == "") {
         fields.insert("name".to_owned(), Value::from(UNNAMED));
     }
-    let parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
+    let mut parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
+    parts.profile.files = files;
     profiles::check_names(c, actor.workspace, &parts.profile, None).await?;
     let own = parts.profile.instructions.clone();
     profiles::see_base(c, actor, &parts.profile, None).await?;
     let (merged, resolved_from) =
         profiles::resolve_draft(c, actor.workspace, form.agent_id, &parts.profile).await?;
-    let system = system::build(c, actor.workspace, form.agent_id, Some(&own), &merged).await?;
+    let system = system::build(c, actor.workspace, Some(&own), &merged).await?;
     Ok(Preview {
         system: system.text(),
         tokens: system.tokens(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     db::{Conn, DbError},
-    ids::{AgentId, WorkspaceId},
+    ids::WorkspaceId,
     model::estimate_tokens,
     text_enum::text_enum,
 };
@@ -24,8 +24,9 @@ text_enum! {
         Base = "base",
         Instructions = "instructions",
         Identity = "identity",
-        Files = "files",
         Agency = "agency",
+        /// AGENTS.md, and then TOOLS.md.
+        Files = "files",
     }
 }
 
@@ -117,13 +118,13 @@ fn preamble(name: &str, handle: &str) -> String {
 }
 
 /// Renders the system text of an agent's version. The workspace's text and files are always current, so policy
-/// changes apply immediately.
+/// changes apply immediately; the agent's own files are those of the version.
 pub async fn render(
     c: &mut Conn,
     workspace: WorkspaceId,
     agent: &Resolved,
 ) -> Result<System, DbError> {
-    build(c, workspace, Some(agent.agent), None, &agent.profile).await
+    build(c, workspace, None, &agent.profile).await
 }
 
 /// The part that precedes every call for an agent of the workspace, even if a request has its own instructions.
@@ -142,7 +143,6 @@ pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, Db
 pub(super) async fn build(
     c: &mut Conn,
     workspace: WorkspaceId,
-    agent: Option<AgentId>,
     own: Option<&str>,
     merged: &Profile,
 ) -> Result<System, DbError> {
@@ -162,11 +162,11 @@ pub(super) async fn build(
         SystemPartName::Identity,
         merged.identity.as_deref().unwrap_or(""),
     );
-    for text in files::instruction_files(c, workspace, agent).await? {
-        system.add(SystemPartName::Files, &text);
-    }
     if let Some(agency) = &merged.agency {
         system.add(SystemPartName::Agency, &agency_text(agency));
+    }
+    for text in files::instruction_files(c, workspace, &merged.files).await? {
+        system.add(SystemPartName::Files, &text);
     }
     Ok(system)
 }

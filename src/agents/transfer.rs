@@ -65,6 +65,42 @@ pub struct Import {
     pub files: BTreeMap<String, String>,
 }
 
+/// An agent that was created from an export or from files.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Imported {
+    #[serde(flatten)]
+    pub agent: Agent,
+    /// How each of the files is used, by path.
+    pub effects: Vec<FileEffect>,
+}
+
+/// Use of a file of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct FileEffect {
+    pub path: String,
+    /// Completes a sentence about the file, such as `the first 2,000 tokens are sent with every reply`.
+    pub effect: &'static str,
+}
+
+impl FileEffect {
+    fn of(path: &str) -> Self {
+        let effect = match path {
+            files::SOUL => "sent with every reply as the agent's instructions",
+            files::IDENTITY => "sent with every reply as the agent's identity",
+            files::MEMORY => "the first 2,000 tokens are sent with every reply",
+            _ if files::SHARED.contains(&path) => {
+                "sent with every reply instead of the workspace's file"
+            }
+            _ if files::log_date(path).is_some() => "searched by paragraph",
+            _ => "stored, but not used in replies",
+        };
+        Self {
+            path: path.to_owned(),
+            effect,
+        }
+    }
+}
+
 /// Schema of an agent that is transferred between workspaces, for the API document.
 struct PortableAgent;
 
@@ -140,7 +176,7 @@ pub async fn import_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
     import: &Import,
-) -> Result<Agent, AgentError> {
+) -> Result<Imported, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     let is_export = import.object.as_deref().is_none_or(|o| o == "agent_export");
     if !is_export || import.format.is_some_and(|format| format != FORMAT) {
@@ -169,10 +205,13 @@ pub async fn import_agent(
         let id = find_base(c, actor, &name).await?;
         fields.insert("base_profile_id".to_owned(), id.to_string().into());
     }
-    let parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
+    let mut parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
+    parts.profile.files = files::take_instructions(&mut kept)?;
     let agent = profiles::create_agent(c, actor, parts, "imported".to_owned()).await?;
     files::seed(c, actor, &agent, &kept).await?;
-    Ok(agent)
+    let paths = import.files.keys();
+    let effects = paths.map(|path| FileEffect::of(path)).collect();
+    Ok(Imported { agent, effects })
 }
 
 async fn find_base(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<AgentId, AgentError> {

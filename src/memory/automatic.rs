@@ -180,7 +180,7 @@ pub async fn insert_all(
 }
 
 /// Turns a reached limit into `None`.
-fn optional<T>(result: Result<T, MemoryError>) -> Result<Option<T>, DbError> {
+pub(super) fn optional<T>(result: Result<T, MemoryError>) -> Result<Option<T>, DbError> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(MemoryError::Db(e)) => Err(e),

@@ -232,8 +232,19 @@ pub(super) async fn find_equal(
     Ok(None)
 }
 
-/// Stores a draft with its words and sources.
+/// Stores a draft with its words and sources, and announces it.
 pub(super) async fn put(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    draft: &Draft,
+    messages: &[MessageId],
+) -> Result<(), DbError> {
+    store(c, workspace, draft, messages).await?;
+    entries::announce(c, draft.id, MemoryAction::Created).await
+}
+
+/// Stores a draft with its words and sources.
+pub(super) async fn store(
     c: &mut Conn,
     workspace: WorkspaceId,
     draft: &Draft,
@@ -269,8 +280,7 @@ pub(super) async fn put(
         .run()
         .await?;
     draft.content.index(c, workspace, draft.id).await?;
-    sources::cite(c, draft.id, messages).await?;
-    entries::announce(c, draft.id, MemoryAction::Created).await
+    sources::cite(c, draft.id, messages).await
 }
 
 /// Adds sources to an entry that has some. One without sources stays without: it must not go with a message.

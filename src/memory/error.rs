@@ -4,7 +4,10 @@ use crate::{
     chat::ChatError,
     db::DbError,
     http::error::{ApiError, ErrorCode, StatusCode},
-    memory::entry::Entry,
+    memory::{
+        entry::Entry,
+        user_file::{USER_FILE_BYTES_MAX, UserFile},
+    },
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +34,12 @@ pub enum MemoryError {
     Stale(Box<Entry>),
     #[error("the memory comes from a file of the agent: change the file")]
     FromFile,
+    #[error("you have no USER.md in this workspace")]
+    NoUserFile,
+    #[error("the file is {0} bytes; the limit is {USER_FILE_BYTES_MAX}: shorten it")]
+    UserFileTooLarge(usize),
+    #[error("the file has changed since you loaded it: reload it, and reapply your change")]
+    UserFileStale(Box<UserFile>),
     #[error("sharing with the workspace was not allowed by someone who can change the memory")]
     NotShared,
     #[error("only facts, people, projects, and decisions that people stated can be published")]
@@ -74,6 +83,13 @@ impl From<MemoryError> for ApiError {
                 .param("If-Match")
                 .with_current(&entry),
             E::FromFile => make(StatusCode::CONFLICT, ErrorCode::FromFile),
+            E::NoUserFile => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
+            E::UserFileTooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge).param("content")
+            }
+            E::UserFileStale(file) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
+                .param("If-Match")
+                .with_current(&file),
             E::NotShared => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotShared),
             E::KindNotAllowed => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::KindNotAllowed),
             E::Auth(e) => e.into(),

@@ -13,7 +13,7 @@ use crate::{
     chat::{ChatError, access},
     db::{Conn, Db, DbError, dialect, now},
     ids::{AgentId, MemoryId, ThreadId, UserId, WorkspaceId},
-    memory::{MemoryError, find},
+    memory::{MemoryError, entry::MemoryOrigin, find},
     sql_with_ids,
     time::Timestamp,
 };
@@ -32,7 +32,7 @@ pub struct Remaining {
 /// Deletes an entry and its text from all records, and counts what remains.
 ///
 /// # Errors
-/// `NotFound`, `Stale`, or an error of the access checks.
+/// `NotFound`, `FromFile`, `Stale`, or an error of the access checks.
 pub async fn forget(
     c: &mut Conn,
     caller: &Caller,
@@ -44,6 +44,9 @@ pub async fn forget(
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let entry = find::get_to_change(c, actor, id).await?;
     require_deletion(c, caller, actor, &entry).await?;
+    if entry.origin == MemoryOrigin::File {
+        return Err(MemoryError::FromFile);
+    }
     if expected.is_some_and(|expected| expected != entry.version) {
         return Err(MemoryError::Stale(Box::new(entry)));
     }

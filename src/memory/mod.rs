@@ -3,6 +3,7 @@
 //! ```text
 //! POST, PATCH ─► create, change ─► memories · memory_words · citations ─► recall ─► block `memories` of a prompt
 //! passes ──────► automatic ──────►       ▲                             └► summaries of conversations
+//! agents' files ► files ─────────►       │
 //! message edited, deleted ─► agents::derived (stale, forgotten)
 //! ```
 //!
@@ -14,6 +15,7 @@ pub mod content;
 pub mod create;
 pub mod entry;
 mod error;
+pub mod files;
 pub mod find;
 pub mod forget;
 pub mod list;
@@ -21,5 +23,7 @@ pub mod publish;
 pub mod recall;
 pub mod settings;
 pub mod sources;
+pub mod user_file;
+pub mod user_file_change;
 
 pub use error::MemoryError;

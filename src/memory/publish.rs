@@ -1,9 +1,18 @@
 //! Copies of entries for the whole workspace.
 
+use uuid::Uuid;
+
 use crate::{
     auth::{self, Actor, Scope},
-    db::{Conn, dialect},
-    ids::MemoryId,
+    db::{
+        Conn, DbError,
+        dialect::{
+            self,
+            memory::{self as store, Use},
+        },
+        now,
+    },
+    ids::{ChannelId, MemoryId, UserId, WorkspaceId},
     memory::{
         MemoryError,
         content::Content,
@@ -16,7 +25,41 @@ use crate::{
         sources::Grounds,
     },
     secrets::Keyring,
+    time::Timestamp,
 };
+
+/// Maximum number of published entries for a prompt.
+const LISTED_MAX: i64 = 200;
+
+/// A published entry.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct PublishedEntry {
+    pub id: MemoryId,
+    pub text: String,
+    pub created_at: Timestamp,
+}
+
+/// Lists published entries that everyone in the channel can read, those used most first; without a channel, those that everyone
+/// in the workspace can. Empty if memory is off.
+pub async fn list_published(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    reader: UserId,
+    channel: Option<ChannelId>,
+) -> Result<Vec<PublishedEntry>, DbError> {
+    let nobody = Uuid::nil();
+    let place = Use {
+        workspace: workspace.0,
+        channel: channel.map_or(nobody, |channel| channel.0),
+        conversation: nobody,
+        requester: reader.0,
+        agent: nobody,
+        is_alone: false,
+        now: now(),
+        scopes: settings::scopes_on(c, workspace, reader).await?,
+    };
+    store::published_entries(c, &place, LISTED_MAX).await
+}
 
 /// Copies an entry to the scope `organization`; returns the copy.
 ///

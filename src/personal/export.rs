@@ -18,7 +18,10 @@ use crate::{
         ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MemoryId,
         MessageId, ResolutionId, ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
     },
-    memory::entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
+    memory::{
+        entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
+        user_file::UserFileVisibility,
+    },
     tasks::calls::{CallOutcome, Purpose},
     time::Timestamp,
 };
@@ -293,6 +296,16 @@ struct Memory {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
+struct OwnFile {
+    #[serde(skip)]
+    user_id: Uuid,
+    path: String,
+    content: String,
+    visibility: UserFileVisibility,
+    updated_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
 struct Answer {
     id: ResponseId,
     input: Json<Value>,
@@ -380,6 +393,13 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &memories).await?;
+    let user_files = Part::<OwnFile> {
+        name: "user_files",
+        sql: "select user_id, 'USER.md' as path, content, visibility, updated_at from user_files \
+              where workspace_id = $1 and user_id = $2 and content is not null and user_id > $3 order by user_id limit $4",
+        key: |row| row.user_id,
+    };
+    part(db, out, who, &user_files).await?;
     let answers = Part::<Answer> {
         name: "responses",
         sql: "select id, input, response, created_at, expires_at from responses \

@@ -4,12 +4,13 @@
 //! window = reserve for the reply + room for the prompt
 //! room   = system, requester, and trigger message, which are never cut
 //!        + the messages, of which long ones lose their middle and the oldest ones are dropped
-//!        + MEMORY.md and memories, each within its cap
+//!        + the workspace context, MEMORY.md, USER.md, and memories, each within its cap
 //! ```
 
 use std::collections::HashMap;
 
 use crate::{
+    agents::files::NOTES_TOKENS_MAX,
     ids::MessageId,
     model::{Window, estimate_tokens, grouped},
     replies::prompt::{Context, Memory, Prompt, Source, memory_line, old_message_line, render},
@@ -21,10 +22,12 @@ const RESERVE_TOKENS_MIN: u64 = 4_000;
 const MESSAGES_KEPT: [usize; 2] = [20, 12];
 /// Size of a summary in tokens once fewer messages do not suffice.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
-/// Maximum size of MEMORY.md and of the memories in tokens, and as a share of the window.
-const NOTES_TOKENS_MAX: u64 = 2_000;
+/// Maximum size of the memories in tokens, and share of the window of them and of MEMORY.md.
 const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
+/// Maximum size of USER.md in tokens, and as a share of the window.
+const ABOUT_TOKENS_MAX: u64 = 1_000;
+const ABOUT_SHARE: u64 = 20;
 /// Sizes to which they are cut once messages had to be dropped.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;
@@ -144,7 +147,10 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
                 context.old_messages.truncate(room);
                 continue;
             }
-            if cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT)) {
+            if context.about.take().is_some()
+                || cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT))
+                || context.workspace.take().is_some()
+            {
                 continue;
             }
         }
@@ -205,10 +211,21 @@ fn shorten(context: &mut Context, tokens_max: u64) {
     }
 }
 
-/// Fits MEMORY.md and the memories into their caps: the beginning of the file, and the best memories.
+/// Fits the workspace context, the files, and the memories into their caps: the beginnings of the texts, and the best memories.
 fn cap_blocks(context: &mut Context, window: &Window) {
     let cap = |tokens: u64| window.estimate_for(tokens.min(window.tokens / BLOCK_SHARE));
+    if let Some(workspace) = &mut context.workspace {
+        workspace.limit(window);
+    }
     while cut_notes(context, cap(NOTES_TOKENS_MAX)) {}
+    if let Some(about) = &mut context.about {
+        let tokens_max = ABOUT_TOKENS_MAX.min(window.tokens / ABOUT_SHARE);
+        while cut_text(&mut about.text, window.estimate_for(tokens_max)) {}
+    }
+    let about = context.about.as_ref();
+    if about.is_some_and(|about| about.text.trim().is_empty()) {
+        context.about = None;
+    }
     let mut room = cap(MEMORIES_TOKENS_MAX);
     let fits = |memory: &&Memory| {
         let tokens = estimate_tokens(&memory_line(memory));
@@ -242,17 +259,21 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     let Some(notes) = &mut context.notes else {
         return false;
     };
-    let Some(kept) = chars_within(&notes.text, tokens_max) else {
+    let is_cut = cut_text(&mut notes.text, tokens_max);
+    if notes.text.trim().is_empty() {
+        context.notes = None;
+    }
+    is_cut
+}
+
+/// Keeps the beginning of a text; returns whether that changed it.
+fn cut_text(text: &mut String, tokens_max: u64) -> bool {
+    let Some(kept) = chars_within(text, tokens_max) else {
         return false;
     };
     // Rounding must not leave it a token too long.
     let kept = kept.saturating_sub(8);
-    let text: String = notes.text.chars().take(kept).collect();
-    if text.trim().is_empty() {
-        context.notes = None;
-    } else {
-        notes.text = text;
-    }
+    *text = text.chars().take(kept).collect();
     true
 }
 
@@ -330,7 +351,7 @@ mod tests {
         agents::system::{System, SystemPartName},
         ids::{AgentId, UserId},
         model::WindowSource,
-        replies::prompt::{Author, HistoryKind, HistoryMessage, Part},
+        replies::prompt::{About, Author, HistoryKind, HistoryMessage, Part},
     };
 
     fn budget(tokens: u64, output_tokens_max: u32, correction: f64) -> Budget {
@@ -425,6 +446,22 @@ mod tests {
         let corrected = super::fit(&context, &budget(8_192, 4_096, 3.0)).unwrap();
         assert!(messages(&corrected) < messages(&fit) / 2);
         assert!(corrected.tokens <= 4_096);
+    }
+
+    #[test]
+    fn user_md_has_a_cap_and_is_dropped_before_messages() {
+        let mut context = context(400, 40, &[400; 13]);
+        context.about = Some(About {
+            text: "a ".repeat(10_000),
+            only_user: None,
+        });
+        let is_about = |part: &&Part| matches!(part.source, Source::About { .. });
+        let large = fit(&context, &budget(8_192, 500, 1.0)).unwrap();
+        let about = large.prompt.parts.iter().find(is_about).unwrap();
+        assert!((380..430).contains(&about.tokens), "{}", about.tokens);
+        let small = fit(&context, &budget(2_048, 500, 1.0)).unwrap();
+        assert!(small.prompt.parts.iter().all(|part| !is_about(&part)));
+        assert_eq!((messages(&small), small.dropped.len()), (13, 0));
     }
 
     #[test]

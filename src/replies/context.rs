@@ -7,7 +7,7 @@ use crate::{
     chat::{
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
-        search::{any::OldMatch, highlight},
+        search::{any::OldMatch, highlight, shared::Readers},
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -15,6 +15,7 @@ use crate::{
     memory::{
         self,
         recall::{Recall, Recalled, RecalledEntry},
+        user_file::{self, UserFileVisibility},
     },
     realtime::hub::Conversation,
     replies::{
@@ -28,10 +29,11 @@ use crate::{
         history::{self, Row, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         prompt::{
-            Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory, Notes,
-            OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
+            About, Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory,
+            Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
         requester::find_requester,
+        workspace::{self, ContextPlace},
     },
     tasks::{Task, TaskTarget},
 };
@@ -193,6 +195,8 @@ async fn load_before(
     });
     let older = older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default());
     let requester = find_requester(c, of.workspace, of.requester).await?;
+    let scopes = agent.profile.memory.as_ref();
+    let scopes = scopes.and_then(|memory| memory.scopes.as_ref());
     let recalled = memory::recall::recall(
         c,
         &Recall {
@@ -201,11 +205,7 @@ async fn load_before(
             api_key: metadata.0.api_key_id,
             agent: agent.agent,
             handle: &agent.name,
-            scopes: agent
-                .profile
-                .memory
-                .as_ref()
-                .and_then(|memory| memory.scopes.as_ref()),
+            scopes,
             channel: target.channel,
             thread: target.thread,
             conversation,
@@ -228,6 +228,20 @@ async fn load_before(
         .collect();
     let old_messages = old_messages(c, conversation, &recalled.messages, &content, &shown).await?;
     let notes = files::notes(c, agent.agent).await?;
+    let place = ContextPlace {
+        workspace: of.workspace,
+        channel: Some(target.channel),
+        thread: Some(target.thread),
+        reader: of.requester,
+        scopes,
+    };
+    let readers = Readers {
+        workspace: of.workspace,
+        requester: of.requester,
+        api_key: metadata.0.api_key_id,
+        channel: target.channel,
+        question: trigger,
+    };
     Ok(Loaded {
         readable: attached::readable(c, &attachments.0).await?,
         context: Context {
@@ -247,6 +261,8 @@ async fn load_before(
             },
             summary,
             history: rows.into_iter().map(Row::history_message).collect(),
+            workspace: workspace::load(c, &place).await?,
+            about: about(c, &readers).await?,
             notes: notes.map(|text| Notes {
                 agent: agent.shown_name.clone(),
                 text,
@@ -293,6 +309,15 @@ async fn old_messages(
         })
     });
     Ok(old.take(OLD_MESSAGES_MAX).collect())
+}
+
+/// Loads USER.md of the requester, if the agent may read it there.
+async fn about(c: &mut Conn, readers: &Readers) -> Result<Option<About>, DbError> {
+    let file = user_file::about(c, readers).await?;
+    Ok(file.map(|(text, visibility)| About {
+        text,
+        only_user: (visibility == UserFileVisibility::Direct).then_some(readers.requester),
+    }))
 }
 
 fn remembered(entry: &RecalledEntry) -> Memory {

@@ -207,8 +207,12 @@ pub enum Block {
     Conversation,
     ForkHeader,
     Summary,
+    /// The workspace context.
+    Workspace,
     /// MEMORY.md of the agent.
     Notes,
+    /// USER.md of the requester.
+    About,
     /// An entry of memory, or the first line of the block.
     Memories,
     /// The line in place of messages before the first one.
@@ -222,11 +226,13 @@ pub enum Block {
 }
 
 impl Block {
-    const DATA: [Self; 10] = [
+    const DATA: [Self; 12] = [
         Self::Conversation,
         Self::ForkHeader,
         Self::Summary,
+        Self::Workspace,
         Self::Notes,
+        Self::About,
         Self::Memories,
         Self::LeftOut,
         Self::Messages,
@@ -244,7 +250,9 @@ impl Block {
             Self::Conversation => "conversation",
             Self::ForkHeader => "fork_header",
             Self::Summary => "summary",
+            Self::Workspace => "workspace",
             Self::Notes => "notes",
+            Self::About => "about",
             Self::Memories => "memories",
             Self::LeftOut => "left_out",
             Self::Messages => "messages",
@@ -332,7 +340,9 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
             Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
             Source::Summary { .. } => (Block::Summary, None),
             Source::LeftOut => (Block::LeftOut, None),
+            Source::Workspace { .. } => (Block::Workspace, None),
             Source::Notes => (Block::Notes, None),
+            Source::About { .. } => (Block::About, Some(SourceId::User(requester))),
             Source::Memories => (Block::Memories, None),
             Source::Memory { memory_id, .. } => {
                 (Block::Memories, Some(SourceId::Memory(*memory_id)))
@@ -346,6 +356,11 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
         if let Source::Conversation { people, root_id } = &part.source {
             cites.extend(people.iter().copied().map(SourceId::User));
             cites.extend(root_id.map(SourceId::Message));
+        }
+        match &part.source {
+            Source::Workspace { cites: named } => cites.extend(named),
+            Source::About { only_user_id } => only_user = *only_user_id,
+            _ => {}
         }
         if let Source::Memory {
             person_id,

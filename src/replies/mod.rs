@@ -17,3 +17,4 @@ pub mod requester;
 pub mod retry;
 pub mod turn;
 pub mod utility;
+pub mod workspace;

@@ -22,11 +22,12 @@ use crate::{
     replies::compaction::render::{SegmentState, Summarized, Summary},
     replies::lines::{
         AI_SUFFIX, ATTACHED, DATA, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES, REQUESTER,
-        RESULT_SUFFIX, clean_name, date_line, escape_lines, file_name, folded, gap_line,
-        listed_name, not_summarized_line, notes_heading, one_line, person_name, requester_name,
-        time_line, visible_line, without_control_tokens, without_long_middle,
+        RESULT_SUFFIX, about_heading, clean_name, date_line, escape_lines, file_name, folded,
+        gap_line, listed_name, not_summarized_line, notes_heading, one_line, person_name,
+        requester_name, time_line, visible_line, without_control_tokens, without_long_middle,
     },
     replies::requester::Requester,
+    replies::workspace::WorkspaceContext,
     time::Timestamp,
 };
 
@@ -196,8 +197,12 @@ pub struct Context {
     /// Replaces older messages that are not in `history`.
     pub summary: Option<Summary>,
     pub history: Vec<HistoryMessage>,
+    /// What is known about the workspace.
+    pub workspace: Option<WorkspaceContext>,
     /// MEMORY.md of the agent.
     pub notes: Option<Notes>,
+    /// USER.md of the requester.
+    pub about: Option<About>,
     /// Entries of memory, the best first.
     pub memories: Vec<Memory>,
     /// Messages before the window that match the question, the best first.
@@ -220,6 +225,14 @@ pub struct Notes {
     /// Display name of the agent.
     pub agent: String,
     pub text: String,
+}
+
+/// USER.md of the requester.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    pub text: String,
+    /// The only person to whom it is shown.
+    pub only_user: Option<UserId>,
 }
 
 /// An entry of memory.
@@ -282,7 +295,9 @@ impl Context {
             gap: Gap::LeftOut,
             summary: None,
             history: Vec::new(),
+            workspace: None,
             notes: None,
+            about: None,
             memories: Vec::new(),
             old_messages: Vec::new(),
             ask: Ask {
@@ -340,8 +355,16 @@ pub enum Source {
     },
     /// The line in place of earlier messages.
     LeftOut,
+    /// The workspace context.
+    Workspace {
+        /// People, messages, and entries that it names.
+        #[serde(skip)]
+        cites: Vec<SourceId>,
+    },
     /// MEMORY.md of the agent.
     Notes,
+    /// USER.md of the requester.
+    About { only_user_id: Option<UserId> },
     /// The first line of the block of memories.
     Memories,
     Memory {
@@ -430,6 +453,14 @@ pub fn render(context: &Context) -> Prompt {
     if let Some(root) = &context.root {
         blocks.labeled(root, ROOT_CHARS_MAX);
     }
+    if let Some(workspace) = context
+        .workspace
+        .as_ref()
+        .and_then(WorkspaceContext::render)
+    {
+        let cites = workspace.cites;
+        blocks.ours(Source::Workspace { cites }, &workspace.text);
+    }
     if let Some(notes) = &context.notes {
         let heading = notes_heading(&notes.agent);
         let text = escape_lines(notes.text.trim());
@@ -457,6 +488,14 @@ pub fn render(context: &Context) -> Prompt {
     }
     blocks.gap(context.gap, context.left_out);
     blocks.messages(&context.history);
+    if let Some(about) = &context.about {
+        let heading = about_heading(&context.ask.requester.name);
+        let source = Source::About {
+            only_user_id: about.only_user,
+        };
+        let text = escape_lines(about.text.trim());
+        blocks.ours(source, &format!("{heading}\n{text}"));
+    }
     blocks.memories(&context.memories, &context.old_messages);
     blocks.ask(&context.ask);
     Prompt {
@@ -976,7 +1015,9 @@ mod tests {
             gap: Gap::LeftOut,
             summary: None,
             history,
+            workspace: None,
             notes: None,
+            about: None,
             memories: Vec::new(),
             old_messages: Vec::new(),
             ask: Ask {

@@ -29,9 +29,11 @@ use crate::{
         list::{self, Filter},
         publish,
         settings::{self, MemorySettings, MemorySettingsPatch},
+        user_file::{UserFile, UserFileForm},
+        user_file_change,
     },
     patch::present,
-    server::State,
+    server::{State, caller::FreeDiskSpace},
     text_enum::text_enum,
 };
 
@@ -45,6 +47,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_memory, change_memory, forget_memory))
         .routes(routes!(publish_memory))
         .routes(routes!(get_memory_settings, change_memory_settings))
+        .routes(routes!(get_user_file, put_user_file, delete_user_file))
 }
 
 text_enum! {
@@ -467,4 +470,69 @@ async fn change_memory_settings(
         })
         .await?;
     Ok(Json(settings))
+}
+
+/// Returns the file with its version as the `ETag`.
+fn user_file_response(file: &UserFile) -> Response {
+    let etag = format!("\"{}\"", file.version);
+    ([(header::ETAG, etag)], Json(file)).into_response()
+}
+
+/// Get the caller's USER.md
+///
+/// What the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+#[utoipa::path(get, path = "/v1/members/me/files/USER.md", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 200, body = UserFile)))]
+async fn get_user_file(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Response, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    let file = user_file_change::get(&mut c, &actor).await?;
+    Ok(user_file_response(&file))
+}
+
+/// Write the caller's USER.md
+///
+/// Agents read it when the caller asks: with `direct` only in direct messages with agents, and records of prompts show it to the
+/// caller only.
+#[utoipa::path(put, path = "/v1/members/me/files/USER.md", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("If-Match" = inline(Option<IfMatch>), Header)),
+    request_body(content = UserFileForm,
+        example = json!({"content": "I work from Lisbon, and prefer short answers.\n", "visibility": "workspace"})),
+    responses((status = 200, body = UserFile)))]
+async fn put_user_file(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    _: FreeDiskSpace,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<UserFileForm>,
+) -> Result<Response, ApiError> {
+    let file = member
+        .write(&state.db, async move |c, actor| {
+            user_file_change::write(c, actor, &form, expected).await
+        })
+        .await?;
+    Ok(user_file_response(&file))
+}
+
+/// Delete the caller's USER.md
+#[utoipa::path(delete, path = "/v1/members/me/files/USER.md", tag = "memory",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 204)))]
+async fn delete_user_file(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    IfMatch(expected): IfMatch,
+) -> Result<StatusCode, ApiError> {
+    member
+        .write(&state.db, async move |c, actor| {
+            user_file_change::delete(c, actor, expected).await
+        })
+        .await?;
+    scrub(&state).await;
+    Ok(StatusCode::NO_CONTENT)
 }

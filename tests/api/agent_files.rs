@@ -548,9 +548,10 @@ async fn instruction_files_fall_back_to_the_workspace() {
             (&json!("Of all"), &json!("workspace"))
         );
         let written = write(&t.bo, &sage, file, "Own").await;
+        let version = t.bo.get(&sage).await.ok()["version"].clone();
         assert_eq!(
             (&written["source"], &written["version"]),
-            (&json!("agent"), &json!(1))
+            (&json!("agent"), &version)
         );
         assert_eq!(t.bo.get(&own).await.ok()["content"], "Own");
         assert_eq!(t.bo.get(&shared(&t, file)).await.ok()["content"], "Of all");
@@ -605,6 +606,113 @@ async fn instruction_files_are_in_the_system_prompt() {
         told(&t, "sage", 3).await,
         format!("{}\n\nHouse orders.", instructions_of("sage"))
     );
+}
+
+#[tokio::test]
+async fn own_instruction_files_are_part_of_the_version() {
+    let t = team().await;
+    let sage = make(&t.ada, "sage", json!({})).await;
+    let put = async |version: &str, content: &str| {
+        let body = Some(json!({"content": content}).to_string().into_bytes());
+        let path = format!("{sage}/files/AGENTS.md");
+        let headers = [("if-match", version)];
+        t.bo.send(Method::PUT, &path, &headers, body).await
+    };
+    put("7", "Late").await.refused(409);
+    let reply = put("1", "First orders.").await;
+    assert_eq!(reply.header("etag").as_deref(), Some("\"2\""));
+    reply.is(200);
+    let stale = put("1", "Late").await;
+    assert_eq!(stale.json()["error"]["current"]["version"], 2);
+    assert_eq!(stale.refused(409), "version_conflict");
+    assert_eq!(put("2", "First orders.").await.is(200)["version"], 2);
+    assert_eq!(put("2", "Second orders.").await.is(200)["version"], 3);
+    let versions = t.ada.get(&format!("{sage}/versions")).await.ok();
+    assert_eq!(versions["data"][0]["change_summary"], "changed files");
+    assert_eq!(versions["data"][0]["changed_by"], t.bo.id.as_str());
+    let diff = t
+        .ada
+        .get(&format!("{sage}/versions/3/diff?against=2"))
+        .await;
+    let wanted =
+        json!([{"field": "AGENTS.md", "before": "First orders.", "after": "Second orders."}]);
+    assert_eq!(diff.ok()["changes"], wanted);
+    let old = format!("{sage}/files/AGENTS.md?version=2");
+    assert_eq!(t.ada.get(&old).await.ok()["content"], "First orders.");
+    let none = format!("{sage}/files/AGENTS.md?version=1");
+    t.ada.get(&none).await.refused(404);
+    // Other changes keep them, and so do a copy and a rollback.
+    t.ada
+        .patch(&sage, json!({"description": "Knows"}))
+        .await
+        .is(200);
+    let whole = json!({"name": "sage", "instructions": instructions_of("sage")});
+    t.ada.put(&sage, whole).await.is(200);
+    assert_eq!(
+        read(&t.bo, &sage, "AGENTS.md").await["content"],
+        "Second orders."
+    );
+    let copy = t.ada.act(&format!("{sage}/duplicate")).await.is(201);
+    let copy = format!("/v1/agents/{}", id(&copy));
+    assert_eq!(
+        read(&t.bo, &copy, "AGENTS.md").await["content"],
+        "Second orders."
+    );
+    let target = json!({"target_version": 2});
+    t.ada
+        .post(&format!("{sage}/rollback"), target)
+        .await
+        .is(200);
+    assert_eq!(
+        read(&t.bo, &sage, "AGENTS.md").await["content"],
+        "First orders."
+    );
+    // They are not inherited.
+    let parent = sage.rsplit_once('/').unwrap().1;
+    let child = make(&t.ada, "owl", json!({"base_profile_id": parent})).await;
+    t.ada
+        .get(&format!("{child}/files/AGENTS.md"))
+        .await
+        .refused(404);
+    ask(&t, "@owl hi").await;
+    assert!(!told(&t, "sage", 1).await.contains("orders"));
+}
+
+#[tokio::test]
+async fn a_bound_conversation_keeps_the_instruction_files_of_its_version() {
+    let t = team().await;
+    let sage = make(&t.ada, "sage", json!({})).await;
+    write(&t.ada, &sage, "AGENTS.md", "First orders.").await;
+    let agent = sage.rsplit_once('/').unwrap().1;
+    let form = json!({"content": "Hello", "agent_id": agent});
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let started = t.ada.post(&path, form).await.is(201);
+    t.ada.completed(&text(&started, "/tasks/0/id")).await;
+    write(&t.ada, &sage, "AGENTS.md", "Second orders.").await;
+    let thread = text(&started, "/thread/id");
+    let said = t.ada.say(&thread, "And now?").await;
+    t.ada.completed(&text(&said, "/tasks/0/id")).await;
+    assert!(told(&t, "sage", 2).await.ends_with("First orders."));
+    ask(&t, "@sage hi").await;
+    assert!(told(&t, "sage", 3).await.ends_with("Second orders."));
+}
+
+#[tokio::test]
+async fn a_log_is_named_by_a_real_date() {
+    let t = team().await;
+    let sage = make(&t.ada, "sage", json!({})).await;
+    for bad in [
+        "memory/2026-02-29.md",
+        "memory/today.md",
+        "memory/2026-11-20/x.md",
+    ] {
+        let path = format!("{sage}/files/{bad}");
+        let code = t.ada.put(&path, json!({"content": "x"})).await.refused(400);
+        assert_eq!(code, "invalid_path", "{bad}");
+        let import = json!({"agent": form("owl"), "files": {bad: "x"}});
+        t.ada.post("/v1/agents/import", import).await.refused(400);
+    }
+    write(&t.ada, &sage, "memory/2028-02-29.md", "Leap").await;
 }
 
 #[tokio::test]

@@ -627,7 +627,8 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
         found,
         json!({"required_text": null, "allowed_tools": null, "sandbox_policy_id": null, "members_write_agents": true,
             "memory": {"enabled": true, "user": true, "persona": true, "organization": true, "quiet": true, "retention_days": null},
-            "compaction": {"default": "standard", "by_mode": {}}})
+            "compaction": {"default": "standard", "by_mode": {}},
+            "workspace_context": {"enabled": false, "text": "", "sections": ["decisions", "action_items", "members", "memories"]}})
     );
     t.bo.patch(&path, json!({"required_text": "x"}))
         .await

@@ -216,6 +216,40 @@ async fn a_base_is_exported_by_name() {
 }
 
 #[tokio::test]
+async fn an_import_states_the_effect_of_each_file() {
+    let t = team().await;
+    let files = json!({"SOUL.md": "You are Sage.", "IDENTITY.md": "An owl", "AGENTS.md": "Be brief.", "MEMORY.md": "Kept",
+        "memory/2026-11-20.md": "Logged", "notes.md": "Noted"});
+    let body = json!({"agent": {"name": "sage"}, "files": files});
+    let sage = import(&t.bo, body).await;
+    let effect = |path: &str, effect: &str| json!({"path": path, "effect": effect});
+    let wanted = [
+        effect(
+            "AGENTS.md",
+            "sent with every reply instead of the workspace's file",
+        ),
+        effect(
+            "IDENTITY.md",
+            "sent with every reply as the agent's identity",
+        ),
+        effect(
+            "MEMORY.md",
+            "the first 2,000 tokens are sent with every reply",
+        ),
+        effect(
+            "SOUL.md",
+            "sent with every reply as the agent's instructions",
+        ),
+        effect("memory/2026-11-20.md", "searched by paragraph"),
+        effect("notes.md", "stored, but not used in replies"),
+    ];
+    assert_eq!(sage["effects"], json!(wanted));
+    assert_eq!(sage["version"], 1, "AGENTS.md is part of the first version");
+    let none = import(&t.bo, json!({"agent": form("owl")})).await;
+    assert_eq!(none["effects"], json!([]));
+}
+
+#[tokio::test]
 async fn files_can_replace_instructions_and_identity() {
     let t = team().await;
     let files = json!({"SOUL.md": "You are Sage.", "IDENTITY.md": "- Name: Sage\n- Emoji: 🌿\n", "MEMORY.md": "Kept"});
@@ -471,8 +505,8 @@ async fn a_preview_shows_the_agents_prompt() {
             "base",
             "instructions",
             "identity",
-            "files",
-            "agency"
+            "agency",
+            "files"
         ]
     );
     assert_eq!(

@@ -91,4 +91,5 @@ mod tasks;
 mod threads;
 mod unread;
 mod usage;
+mod workspace_context;
 mod workspaces;

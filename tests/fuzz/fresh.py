@@ -69,6 +69,11 @@ def _once(t):
     return {"body": {"client_id": t.word("c")}}
 
 
+def _own_file(t):
+    t.call("PUT", "/v1/members/me/files/USER.md", {"content": t.word("I like tea")})
+    return {}
+
+
 def _signed_up(t):
     return {"body": {"email": f"{t.word('new')}@example.org"}}
 
@@ -82,6 +87,7 @@ FRESH = {
         "id": t.new_workspace(), "body": {"base_url": "https://model.invalid/v1", "force": True},
     },
     "DELETE /v1/workspaces/{id}/files/{path}": lambda t: {"id": t.workspace, "path": t.shared_file()},
+    "DELETE /v1/members/me/files/USER.md": _own_file,
     "PATCH /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
     "DELETE /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
     "POST /v1/members/{user_id}/erase": _erased,

@@ -148,9 +148,14 @@ test('the form and the templates offer no option without effect; an import lists
       file('MEMORY.md', 'Likes shade.'),
       file('agent.json', JSON.stringify(settings)),
     ]);
-  await dialog(ada).getByText('Stored, but not used in replies yet: MEMORY.md').waitFor();
   await box(ada.page, 'Name').fill('fern');
   await button(ada.page, 'Import agent').click();
+  const effects = dialog(ada).getByRole('list', { name: 'Effects of the files' });
+  await effects.waitFor();
+  assert.deepEqual(await effects.getByRole('listitem').allInnerTexts(), [
+    'MEMORY.md: the first 2,000 tokens are sent with every reply',
+    'SOUL.md: sent with every reply as the agent\'s instructions',
+  ]);
   const unused = dialog(ada).getByRole('list', { name: 'Options without effect' });
   await unused.waitFor();
   assert.deepEqual(await unused.getByRole('listitem').allInnerTexts(), [

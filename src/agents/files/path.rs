@@ -1,6 +1,6 @@
 //! Valid paths of agent files.
 
-use super::{IDENTITY, MEMORY, SHARED, SOUL};
+use super::{IDENTITY, MEMORY, SHARED, SOUL, log_date};
 use crate::agents::AgentError;
 
 const PATH_BYTES_MAX: usize = 200;
@@ -58,6 +58,17 @@ impl FilePath {
     pub(super) fn is_shared(&self) -> bool {
         SHARED.contains(&self.0.as_str())
     }
+
+    /// Checks the date of a log. Files that were stored under another path in `memory` can still be read and deleted.
+    ///
+    /// # Errors
+    /// `InvalidLogDate`.
+    pub(super) fn check_date(&self) -> Result<(), AgentError> {
+        if self.0.starts_with("memory/") && log_date(&self.0).is_none() {
+            return Err(AgentError::InvalidLogDate(self.0.clone()));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +101,23 @@ mod tests {
             assert!(FilePath::parse(bad).is_err(), "{bad}");
         }
         assert!(FilePath::parse(&"x".repeat(201)).is_err());
+    }
+
+    #[test]
+    fn a_log_is_named_by_a_real_date() {
+        let check = |path: &str| FilePath::parse(path).unwrap().check_date().is_ok();
+        for good in ["memory/2026-11-20.md", "memory/2028-02-29.md", "notes/x.md"] {
+            assert!(check(good), "{good}");
+        }
+        for bad in [
+            "memory/2026-02-29.md",
+            "memory/2026-13-01.md",
+            "memory/2026-1-20.md",
+            "memory/2026-11-20",
+            "memory/x/2026-11-20.md",
+            "memory/plans.md",
+        ] {
+            assert!(!check(bad), "{bad}");
+        }
     }
 }

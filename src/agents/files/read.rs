@@ -16,8 +16,8 @@ use crate::{
 use super::{
     FilePath,
     rows::{
-        AgentFileObject, FILES_MAX, File, FileSource, FileSummary, IDENTITY, MEMORY, SOUL,
-        blank_memory, find_row, identity, list_rows, shown, soul,
+        AgentFileObject, FILES_MAX, File, FileSource, FileSummary, IDENTITY, MEMORY, SHARED, SOUL,
+        blank_memory, find_row, identity, instruction_file, list_rows, shown, soul,
     },
     shared::read_shared,
 };
@@ -41,6 +41,10 @@ pub async fn list(
     let shared = list_rows(c, actor.workspace.0, FileSource::Workspace).await?;
     let mut files: BTreeMap<String, FileSummary> = BTreeMap::new();
     let blank = [blank_memory(), soul(&agent), identity(&agent)].map(|file| file.summary);
+    let instructions = SHARED
+        .iter()
+        .filter_map(|path| instruction_file(&agent, path));
+    let own = own.into_iter().chain(instructions.map(|file| file.summary));
     for file in shared.into_iter().chain(blank).chain(own) {
         files.insert(file.path.clone(), file);
     }
@@ -62,6 +66,12 @@ pub async fn read(
         IDENTITY => return Ok(identity(&agent)),
         _ => {}
     }
+    if path.is_shared() {
+        return match instruction_file(&agent, path.as_str()) {
+            Some(file) => Ok(file),
+            None => read_shared(c, actor.workspace, path).await,
+        };
+    }
     let own = find_row(c, agent.summary.id.0, path.as_str()).await?;
     if let Some(file) = own.and_then(|row| shown(row, FileSource::Agent)) {
         return Ok(file);
@@ -69,13 +79,10 @@ pub async fn read(
     if path.as_str() == MEMORY {
         return Ok(blank_memory());
     }
-    if path.is_shared() {
-        return read_shared(c, actor.workspace, path).await;
-    }
     Err(AgentError::FileNotFound(path.as_str().to_owned()))
 }
 
-/// Returns an earlier version of a file. For a view, the version is that of the agent.
+/// Returns an earlier version of a file. For a part of the profile, the version is that of the agent.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`, or an error from `Actor::require`.
@@ -89,14 +96,14 @@ pub async fn read_version(
     actor.require(Scope::AgentsRead)?;
     let agent = profiles::get_by_reference(c, actor, reference).await?;
     let of_view = [SOUL, IDENTITY].contains(&path.as_str());
-    let (content, changed_at, changed_by) = if of_view {
-        let old = profiles::get_version(c, actor, reference, version).await?;
-        let form = old.snapshot;
-        let content = if path.as_str() == SOUL {
-            form.instructions
-        } else {
-            form.identity_text()
+    let (content, changed_at, changed_by) = if of_view || path.is_shared() {
+        let mut old = profiles::get_version(c, actor, reference, version).await?;
+        let content = match path.as_str() {
+            SOUL => Some(old.snapshot.instructions),
+            IDENTITY => Some(old.snapshot.identity_text()),
+            own => old.files.remove(own),
         };
+        let content = content.ok_or(AgentError::VersionNotFound(version))?;
         (content, old.summary.changed_at, old.summary.changed_by)
     } else {
         let row: Option<(Option<String>, Timestamp, UserId)> = c
@@ -153,11 +160,13 @@ pub(in crate::agents) async fn own(
     if size_bytes > EXPORT_BYTES_MAX {
         return Err(AgentError::ExportTooLarge(size_bytes));
     }
-    let files: Vec<(String, String)> = c
+    let mut files = agent.files.clone();
+    let rows: Vec<(String, String)> = c
         .q("select path, content from agent_files where owner_id = $1 and content is not null order by path limit $2")
         .bind(owner)
         .bind(FILES_MAX)
         .all()
         .await?;
-    Ok(files.into_iter().collect())
+    files.extend(rows);
+    Ok(files)
 }

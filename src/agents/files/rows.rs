@@ -16,6 +16,8 @@ pub(super) const FILES_MAX: i64 = 1000;
 pub const SOUL: &str = "SOUL.md";
 pub const IDENTITY: &str = "IDENTITY.md";
 pub const MEMORY: &str = "MEMORY.md";
+/// Size in tokens of the beginning of MEMORY.md that is sent with every reply.
+pub const NOTES_TOKENS_MAX: u64 = 2_000;
 /// Files that a workspace can define for all of its agents.
 pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
 
@@ -55,7 +57,6 @@ pub struct File {
 
 #[derive(sqlx::FromRow)]
 pub(super) struct Row {
-    pub(super) owner_id: Uuid,
     pub(super) path: String,
     pub(super) content: Option<String>,
     pub(super) version: i64,
@@ -103,6 +104,22 @@ pub(super) fn identity(agent: &Agent) -> File {
     view(agent, IDENTITY, agent.identity_text())
 }
 
+/// The agent's own AGENTS.md or TOOLS.md.
+pub(super) fn instruction_file(agent: &Agent, path: &str) -> Option<File> {
+    let content = agent.files.get(path)?.clone();
+    let mut file = view(agent, path, content);
+    file.summary.source = FileSource::Agent;
+    Some(file)
+}
+
+/// Returns the date of a log, such as memory/2026-11-20.md; `None` for another path.
+pub fn log_date(path: &str) -> Option<chrono::NaiveDate> {
+    let date = path.strip_prefix("memory/")?.strip_suffix(".md")?;
+    let is_plain = date.len() == "2026-11-20".len();
+    let date = chrono::NaiveDate::parse_from_str(date, "%Y-%m-%d").ok();
+    date.filter(|_| is_plain)
+}
+
 /// MEMORY.md of an agent that has not stored any memory yet.
 pub(super) fn blank_memory() -> File {
     empty(MEMORY, FileSource::Agent, 0)
@@ -129,7 +146,7 @@ pub(super) async fn find_row(
     owner: Uuid,
     path: &str,
 ) -> Result<Option<Row>, DbError> {
-    c.q("select owner_id, path, content, version, updated_by, updated_at from agent_files where owner_id = $1 and path = $2")
+    c.q("select path, content, version, updated_by, updated_at from agent_files where owner_id = $1 and path = $2")
         .bind(owner)
         .bind(path.to_owned())
         .opt()

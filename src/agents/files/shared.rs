@@ -1,6 +1,6 @@
 //! The workspace's AGENTS.md and TOOLS.md, used by agents that do not have their own.
 
-use uuid::Uuid;
+use std::collections::BTreeMap;
 
 use super::{
     FilePath,
@@ -15,26 +15,21 @@ use crate::{
     ids::WorkspaceId,
 };
 
-/// The AGENTS.md and TOOLS.md that apply to an agent, in this order.
+/// The AGENTS.md and TOOLS.md that apply to an agent with these own ones, in this order.
 pub(in crate::agents) async fn instruction_files(
     c: &mut Conn,
     workspace: WorkspaceId,
-    agent: Option<crate::ids::AgentId>,
+    own: &BTreeMap<String, String>,
 ) -> Result<Vec<String>, DbError> {
-    let own = agent.map_or(Uuid::nil(), |agent| agent.0);
     let rows: Vec<Row> = c
-        .q("select owner_id, path, content, version, updated_by, updated_at from agent_files \
-            where owner_id in ($1, $2) and path in ('AGENTS.md', 'TOOLS.md') and content is not null order by path limit 4")
-        .bind(own)
+        .q("select path, content, version, updated_by, updated_at from agent_files \
+            where owner_id = $1 and path in ('AGENTS.md', 'TOOLS.md') and content is not null order by path limit 2")
         .bind(workspace)
         .all()
         .await?;
     let text_of = |path: &str| {
-        let of = |owner: Uuid| {
-            rows.iter()
-                .find(|row| row.path == path && row.owner_id == owner)
-        };
-        of(own).or(of(workspace.0))?.content.clone()
+        let shared = || rows.iter().find(|row| row.path == path)?.content.clone();
+        own.get(path).cloned().or_else(shared)
     };
     Ok(SHARED
         .into_iter()

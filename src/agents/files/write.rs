@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{
-    FilePath,
-    rows::{FILES_MAX, File, IDENTITY, SOUL, empty, find_row, identity, shown, soul},
+    FilePath, SHARED,
+    rows::{
+        FILES_MAX, File, IDENTITY, SOUL, empty, find_row, identity, instruction_file, shown, soul,
+    },
 };
 use crate::agents::{
     AgentError,
@@ -21,10 +23,10 @@ use crate::{
 /// In UTF-8 bytes.
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
-/// Writes a file; writing a view changes the profile. `expected` is the version from `If-Match`.
+/// Writes a file; writing a part of the profile changes that. `expected` is the version from `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `FileTooLarge`, `FileStale`, `FileRefused` if the agent already has the maximum number of files, an
+/// `NotFound`, `InvalidLogDate`, `FileTooLarge`, `FileStale`, `FileRefused` if the agent already has the maximum number of files, an
 /// error from changing the profile, or an error from `Actor::require`.
 pub async fn write(
     c: &mut Conn,
@@ -35,16 +37,24 @@ pub async fn write(
     expected: Option<i64>,
 ) -> Result<File, AgentError> {
     actor.require(Scope::AgentsWrite)?;
+    path.check_date()?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let missing = || AgentError::FileNotFound(path.as_str().to_owned());
     let field = match path.as_str() {
         SOUL => "instructions",
         IDENTITY => "identity",
+        _ if path.is_shared() => {
+            check_size(content)?;
+            let file = (path.as_str(), Some(content));
+            let agent = profiles::put_file(c, actor, reference, file, expected).await?;
+            return instruction_file(&agent, path.as_str()).ok_or_else(missing);
+        }
         _ => {
             let agent = profiles::get_by_reference(c, actor, reference).await?;
             let owner = agent.summary.id.0;
             let owner = (owner, FileSource::Agent);
             let written = write_row(c, actor, owner, path, Some(content), expected).await?;
-            return written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()));
+            return written.ok_or_else(missing);
         }
     };
     let patch = AgentPatch::of(field, content);
@@ -79,6 +89,15 @@ pub async fn delete(
             profiles::patch_agent(c, actor, reference, &patch, expected).await?;
             Ok(())
         }
+        _ if path.is_shared() => {
+            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            if !agent.files.contains_key(path.as_str()) {
+                return Err(AgentError::FileNotFound(path.as_str().to_owned()));
+            }
+            let file = (path.as_str(), None);
+            profiles::put_file(c, actor, reference, file, expected).await?;
+            Ok(())
+        }
         _ => {
             let agent = profiles::get_by_reference(c, actor, reference).await?;
             delete_row(c, actor, agent.summary.id.0, path, expected).await
@@ -101,6 +120,13 @@ pub(super) async fn delete_row(
     Ok(())
 }
 
+fn check_size(content: &str) -> Result<(), AgentError> {
+    if content.len() > FILE_BYTES_MAX {
+        return Err(AgentError::FileTooLarge(content.len()));
+    }
+    Ok(())
+}
+
 /// Stores a new state of a file and its version. With `None`, removes the content and returns `None`.
 pub(super) async fn write_row(
     c: &mut Conn,
@@ -110,10 +136,7 @@ pub(super) async fn write_row(
     content: Option<&str>,
     expected: Option<i64>,
 ) -> Result<Option<File>, AgentError> {
-    let bytes = content.map_or(0, str::len);
-    if bytes > FILE_BYTES_MAX {
-        return Err(AgentError::FileTooLarge(bytes));
-    }
+    check_size(content.unwrap_or_default())?;
     let known = find_row(c, owner, path.as_str()).await?;
     let version = known.as_ref().map_or(0, |row| row.version);
     if expected.is_some_and(|expected| expected != version) {
@@ -173,7 +196,21 @@ pub(super) async fn write_row(
     Ok(stored.and_then(|row| shown(row, source)))
 }
 
-/// Inserts the files that a new agent starts with.
+/// Moves AGENTS.md and TOOLS.md of a new agent, which are part of its profile, from `files`.
+pub(in crate::agents) fn take_instructions(
+    files: &mut BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, AgentError> {
+    let mut taken = BTreeMap::new();
+    for path in SHARED {
+        if let Some(content) = files.remove(path) {
+            check_size(&content)?;
+            taken.insert(path.to_owned(), content);
+        }
+    }
+    Ok(taken)
+}
+
+/// Inserts the other files that a new agent starts with.
 pub(in crate::agents) async fn seed(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -182,6 +219,7 @@ pub(in crate::agents) async fn seed(
 ) -> Result<(), AgentError> {
     for (path, content) in files {
         let path = FilePath::parse(path)?;
+        path.check_date()?;
         let owner = (agent.summary.id.0, FileSource::Agent);
         write_row(c, actor, owner, &path, Some(content), None).await?;
     }

@@ -52,6 +52,8 @@ pub struct Profile {
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
+    /// The agent's own AGENTS.md and TOOLS.md, by path. They are not inherited.
+    pub files: BTreeMap<String, String>,
 }
 
 impl Profile {
@@ -211,6 +213,9 @@ pub struct Agent {
     pub not_in_force: Vec<&'static str>,
     /// Null for a workspace's initial agents.
     pub created_by: Option<UserId>,
+    /// As in the profile.
+    #[serde(skip)]
+    pub files: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -301,6 +306,7 @@ impl Row {
             metadata: profile.metadata,
             not_in_force,
             created_by: self.created_by,
+            files: profile.files,
         }
     }
 }

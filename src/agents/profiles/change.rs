@@ -296,6 +296,7 @@ async fn apply(
     }
     let mut profile = parts.profile;
     let before = &row.profile.0;
+    profile.files.clone_from(&before.files);
     // Treats the default value that responses show for an unset field as unset.
     if profile.base_profile_id.is_none()
         && before.max_output_tokens.is_none()
@@ -338,6 +339,43 @@ async fn apply(
     if becomes_default {
         let row = get_row(c, actor.workspace, row.id).await?;
         return point_default_at(c, actor, &row).await;
+    }
+    Ok(agent)
+}
+
+/// Writes or removes the agent's own AGENTS.md or TOOLS.md as a new version; does nothing if that changes nothing.
+/// `expected` is the agent's version from `If-Match`.
+///
+/// # Errors
+/// `NotFound`, `Stale` with the current agent, or an error from `Actor::require`.
+pub(in crate::agents) async fn put_file(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    (path, content): (&str, Option<&str>),
+    expected: Option<i64>,
+) -> Result<Agent, AgentError> {
+    actor.require(Scope::AgentsWrite)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    let mut profile = row.profile.0.clone();
+    match content {
+        Some(content) => profile.files.insert(path.to_owned(), content.to_owned()),
+        None => profile.files.remove(path),
+    };
+    let wanted = ProfileWrite {
+        name: &row.name,
+        status: row.status,
+        mentionable: row.mentionable,
+        profile,
+        summary: None,
+        expected,
+    };
+    let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
+    if agent.summary.version != row.version {
+        let data =
+            serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
+        audit(c, actor, auth::AuditAction::AgentUpdated, row.id, data).await?;
     }
     Ok(agent)
 }
@@ -449,7 +487,8 @@ pub async fn duplicate_agent(
         copy.display_name.clone_from(&form.display_name);
     }
     let summary = format!("copied from {}, version {}", row.name, row.version);
-    let parts = copy.into_parts()?;
+    let mut parts = copy.into_parts()?;
+    parts.profile.files.clone_from(&row.profile.0.files);
     // Members whom the original refers to may have left the workspace since.
     check_names(c, actor.workspace, &parts.profile, Some(&row.profile.0)).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await

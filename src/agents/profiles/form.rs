@@ -577,6 +577,7 @@ impl NewAgent {
             store: self.store,
             store_required: self.store_required,
             metadata: self.metadata.unwrap_or_default(),
+            files: BTreeMap::new(),
         };
         check(&profile)?;
         Ok(Parts {

@@ -79,6 +79,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         store: child.store.or(base.store),
         store_required: child.store_required.or(base.store_required),
         metadata,
+        files: child.files.clone(),
     }
 }
 

@@ -49,10 +49,10 @@ pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTo
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub use announce::AgentEvent;
 pub(in crate::agents) use announce::recipients;
-pub(in crate::agents) use change::see_base;
 pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
+pub(in crate::agents) use change::{put_file, see_base};
 pub use find::{
     HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
     find_invocable, find_resolved, find_turned_off, find_usable, get_agent, get_by_reference,

@@ -1,10 +1,12 @@
 //! Version history of an agent: each version as written and as resolved.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row};
-use crate::agents::AgentError;
+use crate::agents::{AgentError, files::SHARED};
 use crate::{
     auth::Actor,
     db::{Conn, DbError, Json},
@@ -40,6 +42,9 @@ pub struct AgentVersion {
     pub resolved: NewAgent,
     /// The bases that were merged in, most distant first.
     pub resolved_from: Vec<Base>,
+    /// The agent's own AGENTS.md and TOOLS.md, by path.
+    #[serde(skip)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A field whose value differs between two versions.
@@ -164,6 +169,7 @@ pub async fn get_version(
         snapshot: stored.form(&row, &stored.profile.0),
         resolved: stored.form(&row, &stored.resolved.0),
         resolved_from: stored.bases.map(|bases| bases.0).unwrap_or_default(),
+        files: stored.profile.0.files,
     })
 }
 
@@ -181,10 +187,15 @@ pub async fn diff(
     let (old, new) = (stored(c, &row, from).await?, stored(c, &row, to).await?);
     let fields = |stored: &Stored| {
         let form = stored.form(&row, &stored.profile.0);
-        match serde_json::to_value(form) {
+        let mut fields = match serde_json::to_value(form) {
             Ok(Value::Object(fields)) => fields,
             _ => serde_json::Map::new(),
+        };
+        for path in SHARED {
+            let text = stored.profile.0.files.get(path).cloned();
+            fields.insert(path.to_owned(), text.into());
         }
+        fields
     };
     let (mut before, after) = (fields(&old), fields(&new));
     let changes = after

@@ -203,3 +203,31 @@ pub async fn rank_entries<T: FromAnyRow>(
         .all()
         .await
 }
+
+/// Published entries that everyone who reads the channel of `place` can read, those used most first.
+pub async fn published_entries<T: FromAnyRow>(
+    c: &mut Conn,
+    place: &Use,
+    limit: i64,
+) -> Result<Vec<T>, DbError> {
+    c.q(concat!(
+        "select e.id, e.text, e.created_at from memories e where e.scope = 'organization' and ",
+        is_usable!(),
+        " order by e.uses desc, e.created_at desc, e.id desc limit $2"
+    ))
+    .bind(place.workspace)
+    .bind(limit)
+    .bind(place.channel)
+    .bind(place.requester)
+    .bind(place.agent)
+    .bind(place.is_alone)
+    .bind(place.now)
+    .bind(place.scopes.conversation)
+    .bind(place.scopes.user)
+    .bind(place.scopes.persona)
+    .bind(place.scopes.agent)
+    .bind(place.scopes.organization)
+    .bind(place.conversation)
+    .all()
+    .await
+}

@@ -14,6 +14,7 @@ use crate::{
         page::List,
     },
     ids::WorkspaceId,
+    memory::files::{self as memory_files, Paragraphs},
     server::{State, caller::FreeDiskSpace},
 };
 
@@ -64,7 +65,7 @@ async fn list_files(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct FileQuery {
-    /// An earlier version of the file; for SOUL.md and IDENTITY.md, a version of the agent.
+    /// An earlier version of the file; for a part of the profile, a version of the agent.
     version: Option<i64>,
 }
 
@@ -91,7 +92,9 @@ async fn get_file(
     ))
 }
 
-/// Write a file of an agent; writing SOUL.md or IDENTITY.md changes its profile
+/// Write a file of an agent; SOUL.md, IDENTITY.md, AGENTS.md, and TOOLS.md are part of its profile
+///
+/// `If-Match` is the version of the agent for these, and of the file for others. `memory/YYYY-MM-DD.md` needs a real date.
 #[utoipa::path(put, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = inline(AgentRef), Path), ("path" = inline(FilePath), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -107,9 +110,12 @@ async fn put_file(
     Body(form): Body<FileForm>,
 ) -> Result<Response, ApiError> {
     let path = FilePath::parse(&path)?;
+    let workspace = named.member.workspace;
+    let paragraphs = Paragraphs::of(path.as_str(), &form.content, workspace, &state.keyring);
     let file = named
         .write(&state.db, async move |c, actor, reference| {
-            files::write(c, actor, reference, &path, &form.content, expected).await
+            let file = (&path, &*form.content, paragraphs.as_ref());
+            memory_files::write(c, actor, reference, file, expected).await
         })
         .await?;
     Ok(answer(&file))
@@ -128,7 +134,7 @@ async fn delete_file(
     let path = FilePath::parse(&path)?;
     named
         .write(&state.db, async move |c, actor, reference| {
-            files::delete(c, actor, reference, &path, expected).await
+            memory_files::delete(c, actor, reference, &path, expected).await
         })
         .await?;
     Ok(StatusCode::NO_CONTENT)

@@ -27,6 +27,7 @@ mod rpc;
 mod task_context;
 mod usage;
 mod versions;
+mod workspace_context;
 
 type St = axum::extract::State<State>;
 
@@ -37,6 +38,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(files::router())
         .merge(policies::router())
         .merge(task_context::router())
+        .merge(workspace_context::router())
         .merge(rpc::router())
         .merge(usage::router())
         .merge(model_connection::router())
@@ -49,8 +51,8 @@ fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
     (status, [(header::ETAG, etag)], Json(body)).into_response()
 }
 
-/// Returns the complete agent with its version as the `ETag`.
-async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
+/// Determines which model of the workspace's provider replies.
+async fn add_model(state: &State, agent: &mut Agent) {
     match state.providers.of(agent.workspace_id).await {
         Ok(provider) => agent.summary.set_effective_model(provider.as_ref()).await,
         // The change is stored, so the response must not be an error.
@@ -58,6 +60,11 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
             tracing::warn!(error = %e, "an agent is returned without its effective model");
         }
     }
+}
+
+/// Returns the complete agent with its version as the `ETag`.
+async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
+    add_model(state, &mut agent).await;
     tagged(status, agent.summary.version, &agent)
 }
 

@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{AgentRef, St, answer, tagged};
+use super::{AgentRef, St, add_model, answer, tagged};
 use crate::{
     agents::{
         AgentError, policy,
@@ -20,7 +20,7 @@ use crate::{
         },
         sandbox::{self, SandboxLimits},
         templates::{self, Template},
-        transfer::{self, Export, Import},
+        transfer::{self, Export, Import, Imported},
     },
     auth::{Scope, WorkspaceCaller},
     chat::{bindings, remove},
@@ -32,6 +32,7 @@ use crate::{
         unsent::ReadOnly,
     },
     ids::{AgentId, TaskId},
+    memory::files::{self as memory_files, Paragraphs},
     realtime::Hub,
     server::{State, caller::FreeDiskSpace},
     tasks::queue,
@@ -367,19 +368,22 @@ async fn export_agent(
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     request_body(content = Import,
         example = json!({"agent": {"name": "scribe", "instructions": "You write minutes."}, "files": {"MEMORY.md": "The fair is on Wednesday.\n"}})),
-    responses((status = 201, body = Agent)))]
+    responses((status = 201, body = Imported)))]
 async fn import_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     _: FreeDiskSpace,
     Body(import): Body<Import>,
 ) -> Result<Response, ApiError> {
-    let agent = member
+    let paragraphs = Paragraphs::of_import(&import, member.workspace, &state.keyring);
+    let mut imported = member
         .write(&state.db, async move |c, actor| {
-            transfer::import_agent(c, actor, &import).await
+            memory_files::import(c, actor, &import, &paragraphs).await
         })
         .await?;
-    Ok(answer(&state, StatusCode::CREATED, agent).await)
+    add_model(&state, &mut imported.agent).await;
+    let version = imported.agent.summary.version;
+    Ok(tagged(StatusCode::CREATED, version, &imported))
 }
 
 /// Preview the system prompt of a draft; stores nothing

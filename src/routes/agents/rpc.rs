@@ -24,6 +24,7 @@ use crate::{
         unsent::ReadOnly,
     },
     ids::{AgentId, ThreadId},
+    memory::files::{self as memory_files, Paragraphs},
     realtime::hub::Conversation,
     server::State,
 };
@@ -383,9 +384,12 @@ impl Rpc {
         let reference = self.reference(&set.agent_id).await?;
         let path = FilePath::parse(&set.path)?;
         self.state.disk.check().await?;
+        let (workspace, keyring) = (self.member.workspace, &self.state.keyring);
+        let paragraphs = Paragraphs::of(path.as_str(), &set.content, workspace, keyring);
         let file = self
             .write(async move |c, actor| {
-                files::write(c, actor, &reference, &path, &set.content, None).await
+                let file = (&path, &*set.content, paragraphs.as_ref());
+                memory_files::write(c, actor, &reference, file, None).await
             })
             .await?;
         Ok(json!(file.summary))

@@ -237,10 +237,16 @@ fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSee
     }
 }
 
-/// Replaces the texts of personal memories of other people by one line for each person.
+/// Replaces the texts of personal memories of other people by one line for each person, and that of another person's USER.md.
 fn hide_personal(parts: &mut [SentPart], caller: UserId) -> Vec<HiddenMemories> {
     let mut people = Vec::new();
     let mut hidden: BTreeMap<UserId, usize> = BTreeMap::new();
+    let mut all = parts.iter_mut();
+    if let Some(file) = all.find(|part| part.block == Block::About)
+        && let Some((_, name)) = file.only_user.take_if(|(user, _)| *user != caller)
+    {
+        file.text = SentText::Kept(format!("({name}'s USER.md is hidden)"));
+    }
     let is_hidden = |part: &SentPart| {
         let only = part.only_user.as_ref();
         only.map(|(id, _)| *id).filter(|id| *id != caller)
@@ -311,8 +317,8 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
                 });
                 continue;
             }
-            Block::Conversation => &mut workspace,
-            Block::Notes | Block::Memories => &mut memory,
+            Block::Conversation | Block::Workspace => &mut workspace,
+            Block::Notes | Block::About | Block::Memories => &mut memory,
             Block::Summary => &mut summary,
             Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
             Block::Trigger | Block::Requester | Block::Files => &mut trigger,
@@ -535,4 +541,29 @@ async fn get_fork_context(
     Query(query): Query<NextContextQuery>,
 ) -> Result<Json<NextContext>, ApiError> {
     next_context(&state, &caller, Conversation::Fork(id), query.agent_id).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_md_of_another_person_is_hidden() {
+        let ada = UserId::new();
+        let part = SentPart {
+            block: Block::About,
+            message: None,
+            memory: None,
+            old_message: None,
+            only_user: Some((ada, "Ada".to_owned())),
+            role: model::Role::User,
+            tokens: 3,
+            text: SentText::Kept("I like tea.".to_owned()),
+        };
+        let mut parts = [part];
+        assert!(hide_personal(&mut parts, ada).is_empty());
+        assert_eq!(parts[0].text.shown(), "I like tea.");
+        assert!(hide_personal(&mut parts, UserId::new()).is_empty());
+        assert_eq!(parts[0].text.shown(), "(Ada's USER.md is hidden)");
+    }
 }

@@ -3,10 +3,12 @@
 mod access;
 mod automatic;
 mod entries;
+mod files;
 mod forgetting;
 mod limits;
 mod recall;
 mod settings;
+mod user_file;
 
 use serde_json::{Value, json};
 

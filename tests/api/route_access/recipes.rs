@@ -367,6 +367,17 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::act(at(&made))
         }
 
+        ("PUT /v1/members/me/files/USER.md", _) => {
+            Call::put(path, json!({"content": format!("Text {n}")}))
+        }
+        ("DELETE /v1/members/me/files/USER.md", _) => {
+            if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
+                let form = json!({"content": format!("Text {n}")});
+                w.person(who).put(path, form).await.is(200);
+            }
+            Call::delete(path)
+        }
+
         // Files
         ("POST /v1/files", _) => Call {
             form: Some(multipart(&[("name=\"file\"; filename=\"a.txt\"", b"x")])),

@@ -55,6 +55,13 @@ export type AgentFile = S['FileSummary'];
 export type WholeFile = S['File'];
 export type AgentExport = S['Export'];
 export type AgentImport = S['Import'];
+/** An imported agent with the effects of its files. */
+export type ImportedAgent = S['Imported'];
+
+/** Part of the workspace context that the server writes. */
+export type ContextSection = S['ContextSection'];
+/** The workspace context as it is sent. */
+export type SentContext = S['SentWorkspaceContext'];
 
 /** Fields of a new agent, ready to be edited. */
 export type AgentTemplate = S['Template'];

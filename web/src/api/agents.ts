@@ -4,6 +4,8 @@ import type {
   AgentExport,
   AgentFile,
   AgentImport,
+  ImportedAgent,
+  SentContext,
   AgentPatch,
   AgentPreview,
   AgentTemplate,
@@ -100,7 +102,7 @@ export class AgentsApi {
   export(id: string): Promise<AgentExport> {
     return this.#take(this.#http.GET('/v1/agents/{id}/export', at({ id })));
   }
-  import(body: AgentImport): Promise<AgentProfile> {
+  import(body: AgentImport): Promise<ImportedAgent> {
     return this.#take(this.#http.POST('/v1/agents/import', { body }));
   }
   async templates(): Promise<AgentTemplate[]> {
@@ -133,6 +135,10 @@ export class AgentsApi {
   }
   patchPolicy(workspace: string, body: S['PolicyPatch']): Promise<WorkspacePolicy> {
     return this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', { ...at({ id: workspace }), body }));
+  }
+  /** What agents know about the workspace in public channels. */
+  workspaceContext(workspace: string): Promise<SentContext> {
+    return this.#take(this.#http.GET('/v1/workspaces/{id}/context', at({ id: workspace })));
   }
   /** Shared file for agents that have no such file of their own; null if there is none. */
   async sharedFile(workspace: string, path: string): Promise<WholeFile | null> {

@@ -11,6 +11,8 @@ export type MemoryScope = Memory['scope'];
 export type NewMemory = S['MemoryForm'];
 export type MemoryPatch = S['MemoryChange'];
 export type MemorySettings = S['MemorySettings'];
+/** What the caller tells agents about themselves. */
+export type UserFile = S['UserFile'];
 export type MemoryFilter = Omit<
   NonNullable<paths['/v1/memories']['get']['parameters']['query']>,
   'q' | 'cursor' | 'limit'
@@ -60,6 +62,18 @@ export class MemoryApi {
   }
   settings(): Promise<MemorySettings> {
     return this.#take(this.#http.GET('/v1/memory-settings'));
+  }
+  userFile(): Promise<UserFile> {
+    return this.#take(this.#http.GET('/v1/members/me/files/USER.md'));
+  }
+  /** Fails with `Conflict` if the file no longer has `version`. */
+  putUserFile(body: S['UserFileForm'], version: number): Promise<UserFile> {
+    const params = { header: ifMatch(version) };
+    return this.#take(this.#http.PUT('/v1/members/me/files/USER.md', { params, body }));
+  }
+  removeUserFile(version: number): Promise<void> {
+    const params = { header: ifMatch(version) };
+    return this.#take(this.#http.DELETE('/v1/members/me/files/USER.md', { params }));
   }
   changeSettings(body: S['MemorySettingsPatch']): Promise<MemorySettings> {
     return this.#take(this.#http.PATCH('/v1/memory-settings', { body }));

@@ -16,7 +16,7 @@ export interface Found {
 }
 /** Settings of an exported agent, next to its files. */
 export const SETTINGS_FILE = 'agent.json';
-const WANTED = /^(SOUL|IDENTITY|MEMORY|AGENTS|TOOLS)\.md$|^memory\/[A-Za-z0-9._-]+\.md$/;
+const WANTED = /^(SOUL|IDENTITY|MEMORY|AGENTS|TOOLS)\.md$|^memory\/\d{4}-\d\d-\d\d\.md$/;
 export const isWanted = (path: string): boolean => WANTED.test(path) || path === SETTINGS_FILE;
 
 /** Parent folders of the one with SOUL.md are ignored. */
@@ -74,10 +74,6 @@ export const importOf = (f: Found, name: string): AgentImport => ({
   agent: { ...f.agent, name },
   files: f.files,
 });
-
-const MEMORY = /^(MEMORY\.md|memory\/.*)$/;
-/** Files that are stored, but that replies do not use yet. */
-export const unusedFiles = (f: Found): string[] => Object.keys(f.files).filter((path) => MEMORY.test(path));
 
 /** Options of an imported agent that have no effect yet, as the server reports them. */
 export function unusedOptions(agent: Pick<AgentProfile, 'not_in_force' | 'tools'>): string[] {

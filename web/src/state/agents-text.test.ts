@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { AgentProfile } from '../api/types';
 import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
-import { filesOf, found, unusedFiles, unusedOptions } from './agents-import';
+import { filesOf, found, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
 import { readTools, toolText } from './agents-tools';
 
@@ -101,7 +101,7 @@ test('an export is imported as the same agent', () => {
   const one = found([{ path: 'x.json', text: JSON.stringify({ object: 'agent_export', agent, files }) }])!;
   expect(one).toMatchObject({ name: 'quill', agent, files });
 });
-test('an import names the options and files that have no effect yet', () => {
+test('an import names the options that have no effect yet', () => {
   const tools: AgentProfile['tools'] = [
     { type: 'function', name: 'look_up', available: true },
     { type: 'delegate', available: false },
@@ -111,10 +111,4 @@ test('an import names the options and files that have no effect yet', () => {
   const imported = profile({ not_in_force: ['role', 'trust'], tools });
   expect(unusedOptions(imported)).toEqual(['role', 'trust', 'tools: delegate', 'tools: mcp']);
   expect(unusedOptions(profile())).toEqual([]);
-  const files = found([
-    { path: 'SOUL.md', text: 'You write.' },
-    { path: 'MEMORY.md', text: 'Likes tea.' },
-    { path: 'memory/2026-01-05.md', text: '- met Ada' },
-  ])!;
-  expect(unusedFiles(files)).toEqual(['MEMORY.md', 'memory/2026-01-05.md']);
 });
