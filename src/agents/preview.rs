@@ -75,8 +75,8 @@ pub async fn preview(
     if fields.get("name").is_some_and(|name| name == "") {
         fields.insert("name".to_owned(), Value::from(UNNAMED));
     }
-    let parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
-    profiles::check_names(c, actor.workspace, &parts.profile, None).await?;
+    let mut parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
+    profiles::check_names(c, actor.workspace, &mut parts.profile, None).await?;
     let own = parts.profile.instructions.clone();
     profiles::see_base(c, actor, &parts.profile, None).await?;
     let (merged, resolved_from) =
