@@ -40,8 +40,7 @@ impl PersonaSection {
 }
 
 /// Fields of a persona besides its name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PersonaContent {
     /// At most 1,024 characters; not sent to agents.
     pub description: String,
