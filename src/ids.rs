@@ -50,7 +50,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 /// Prefixes of all kinds of IDs, to recognize a valid ID of another kind.
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
-    "file", "mem", "comp", "flow", "sess", "audit", "authev", "sbx", "resp",
+    "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -169,6 +169,7 @@ ids! {
     FileId = "file", "a file";
     MemoryId = "mem", "an entry of memory";
     CompactionId = "comp", "a record of compacted messages";
+    PersonaId = "persona", "a persona";
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-use super::{files::File, profiles::Agent};
+use super::{files::File, personas::Persona, profiles::Agent};
 use crate::{
     auth::AuthError,
     db::DbError,
     http::error::{ApiError, ErrorCode, StatusCode},
-    ids::IdError,
+    ids::{IdError, PersonaId},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,19 @@ pub enum AgentError {
     #[error("there is no tool `{0}` in this workspace")]
     NoSuchTool(String),
     #[error("there is no persona `{0}` in this workspace")]
-    NoSuchPersona(String),
+    NoSuchPersona(PersonaId),
+    #[error("the persona does not exist in this workspace")]
+    PersonaNotFound,
+    #[error("the name `{0}` is taken by another persona of this workspace: choose another")]
+    PersonaNameTaken(String),
+    #[error("agents use this persona: change them first")]
+    PersonaInUse,
+    #[error("the persona has no version {0}")]
+    PersonaVersionNotFound(i64),
+    #[error(
+        "the persona has changed since you loaded it: reload it, reapply your change, and send it again"
+    )]
+    PersonaStale(Box<Persona>),
     #[error("the agent has no version {0}")]
     VersionNotFound(i64),
     #[error(
@@ -162,7 +174,17 @@ impl From<AgentError> for ApiError {
             E::NoSuchPersona(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound).param("persona_id")
             }
-            E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::VersionNotFound),
+            E::PersonaNotFound => make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound),
+            E::PersonaNameTaken(_) => {
+                make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name")
+            }
+            E::PersonaInUse => make(StatusCode::CONFLICT, ErrorCode::PersonaInUse),
+            E::PersonaStale(persona) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
+                .param("If-Match")
+                .with_current(&persona),
+            E::VersionNotFound(_) | E::PersonaVersionNotFound(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::VersionNotFound)
+            }
             E::InvalidPath(_) | E::InvalidLogDate(_) => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::InvalidPath).param("path")
             }

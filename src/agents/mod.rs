@@ -4,6 +4,7 @@ pub mod derived;
 pub mod entries;
 mod error;
 pub mod files;
+pub mod personas;
 pub mod policy;
 pub mod preview;
 pub mod profiles;

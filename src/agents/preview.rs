@@ -80,7 +80,7 @@ pub async fn preview(
     }
     let mut parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
     parts.profile.files = files;
-    profiles::check_names(c, actor.workspace, &parts.profile, None).await?;
+    profiles::check_names(c, actor.workspace, &mut parts.profile, None).await?;
     let own = parts.profile.instructions.clone();
     profiles::see_base(c, actor, &parts.profile, None).await?;
     let (merged, resolved_from) =

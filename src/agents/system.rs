@@ -24,6 +24,8 @@ text_enum! {
         Base = "base",
         Instructions = "instructions",
         Identity = "identity",
+        /// Approved text of a persona; only in replies.
+        Persona = "persona",
         Agency = "agency",
         /// AGENTS.md, and then TOOLS.md.
         Files = "files",
@@ -102,9 +104,8 @@ pub async fn in_conversation(
         SystemPartName::Preamble,
         &preamble(&agent.shown_name, &agent.name),
     );
-    system
-        .parts
-        .extend(render(c, workspace, agent).await?.parts);
+    let rest = build(c, workspace, None, &agent.profile).await?;
+    system.parts.extend(rest.parts);
     Ok(system)
 }
 
@@ -117,14 +118,18 @@ fn preamble(name: &str, handle: &str) -> String {
     )
 }
 
-/// Renders the system text of an agent's version. The workspace's text and files are always current, so policy
-/// changes apply immediately; the agent's own files are those of the version.
+/// Renders the system text of an agent's version for a call that is not a reply. The workspace's text and files are always
+/// current, so policy changes apply immediately; the agent's own files are those of the version.
 pub async fn render(
     c: &mut Conn,
     workspace: WorkspaceId,
     agent: &Resolved,
 ) -> Result<System, DbError> {
-    build(c, workspace, None, &agent.profile).await
+    let mut system = build(c, workspace, None, &agent.profile).await?;
+    system
+        .parts
+        .retain(|part| part.name != SystemPartName::Persona);
+    Ok(system)
 }
 
 /// The part that precedes every call for an agent of the workspace, even if a request has its own instructions.
@@ -161,6 +166,10 @@ pub(super) async fn build(
     system.add(
         SystemPartName::Identity,
         merged.identity.as_deref().unwrap_or(""),
+    );
+    system.add(
+        SystemPartName::Persona,
+        merged.persona_text.as_deref().unwrap_or(""),
     );
     if let Some(agency) = &merged.agency {
         system.add(SystemPartName::Agency, &agency_text(agency));

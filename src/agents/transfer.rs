@@ -27,6 +27,7 @@ const LEFT_OUT: &[&str] = &[
     "access_control",
     "sandbox_policy_id",
     "persona_id",
+    "persona_text",
     "base_profile_id",
     "trust",
 ];

@@ -54,7 +54,8 @@ async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
 /// Storage use, including the versions that outdated agents will get.
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q("select cast(coalesce((select agent_bytes + message_bytes + file_bytes from workspace_sizes where workspace_id = $1), 0) \
-         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) as bigint)")
+         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) \
+         + coalesce((select sum(reserved_bytes) from persona_refreshes where workspace_id = $1), 0) as bigint)")
         .bind(workspace)
         .value()
         .await
@@ -153,7 +154,8 @@ async fn count_message_bytes(
     c.q("insert into workspace_sizes (workspace_id, agent_bytes, message_bytes) values ($1, 0, $2) \
          on conflict (workspace_id) do update set message_bytes = workspace_sizes.message_bytes + excluded.message_bytes \
          returning cast(agent_bytes + message_bytes + file_bytes \
-         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) as bigint)")
+         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) \
+         + coalesce((select sum(reserved_bytes) from persona_refreshes where workspace_id = $1), 0) as bigint)")
         .bind(workspace)
         .bind(more)
         .value()

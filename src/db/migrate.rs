@@ -90,8 +90,9 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_233_500, "index_memories"),
     common!(20_261_122_003_000, "create_compactions"),
     common!(20_261_122_032_000, "drop_covered_from_seq"),
-    common!(20_261_122_093_000, "expire_memories"),
     per_engine!(20_261_122_090_000, "create_user_files"),
+    common!(20_261_122_091_000, "create_personas"),
+    common!(20_261_122_093_000, "expire_memories"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

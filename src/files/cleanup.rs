@@ -95,11 +95,13 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
-/// Returns true if any agent version uses this picture, directly or through a base.
+/// Returns true if any version of an agent or a persona uses this picture; of an agent, also through a base.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \
-            and (v.profile -> 'avatar' ->> 'file_id' = $2 or v.resolved -> 'avatar' ->> 'file_id' = $2) limit 1")
+            and (v.profile -> 'avatar' ->> 'file_id' = $2 or v.resolved -> 'avatar' ->> 'file_id' = $2) \
+            union all select v.version from personas p join persona_versions v on v.persona_id = p.id where p.workspace_id = $1 \
+            and v.content -> 'avatar' ->> 'file_id' = $2 limit 1")
         .bind(workspace)
         .bind(id.to_string())
         .opt()

@@ -113,6 +113,7 @@ text_enum! {
         OnePlace = "one_place",
         Overloaded = "overloaded",
         OwnServer = "own_server",
+        PersonaInUse = "persona_in_use",
         PersonaNotFound = "persona_not_found",
         PreconditionRequired = "precondition_required",
         PreviousResponseNotFound = "previous_response_not_found",

@@ -12,6 +12,7 @@ mod labels;
 pub mod lines;
 pub mod manifest;
 mod offline;
+pub mod persona;
 pub mod prompt;
 pub mod requester;
 pub mod retry;

@@ -69,7 +69,8 @@ pub enum Patience {
 #[derive(Debug, Clone)]
 pub struct UtilityCall {
     pub workspace: WorkspaceId,
-    pub task: CallTask,
+    /// `None` if the caller waits for the answer itself.
+    pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,
     pub agent: Option<AgentId>,
@@ -173,7 +174,7 @@ impl Utility {
         loop {
             let new = NewCall {
                 workspace: call.workspace,
-                task: Some(call.task),
+                task: call.task,
                 purpose: call.purpose,
                 user: call.user,
                 agent: call.agent,

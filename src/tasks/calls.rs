@@ -49,6 +49,8 @@ text_enum! {
         Resolve = "resolve",
         /// Call of `/v1/responses`.
         Response = "response",
+        /// Other work of a small model, such as the text of a persona.
+        Utility = "utility",
         /// Test of a connection.
         Test = "test",
     }
@@ -78,7 +80,7 @@ pub struct CallTask {
 #[derive(Debug, Clone)]
 pub struct NewCall {
     pub workspace: WorkspaceId,
-    /// `None` for the test of a connection.
+    /// `None` for the test of a connection and for the text of a persona.
     pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,

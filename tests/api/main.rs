@@ -65,6 +65,7 @@ mod outcomes;
 mod outside;
 mod pages;
 mod personal_data;
+mod personas;
 mod postgres_faults;
 mod prompts;
 mod property;

@@ -40,6 +40,9 @@ CHECKS = [
 # Operations that are not called.
 LEFT_OUT = {"/v1/ws": "a WebSocket is not a request: it responds with 101"}
 
+# Operations that fail without a model, which the server of a run does not have.
+NEEDS_MODEL = {"POST /v1/personas/{id}/compress"}
+
 # Operations with the same form as POST and PATCH /v1/agents, at a thousand cases each: only in long runs.
 SAME_FORM = ["PUT /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview"]
 
@@ -49,13 +52,14 @@ KIND_OF_PATH = {
     "sandbox-policies": "sandbox", "responses": "response", "files": "file", "models": "model", "auth": "session",
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
+    "personas": "persona",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",
     "channel_id": "channel", "agent_id": "agent", "author_id": "user", "actor_id": "user", "owner_id": "user",
     "message_id": "message", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
-    "base_profile_id": "agent", "sandbox_policy_id": "sandbox", "member_ids": "user", "attachments": "file",
+    "base_profile_id": "agent", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
     "previous_response_id": "response",
 }
 KIND_OF_PLACE = {
@@ -296,6 +300,7 @@ def never_done(answered):
     """Operations that did not succeed in any run."""
     document = json.loads((ROOT / "openapi.json").read_text())
     names = [f"{method} {path}" for method, path, _ in operations(document) if path not in LEFT_OUT and path.startswith(ONLY)]
+    names = [name for name in names if name not in NEEDS_MODEL]
     return [name for name in names if not any(status.startswith("2") for status in answered.get(name, {}))]
 
 

@@ -16,7 +16,7 @@ PREFIXES = {
     "workspace": "ws", "user": "user", "session": "sess", "key": "key", "invite": "inv", "channel": "chan", "thread": "thread",
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
-    "compaction": "comp",
+    "compaction": "comp", "persona": "persona",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -215,6 +215,12 @@ class Things:
         }
         return self.post("/v1/sandbox-policies", box)["id"]
 
+    def persona(self):
+        """A persona with two versions."""
+        persona = self.post("/v1/personas", {"name": self.word("persona"), "compressed": "You are calm."})["id"]
+        self.call("PATCH", f"/v1/personas/{persona}", {"description": "Calm"})
+        return persona
+
     def response(self):
         return self.post("/v1/responses", {"input": "Hello", "store": True})["id"]
 
@@ -260,6 +266,7 @@ def fill(things):
         keep("message", done["message"]["id"])
         keep("agent", things.agent())
         keep("sandbox", things.sandbox())
+        keep("persona", things.persona())
         keep("memory", things.memory(ids["agent"][-1]))
         keep("compaction", things.compaction())
         invite = things.invite()

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    agents::personas::{NamedPersona, PipelineStatus},
     db::Json,
-    ids::{AgentId, UserId, WorkspaceId},
+    ids::{AgentId, PersonaId, UserId, WorkspaceId},
     model::Provider,
     text_enum::constant,
     time::Timestamp,
@@ -46,7 +47,10 @@ pub struct Profile {
     pub prompting: Option<Prompting>,
     pub sentiment: Option<Sentiment>,
     pub trust: Option<Trust>,
-    pub persona_id: Option<String>,
+    pub persona_id: Option<PersonaId>,
+    /// The persona's last approved text when the version was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persona_text: Option<String>,
     pub base_profile_id: Option<AgentId>,
     pub access_control: Option<AccessControl>,
     pub store: Option<bool>,
@@ -78,7 +82,6 @@ impl Profile {
             ),
             ("sentiment", self.sentiment.is_some()),
             ("trust", self.trust.is_some()),
-            ("persona_id", self.persona_id.is_some()),
         ];
         let set = fields.into_iter().filter(|(_, is_set)| *is_set);
         set.map(|(field, _)| field).collect()
@@ -205,7 +208,9 @@ pub struct Agent {
     pub prompting: Option<Prompting>,
     pub sentiment: Option<Sentiment>,
     pub trust: Option<Trust>,
-    pub persona_id: Option<String>,
+    pub persona_id: Option<PersonaId>,
+    /// The persona of `persona_id`.
+    pub persona: Option<NamedPersona>,
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
@@ -236,6 +241,9 @@ pub(in crate::agents) struct Row {
     pub(super) updated_at: Timestamp,
     pub(super) default_agent_id: Option<AgentId>,
     pub(super) allowed_tools: Option<Json<Vec<ToolKind>>>,
+    /// Name and status of the persona that the agent itself names.
+    pub(super) persona_name: Option<String>,
+    pub(super) persona_status: Option<PipelineStatus>,
 }
 
 impl Row {
@@ -247,11 +255,23 @@ impl Row {
         self.access.as_ref().map(|access| &access.0)
     }
 
-    /// Builds the agent with a different profile than its own.
+    /// The persona that the agent itself names.
+    fn persona(&self, profile: &Profile) -> Option<NamedPersona> {
+        let is_own = profile.persona_id == self.profile.0.persona_id;
+        Some(NamedPersona {
+            id: profile.persona_id.filter(|_| is_own)?,
+            name: self.persona_name.clone()?,
+            pipeline_status: self.persona_status?,
+            is_sent: profile.persona_text.is_some(),
+        })
+    }
+
+    /// Builds the agent with a different profile than its own, without a persona of a base.
     pub(super) fn with_profile(&self, profile: Profile) -> Agent {
         let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
         let has_base = profile.base_profile_id.is_some();
         let not_in_force = profile.not_in_force();
+        let persona = self.persona(&profile);
         Agent {
             summary: AgentSummary {
                 id: self.id,
@@ -301,6 +321,7 @@ impl Row {
             sentiment: profile.sentiment,
             trust: profile.trust,
             persona_id: profile.persona_id,
+            persona,
             store: profile.store,
             store_required: profile.store_required,
             metadata: profile.metadata,

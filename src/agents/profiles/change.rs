@@ -10,7 +10,7 @@ use super::{
     form::{check, check_names},
     identity,
     parts::permits,
-    store::{ProfileWrite, insert_agent, store},
+    store::{Origin, ProfileWrite, insert_agent, store},
     versions,
 };
 use crate::agents::AgentError;
@@ -30,7 +30,7 @@ const BASES_MAX: usize = 8;
 pub async fn create_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
-    parts: Parts,
+    mut parts: Parts,
     summary: String,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
@@ -43,7 +43,7 @@ pub async fn create_agent(
         let text = "a new agent cannot be archived: use active or inactive";
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
-    check_names(c, actor.workspace, &parts.profile, None).await?;
+    check_names(c, actor.workspace, &mut parts.profile, None).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
@@ -306,7 +306,7 @@ async fn apply(
     }
     identity::reconcile(previous, &mut profile);
     check(&profile)?;
-    check_names(c, actor.workspace, &profile, Some(before)).await?;
+    check_names(c, actor.workspace, &mut profile, Some(before)).await?;
     see_base(c, actor, &profile, before.base_profile_id).await?;
     share_avatar(c, actor, &profile, Some(before)).await?;
     let wanted = ProfileWrite {
@@ -316,6 +316,7 @@ async fn apply(
         profile,
         summary: None,
         expected,
+        origin: Origin::Edit,
     };
     check_default(c, actor, row, &wanted).await?;
     check_own_access(c, actor, &wanted.profile, Some(row)).await?;
@@ -490,7 +491,8 @@ pub async fn duplicate_agent(
     let mut parts = copy.into_parts()?;
     parts.profile.files.clone_from(&row.profile.0.files);
     // Members whom the original refers to may have left the workspace since.
-    check_names(c, actor.workspace, &parts.profile, Some(&row.profile.0)).await?;
+    let before = Some(&row.profile.0);
+    check_names(c, actor.workspace, &mut parts.profile, before).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
@@ -532,8 +534,8 @@ pub async fn rollback_agent(
     lock_workspace(c, actor.workspace.0).await?;
     let row = get_visible_row(c, actor, reference).await?;
     let old = versions::stored(c, &row, target).await?;
-    let Json(profile) = old.profile;
-    check_names(c, actor.workspace, &profile, Some(&row.profile.0)).await?;
+    let Json(mut profile) = old.profile;
+    check_names(c, actor.workspace, &mut profile, Some(&row.profile.0)).await?;
     see_base(c, actor, &profile, row.profile.0.base_profile_id).await?;
     let wanted = ProfileWrite {
         name: &row.name,
@@ -542,6 +544,7 @@ pub async fn rollback_agent(
         profile,
         summary: Some(format!("rolled back to version {target}")),
         expected,
+        origin: Origin::Edit,
     };
     check_default(c, actor, &row, &wanted).await?;
     check_own_access(c, actor, &wanted.profile, Some(&row)).await?;

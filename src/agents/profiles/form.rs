@@ -14,10 +14,10 @@ use super::{
     Trust, parts::AgentStatus, tools::IgnoredField,
 };
 use crate::{
-    agents::AgentError,
+    agents::{AgentError, personas},
     auth::{DisplayName, handles},
     db::Conn,
-    ids::{AgentId, SandboxPolicyId, UserId, WorkspaceId},
+    ids::{AgentId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
 };
 
 /// In UTF-8 bytes.
@@ -54,6 +54,7 @@ const SERVER_FIELDS: &[&str] = &[
     "sandbox",
     "effective_model",
     "not_in_force",
+    "persona",
 ];
 
 /// Fields of `POST` and `PUT`; omitted fields get their defaults.
@@ -105,8 +106,12 @@ pub struct NewAgent {
     pub sentiment: Option<Sentiment>,
     #[serde(default)]
     pub trust: Option<Trust>,
+    /// The persona whose approved text is sent.
     #[serde(default)]
-    pub persona_id: Option<String>,
+    pub persona_id: Option<PersonaId>,
+    /// Its last approved text when the version was made. Set by the server; ignored in requests.
+    #[serde(default, deserialize_with = "ignored")]
+    pub persona_text: Option<String>,
     /// The agent whose profile is merged in before this one; at most 3 levels.
     #[serde(default)]
     pub base_profile_id: Option<AgentId>,
@@ -148,6 +153,10 @@ impl NewAgent {
         }
         schema
     }
+}
+
+fn ignored<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    IgnoredField::deserialize(d).map(|_| None)
 }
 
 /// Accepts the fields that only the server sets, and rejects all others.
@@ -294,25 +303,32 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
             "the name of a prompt profile must have 1 to 64 characters",
         ));
     }
-    if let Some(avatar) = &profile.avatar {
-        let color_fits = avatar.color.as_deref().is_none_or(|color| {
-            color.len() == 7
-                && color.starts_with('#')
-                && color[1..].bytes().all(|b| b.is_ascii_hexdigit())
-        });
-        if !color_fits {
-            return Err(invalid(
-                "avatar.color",
-                "the color must have the form #rrggbb",
-            ));
-        }
-        if avatar
-            .emoji
-            .as_deref()
-            .is_some_and(|emoji| emoji.trim().is_empty() || units(emoji) > 16)
-        {
-            return Err(invalid("avatar.emoji", "the avatar must be a single emoji"));
-        }
+    match &profile.avatar {
+        Some(avatar) => check_avatar(avatar),
+        None => Ok(()),
+    }
+}
+
+/// # Errors
+/// `Invalid`.
+pub(in crate::agents) fn check_avatar(avatar: &Avatar) -> Result<(), AgentError> {
+    let color_fits = avatar.color.as_deref().is_none_or(|color| {
+        color.len() == 7
+            && color.starts_with('#')
+            && color[1..].bytes().all(|b| b.is_ascii_hexdigit())
+    });
+    if !color_fits {
+        return Err(invalid(
+            "avatar.color",
+            "the color must have the form #rrggbb",
+        ));
+    }
+    if avatar
+        .emoji
+        .as_deref()
+        .is_some_and(|emoji| emoji.trim().is_empty() || units(emoji) > 16)
+    {
+        return Err(invalid("avatar.emoji", "the avatar must be a single emoji"));
     }
     Ok(())
 }
@@ -481,17 +497,21 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Checks that the objects referenced by a profile exist in its workspace; the base is looked up during the merge.
-/// References that `before` already had may be stale.
+/// Checks that the objects referenced by a profile exist in its workspace, and takes over the text of its persona; the base
+/// is looked up during the merge. References that `before` already had may be stale.
 pub(in crate::agents) async fn check_names(
     c: &mut Conn,
     workspace: WorkspaceId,
-    profile: &Profile,
+    profile: &mut Profile,
     before: Option<&Profile>,
 ) -> Result<(), AgentError> {
-    if let Some(id) = &profile.persona_id {
-        return Err(AgentError::NoSuchPersona(id.clone()));
-    }
+    profile.persona_text = match profile.persona_id {
+        Some(id) => {
+            let found = personas::find_approved(c, workspace, id).await?;
+            found.ok_or(AgentError::NoSuchPersona(id))?
+        }
+        None => None,
+    };
     let own = profile.sandbox_policy_id.iter();
     let of_tools = profile.tools.iter().filter_map(|tool| match tool {
         Tool::CodeInterpreter(tool) => tool.sandbox_policy_id.as_ref(),
@@ -572,6 +592,8 @@ impl NewAgent {
             sentiment: self.sentiment,
             trust: self.trust,
             persona_id: self.persona_id,
+            // Taken from the persona.
+            persona_text: None,
             base_profile_id: self.base_profile_id,
             access_control: self.access_control.filter(|access| !access.is_open()),
             store: self.store,
@@ -621,6 +643,7 @@ impl NewAgent {
             sentiment: profile.sentiment,
             trust: profile.trust,
             persona_id: profile.persona_id,
+            persona_text: profile.persona_text,
             base_profile_id: profile.base_profile_id,
             access_control: profile.access_control,
             store: profile.store,

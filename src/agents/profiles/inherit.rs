@@ -42,6 +42,12 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     }
     let mut metadata = base.metadata.clone();
     metadata.extend(child.metadata.clone());
+    // Its text belongs to the persona that is named.
+    let named = if child.persona_id.is_some() {
+        child
+    } else {
+        base
+    };
     let instructions = format!(
         "{}\n\n{}",
         base.instructions.trim_end_matches('\n'),
@@ -73,7 +79,8 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         prompting: child.prompting.clone().or(base.prompting.clone()),
         sentiment: child.sentiment.clone().or(base.sentiment.clone()),
         trust: child.trust.clone().or(base.trust.clone()),
-        persona_id: child.persona_id.clone().or(base.persona_id.clone()),
+        persona_id: named.persona_id,
+        persona_text: named.persona_text.clone(),
         base_profile_id: child.base_profile_id,
         access_control: child.access_control.clone().or(base.access_control.clone()),
         store: child.store.or(base.store),

@@ -4,13 +4,14 @@
 //! merged in, and tasks record the version that they use. A change to a base creates a new version of each agent that
 //! inherits from it, so the content of a version never changes.
 
-/// Selects agents with agents as `a`, workspaces as `w`, and policies as `p`; the argument continues the query.
+/// Selects agents with agents as `a`, workspaces as `w`, policies as `p`, and personas as `ps`; the argument continues the query.
 macro_rules! agent_sql {
     ($tail:literal) => {
         concat!(
             "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
-             a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools from agents a \
-             join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id ",
+             a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, ps.name as persona_name, \
+             ps.pipeline_status as persona_status from agents a join workspaces w on w.id = a.workspace_id \
+             left join workspace_policies p on p.workspace_id = a.workspace_id left join personas ps on ps.id = a.persona_id ",
             $tail
         )
     };
@@ -21,8 +22,9 @@ macro_rules! child_sql {
     ($tail:literal) => {
         concat!(
             "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
-             a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, v.resolved, v.bases from agents a \
-             join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id \
+             a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, ps.name as persona_name, \
+             ps.pipeline_status as persona_status, v.resolved, v.bases from agents a join workspaces w on w.id = a.workspace_id \
+             left join workspace_policies p on p.workspace_id = a.workspace_id left join personas ps on ps.id = a.persona_id \
              join agent_versions v on v.agent_id = a.id and v.version = a.version ",
             $tail
         )
@@ -33,6 +35,7 @@ mod agent;
 mod announce;
 mod change;
 mod find;
+mod follow;
 mod form;
 mod identity;
 mod inherit;
@@ -59,8 +62,10 @@ pub use find::{
     get_resolved, get_visible, is_active, is_hidden, is_visible, list_hidden, newest_version,
     shown_name,
 };
+pub(in crate::agents) use follow::follow_persona;
+pub use follow::{refresh_first, refresh_named, refresh_some};
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields};
-pub(in crate::agents) use form::{check_names, parse_form};
+pub(in crate::agents) use form::{check_avatar, check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
@@ -68,7 +73,6 @@ pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, MemoryScopes,
     Prompting, Sentiment, Subject, Trust, can_invoke, may_see,
 };
-pub use refresh::{refresh_first, refresh_named, refresh_some};
 pub use remove::{Archived, archive_agent, delete_agent};
 pub use store::{FirstVersion, insert_agent};
 pub use tools::{Tool, ToolKind};

@@ -17,17 +17,15 @@ use super::{
 };
 use crate::{
     agents::AgentError,
-    auth::{Actor, AuthError, Scope, WorkspaceCaller, quota},
-    db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
+    auth::quota,
+    db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
 };
 
 /// Maximum number of agents refreshed in one transaction.
-const CHILDREN_AT_ONCE: i64 = 20;
+pub(super) const CHILDREN_AT_ONCE: i64 = 20;
 /// Position before the first child.
-const FIRST: AgentId = AgentId(uuid::Uuid::nil());
-/// Maximum number of workspaces per round of the job.
-const WORKSPACES_AT_ONCE: i64 = 1000;
+pub(super) const FIRST: AgentId = AgentId(uuid::Uuid::nil());
 
 /// A base whose children have to be refreshed.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
@@ -42,7 +40,7 @@ struct Refresh {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Followers {
     /// Maximum size of these versions.
-    bytes: i64,
+    pub(super) bytes: i64,
     /// The part of it that is not reserved for an earlier change.
     pub(super) more_bytes: i64,
 }
@@ -178,14 +176,14 @@ pub(super) async fn begin(
     people: &mut Option<People>,
 ) -> Result<(), DbError> {
     if request(c, by, workspace, base, followers.bytes).await? {
-        advance_with(c, workspace, people).await?;
+        advance(c, workspace, people).await?;
     }
     Ok(())
 }
 
 /// Records that the children of an agent have to be refreshed, and reserves the size of their versions; returns false if
 /// it does not have any.
-async fn request(
+pub(super) async fn request(
     c: &mut Conn,
     by: UserId,
     workspace: WorkspaceId,
@@ -209,43 +207,8 @@ async fn request(
     Ok(n > 0)
 }
 
-/// Workspaces with outdated agents.
-async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
-    let rows: Vec<(WorkspaceId,)> = c
-        .q("select distinct workspace_id from agent_refreshes order by workspace_id limit $1")
-        .bind(WORKSPACES_AT_ONCE)
-        .all()
-        .await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
-}
-
-/// Refreshes a few agents of each workspace with outdated agents; returns true if there were any. A failure in one
-/// workspace does not delay the others.
-///
-/// # Errors
-/// `DbError` if all of them failed; the next run resumes where this one stopped.
-pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
-    let workspaces = pending(&mut db.read().await?).await?;
-    let (mut advanced, mut failure) = (false, None);
-    for workspace in workspaces {
-        let advance = async move |c: &mut Conn| {
-            lock_workspace(c, workspace.0).await?;
-            advance_with(c, workspace, &mut None).await
-        };
-        match db.write(workspace.0, advance).await {
-            Ok(()) => advanced = true,
-            Err(e) => {
-                tracing::warn!(workspace.id = %workspace, error = %e, "could not update the agents of a workspace to their base");
-                failure = Some(e);
-            }
-        }
-    }
-    // If every workspace failed, the caller pauses before it tries again.
-    failure.filter(|_| !advanced).map_or(Ok(advanced), Err)
-}
-
 /// Refreshes the next few agents of a workspace.
-async fn advance_with(
+pub(super) async fn advance(
     c: &mut Conn,
     workspace: WorkspaceId,
     people: &mut Option<People>,
@@ -337,55 +300,26 @@ async fn get_parent(c: &mut Conn, id: AgentId) -> Result<Parent, DbError> {
     })
 }
 
-/// Returns true if an agent in the workspace may be outdated.
-pub(super) async fn is_pending(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
-    let row: Option<(AgentId,)> = c
-        .q("select base_id from agent_refreshes where workspace_id = $1 limit 1")
-        .bind(workspace)
-        .opt()
-        .await?;
-    Ok(row.is_some())
-}
-
-/// Refreshes an agent before it is invoked, if it is outdated. The workspace must be locked.
-///
-/// # Errors
-/// If the database fails.
-pub async fn refresh_first(
+/// Refreshes an agent with this base, if it is outdated. The workspace must be locked.
+pub(super) async fn refresh_link(
     c: &mut Conn,
     workspace: WorkspaceId,
-    agent: AgentId,
+    base: AgentId,
+    child: AgentId,
 ) -> Result<(), DbError> {
-    if !is_pending(c, workspace).await? {
-        return Ok(());
-    }
-    let chain: Option<(Option<AgentId>, Option<AgentId>)> = c
-        .q("select a.base_id, b.base_id from agents a left join agents b on b.id = a.base_id where a.workspace_id = $1 and a.id = $2")
-        .bind(workspace)
-        .bind(agent)
+    let refresh: Option<Refresh> = c
+        .q("select base_id, requested_by, after_id, reserved_bytes from agent_refreshes where base_id = $1 and after_id < $2")
+        .bind(base)
+        .bind(child)
         .opt()
         .await?;
-    let Some((Some(base), above)) = chain else {
+    let Some(refresh) = refresh else {
         return Ok(());
     };
-    let links = above
-        .map(|above| (above, base))
-        .into_iter()
-        .chain([(base, agent)]);
-    for (base, child) in links {
-        let refresh: Option<Refresh> = c
-            .q("select base_id, requested_by, after_id, reserved_bytes from agent_refreshes where base_id = $1 and after_id < $2")
-            .bind(base)
-            .bind(child)
-            .opt()
-            .await?;
-        let Some(refresh) = refresh else { continue };
-        let parent = get_parent(c, base).await?;
-        let row: ChildRow = c.q(child_sql!("where a.id = $1")).bind(child).one().await?;
-        let by = refresh.requested_by;
-        refresh_child(c, by, workspace, &parent, row, &mut None).await?;
-    }
-    Ok(())
+    let parent = get_parent(c, base).await?;
+    let row: ChildRow = c.q(child_sql!("where a.id = $1")).bind(child).one().await?;
+    let by = refresh.requested_by;
+    refresh_child(c, by, workspace, &parent, row, &mut None).await
 }
 
 /// Creates a version of an agent for its changed base. If the merged profile is unchanged, only updates the bases
@@ -462,44 +396,4 @@ async fn refresh_child(
     };
     let access: Option<&AccessControl> = merged.profile.access_control.as_ref();
     announce_follower(c, &agent, access, before, people).await
-}
-
-/// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
-///
-/// # Errors
-/// As `Actor::require`.
-pub async fn refresh_named(db: &Db, member: &WorkspaceCaller, name: &str) -> Result<(), AuthError> {
-    let mut c = db.read().await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::AgentsUse)?;
-    let workspace = actor.workspace;
-    if !is_pending(&mut c, workspace).await? {
-        return Ok(());
-    }
-    let id: Option<(AgentId,)> = match (name, name.parse()) {
-        (_, Ok(id)) => Some((id,)),
-        ("main", _) => {
-            c.q("select id from agents where id = (select default_agent_id from workspaces where id = $1)")
-                .bind(workspace)
-                .opt()
-                .await?
-        }
-        _ => {
-            c.q("select id from agents where workspace_id = $1 and name = $2")
-                .bind(workspace)
-                .bind(name.to_owned())
-                .opt()
-                .await?
-        }
-    };
-    drop(c);
-    let Some((id,)) = id else {
-        return Ok(());
-    };
-    let refresh = async move |c: &mut Conn, actor: &Actor<'_>| {
-        actor.require(Scope::AgentsUse)?;
-        lock_workspace(c, workspace.0).await?;
-        Ok(refresh_first(c, workspace, id).await?)
-    };
-    member.clone().write(db, refresh).await
 }

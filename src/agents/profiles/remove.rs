@@ -8,7 +8,7 @@ use super::{
     announce::announce,
     change::audit,
     find::get_visible_row,
-    store::{ProfileWrite, store},
+    store::{Origin, ProfileWrite, store},
 };
 use crate::agents::{AgentError, derived};
 use crate::{
@@ -59,6 +59,7 @@ pub async fn archive_agent(
         profile: row.profile.0.clone(),
         summary: None,
         expected,
+        origin: Origin::Edit,
     };
     let was = row.status;
     let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;

@@ -48,8 +48,8 @@ pub async fn insert_agent(
         return Err(AgentError::NameTaken(first.name.clone()));
     }
     c.q("insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
-         created_by, created_at, updated_at, instructions_bytes, profile_bytes) \
-         values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12, $13)")
+         created_by, created_at, updated_at, instructions_bytes, profile_bytes, persona_id) \
+         values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14)")
         .bind(id)
         .bind(workspace)
         .bind(first.name.clone())
@@ -63,6 +63,7 @@ pub async fn insert_agent(
         .bind(now())
         .bind(instructions_bytes(&first.profile))
         .bind(stored_bytes(&first.profile))
+        .bind(first.profile.persona_id)
         .run()
         .await?;
     let version = Version {
@@ -89,6 +90,16 @@ pub(super) struct ProfileWrite<'a> {
     pub(super) summary: Option<String>,
     /// The version from `If-Match`.
     pub(super) expected: Option<i64>,
+    pub(super) origin: Origin,
+}
+
+/// Origin of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A person changed the agent.
+    Edit,
+    /// The agent's persona was approved, and the storage for the versions was reserved. Followers are refreshed later.
+    Approval,
 }
 
 /// Stores a change as a new version and announces it. Does nothing if there are no changes and no summary was given.
@@ -122,14 +133,16 @@ pub(super) async fn store(
     check_size(wanted.name, &merged)?;
     let followers = refresh::plan(c, row.id, &merged.profile).await?;
     let bytes = size_of(&wanted.profile, &merged).saturating_add(followers.more_bytes);
-    check_room(c, row, &wanted.profile, bytes).await?;
+    if wanted.origin == Origin::Edit {
+        check_room(c, row, &wanted.profile, bytes).await?;
+    }
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
     rename(c, row, wanted.name).await?;
     // The version is checked in the update itself, so that only one of several concurrent edits of a version
     // succeeds.
     let updated: Option<(i64,)> = c
         .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
-            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13 \
+            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13, persona_id = $14 \
             where workspace_id = $1 and id = $2 and version = $11 returning version")
         .bind(row.workspace_id)
         .bind(row.id)
@@ -144,6 +157,7 @@ pub(super) async fn store(
         .bind(wanted.expected.unwrap_or(row.version))
         .bind(instructions_bytes(&wanted.profile))
         .bind(stored_bytes(&wanted.profile))
+        .bind(wanted.profile.persona_id)
         .opt()
         .await?;
     let Some((version,)) = updated else {
@@ -180,7 +194,14 @@ pub(super) async fn store(
     let mut people = None;
     let access = merged.profile.access_control.as_ref();
     announce(c, kind, &agent, access, Some(before), &mut people).await?;
-    refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
+    match wanted.origin {
+        Origin::Edit => {
+            refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
+        }
+        Origin::Approval => {
+            refresh::request(c, by, row.workspace_id, row.id, followers.bytes).await?;
+        }
+    }
     Ok(agent)
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row};
-use crate::agents::{AgentError, files::SHARED};
+use crate::agents::{AgentError, files::SHARED, personas::find_named};
 use crate::{
     auth::Actor,
     db::{Conn, DbError, Json},
@@ -237,5 +237,10 @@ pub async fn get_resolved_agent(
     });
     let mut profile = stored.resolved.0;
     profile.max_output_tokens = Some(profile.output_tokens_max());
-    Ok((row.with_profile(profile), from))
+    let is_sent = profile.persona_text.is_some();
+    let mut agent = row.with_profile(profile);
+    if let (None, Some(persona)) = (&agent.persona, agent.persona_id) {
+        agent.persona = find_named(c, actor.workspace, persona, is_sent).await?;
+    }
+    Ok((agent, from))
 }

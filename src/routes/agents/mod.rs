@@ -13,7 +13,7 @@ use crate::{
     agents::{AgentError, profiles::Agent},
     auth::{Actor, AuthError, Caller, WorkspaceCaller},
     db::{Conn, Db},
-    http::ApiError,
+    http::{ApiError, ErrorCode, page::List},
     ids::{AgentId, WorkspaceId},
     server::{State, caller::workspace_of},
 };
@@ -21,6 +21,7 @@ use crate::{
 mod files;
 mod model_connection;
 mod model_test;
+mod personas;
 mod policies;
 mod profiles;
 mod rpc;
@@ -36,6 +37,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(profiles::router())
         .merge(versions::router())
         .merge(files::router())
+        .merge(personas::router())
         .merge(policies::router())
         .merge(task_context::router())
         .merge(workspace_context::router())
@@ -49,6 +51,35 @@ pub fn router() -> OpenApiRouter<State> {
 fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
     let etag = format!("\"{version}\"");
     (status, [(header::ETAG, etag)], Json(body)).into_response()
+}
+
+/// The version that the cursor of a list of versions names.
+///
+/// # Errors
+/// 400 for any other text.
+fn version_before(cursor: Option<String>) -> Result<Option<i64>, ApiError> {
+    cursor
+        .filter(|cursor| !cursor.is_empty())
+        .map(|cursor| {
+            let version = cursor.parse::<i64>().ok();
+            let is_ours = |n: &i64| *n > 0 && n.to_string() == cursor;
+            version.filter(is_ours).ok_or_else(|| {
+                let text = "the cursor is not from a list of versions: use `next_cursor` of the previous page".to_owned();
+                ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
+            })
+        })
+        .transpose()
+}
+
+/// Builds a page of versions from up to `limit + 1` rows.
+fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) -> List<T> {
+    let mut list = List::new(rows, limit, false, |row| version(row).to_string());
+    if list.has_more {
+        list.next_cursor.clone_from(&list.last_id);
+    }
+    // Version numbers are not IDs that a client can page by.
+    (list.first_id, list.last_id) = (None, None);
+    list
 }
 
 /// Determines which model of the workspace's provider replies.

@@ -4,12 +4,12 @@ use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{AgentRef, St, answer};
+use super::{AgentRef, St, answer, list_of_versions, version_before};
 use crate::{
     agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
     auth::Scope,
     http::{
-        ApiError, ErrorCode,
+        ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::{Limit, List},
     },
@@ -46,31 +46,12 @@ async fn list_versions(
     Query(query): Query<VersionsQuery>,
 ) -> Result<Json<List<VersionSummary>>, ApiError> {
     let limit = Limit::or(query.limit, 20);
-    let before = query
-        .cursor
-        .filter(|cursor| !cursor.is_empty())
-        .map(|cursor| {
-            let version = cursor.parse::<i64>().ok();
-            let is_ours = |n: &i64| *n > 0 && n.to_string() == cursor;
-            version.filter(is_ours).ok_or_else(|| {
-                let text = "the cursor is not from a list of versions: use `next_cursor` of the previous page".to_owned();
-                ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
-            })
-        })
-        .transpose()?;
+    let before = version_before(query.cursor)?;
     let mut c = state.db.read().await?;
     let actor = named.enter(&mut c).await?;
     actor.require(Scope::AgentsRead)?;
     let rows = profiles::list_versions(&mut c, &actor, &named.reference, before, limit + 1).await?;
-    let mut list = List::new(rows, limit, false, |v: &VersionSummary| {
-        v.version.to_string()
-    });
-    if list.has_more {
-        list.next_cursor.clone_from(&list.last_id);
-    }
-    // Version numbers are not IDs that a client can page by.
-    (list.first_id, list.last_id) = (None, None);
-    Ok(Json(list))
+    Ok(Json(list_of_versions(rows, limit, |v| v.version)))
 }
 
 /// Get a version as written and with its bases merged in

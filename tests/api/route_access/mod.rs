@@ -163,9 +163,8 @@ async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String
 fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
-        "agents" | "agent-templates" | "rpc" | "models" | "responses" | "sandbox-policies" => {
-            "agents"
-        }
+        "agents" | "agent-templates" | "rpc" | "models" | "personas" | "responses"
+        | "sandbox-policies" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
         _ => "people",
@@ -281,6 +280,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "invites" => "invite",
         "api-keys" => "key",
         "sandbox-policies" => "sandbox",
+        "personas" => "persona",
         "responses" => "response",
         "files" => "file",
         "auth" => "session",

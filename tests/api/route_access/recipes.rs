@@ -7,7 +7,8 @@ use super::{
     kinds_of,
     table::{Row, TestCaller, body_example, required_ids},
     world::{
-        AccessFixture, compactable, compaction, dive, kept_response, newcomer, resolved, sandbox,
+        AccessFixture, compactable, compaction, dive, kept_response, newcomer, persona, resolved,
+        sandbox,
     },
 };
 use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
@@ -507,6 +508,15 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PUT /v1/sandbox-policies/{id}", _) => {
             Call::put(at(&made_sandbox(w, n).await), sandbox(&format!("box {n}")))
         }
+        ("POST /v1/personas", _) => Call::post(path, json!({"name": format!("persona {n}")})),
+        ("PUT /v1/personas/{id}", _) => Call::put(
+            at(&made_persona(w, n).await),
+            json!({"name": format!("persona {n}")}),
+        ),
+        ("POST /v1/personas/{id}/duplicate", _) => Call::post(
+            at(&made_persona(w, n).await),
+            json!({"name": format!("persona {n}")}),
+        ),
 
         // Responses API
         ("GET /v1/models/{id}", _) => Call::get(path.replace("{id}", "agent:vibe")),
@@ -547,6 +557,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "key" => by.make_key(&["chat:read"]).await.1,
         "memory" => remembered(by, general).await,
         "message" => message(by, general).await,
+        "persona" => made_persona(w, n).await,
         "response" => kept_response(by).await,
         "sandbox" => made_sandbox(w, n).await,
         "task" => w.failed_task(by).await,
@@ -576,6 +587,10 @@ async fn made_agent(w: &AccessFixture, n: u64) -> String {
 async fn made_sandbox(w: &AccessFixture, n: u64) -> String {
     let form = sandbox(&format!("made {n}"));
     id(&w.ada.post("/v1/sandbox-policies", form).await.is(201))
+}
+
+async fn made_persona(w: &AccessFixture, n: u64) -> String {
+    persona(&w.ada, &format!("made {n}")).await
 }
 
 /// A public channel.

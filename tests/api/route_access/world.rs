@@ -272,6 +272,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("invite token", text(&invite, "/token")),
         ("key", key),
         ("sandbox", id(&sandbox)),
+        ("persona", persona(by, "Theirs").await),
         ("session", id(&list(&sessions, "/data")[0])),
         ("audit", id(&list(&audit, "/data")[0])),
         ("response", kept_response(by).await),
@@ -281,6 +282,12 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
 pub fn sandbox(name: &str) -> Value {
     json!({"name": name, "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,
         "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only"})
+}
+
+/// Creates a persona and returns its ID.
+pub async fn persona(by: &Person, name: &str) -> String {
+    let form = json!({"name": name, "compressed": "You are calm."});
+    id(&by.post("/v1/personas", form).await.is(201))
 }
 
 /// A new account without a workspace.

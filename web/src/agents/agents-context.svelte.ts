@@ -1,5 +1,6 @@
 import { AgentsApi } from '../api/agents';
 import type { WorkspacePolicy } from '../api/agent-types';
+import { PersonasApi, type Persona } from '../api/personas';
 import { device } from '../lib/storage';
 import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
@@ -10,6 +11,8 @@ export class AgentsContext {
   readonly list: AgentList;
   readonly ws: WorkspaceState;
   policy = $state.raw<WorkspacePolicy | null>(null);
+  /** Null until they are loaded. */
+  personas = $state.raw<Persona[] | null>(null);
 
   constructor(ws: WorkspaceState) {
     this.ws = ws;
@@ -17,6 +20,7 @@ export class AgentsContext {
     this.list = new AgentList(this.api, ws.people);
     void this.list.load();
     void this.loadPolicy();
+    void this.loadPersonas();
   }
   get isAdmin(): boolean {
     return this.ws.people.isAdmin;
@@ -33,6 +37,13 @@ export class AgentsContext {
       // Without the policy, the server decides on each change.
     }
   }
+  async loadPersonas(): Promise<void> {
+    try {
+      this.personas = await this.ws.api.part(PersonasApi).all();
+    } catch {
+      // Fields show no names until the next load.
+    }
+  }
   draftKey(id: string): string {
     return `openvibe.agent.${this.ws.myId}.${this.ws.id}.${id}`;
   }
@@ -47,6 +58,9 @@ const contexts = new WeakMap<WorkspaceState, AgentsContext>();
 export function agentsContextOf(ws: WorkspaceState): AgentsContext {
   let context = contexts.get(ws);
   if (!context) contexts.set(ws, (context = new AgentsContext(ws)));
-  else void context.list.load();
+  else {
+    void context.list.load();
+    void context.loadPersonas();
+  }
   return context;
 }

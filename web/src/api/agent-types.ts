@@ -36,6 +36,7 @@ export type AgentFields = Pick<
   | 'agency'
   | 'store'
   | 'store_required'
+  | 'persona_id'
   | 'base_profile_id'
   | 'access_control'
   | 'metadata'

@@ -120,6 +120,19 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) => `made ${agent(e, n)} the default agent`,
   },
   'agent.deleted': { name: 'Agent deleted', describe: (e, n) => `deleted ${agent(e, n)} permanently` },
+  'persona.created': {
+    name: 'Persona created',
+    describe: (e) => `created the persona${quoted(e.data, 'name')}`,
+  },
+  'persona.updated': {
+    name: 'Persona changed',
+    describe: (e) =>
+      `changed the persona${quoted(e.data, 'name')}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
+  },
+  'persona.deleted': {
+    name: 'Persona deleted',
+    describe: (e) => `deleted the persona${quoted(e.data, 'name')}`,
+  },
   'file.changed': { name: 'Shared file changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
   'file.deleted': { name: 'Shared file deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },
   'sandbox_policy.created': {

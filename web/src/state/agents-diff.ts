@@ -65,12 +65,14 @@ export function folded(before: string, after: string): DiffLine[] {
 export interface Names {
   person(id: string): string;
   agent(id: string): string;
+  persona(id: string): string;
 }
 
 /** A field's value as comparable text. */
 export function valueText(field: string, value: unknown, names: Names): string {
   if (value === null || value === undefined || value === '') return '';
   if (field === 'base_profile_id') return names.agent(String(value));
+  if (field === 'persona_id') return names.persona(String(value));
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
   if (typeof value !== 'object') return String(value);
   if (field === 'access_control') return accessText(value, names);

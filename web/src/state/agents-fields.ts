@@ -15,6 +15,7 @@ export const FIELD_LABELS: Record<FieldKey, string> = {
   temperature: 'Temperature',
   top_p: 'Top P',
   base_profile_id: 'Base',
+  persona_id: 'Persona',
   mentionable: 'Can be mentioned',
   agency: 'Agency',
   capabilities: 'Capabilities',
@@ -55,6 +56,7 @@ export const blank = (): AgentFields => ({
   store: null,
   store_required: null,
   base_profile_id: null,
+  persona_id: null,
   access_control: null,
   metadata: {},
 });

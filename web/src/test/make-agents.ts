@@ -18,6 +18,7 @@ export const profile = (x: Partial<AgentProfile> = {}): AgentProfile => ({
   sentiment: null,
   trust: null,
   persona_id: null,
+  persona: null,
   store: null,
   store_required: null,
   metadata: {},

@@ -1,0 +1,136 @@
+// Personas: the list, the steps, drafting, approval, and the field of the agent editor.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { box, button } from './lib/browser.mjs';
+import { dialog, inspect, main } from './lib/parts.mjs';
+import { api, startTeam } from './lib/team.mjs';
+
+const { ada, bo, model } = await startTeam({ model: true });
+const PAGE = '/northwind/settings/personas';
+const TEXT = 'You are calm. You name the risk first.';
+const list = (p) => main(p).getByRole('list', { name: 'Personas' });
+const steps = (p) => main(p).getByRole('navigation', { name: 'Persona steps' });
+const step = (p, name) => steps(p).getByRole('button', { name: new RegExp(`^${name}`) });
+const marks = (p) => steps(p).getByRole('button').locator('.meta').allTextContents();
+const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
+const stored = async (p, name) => (await api(p, 'GET', `personas?name=${encodeURIComponent(name)}`)).data[0];
+const openPersona = async (p, name) => {
+  await p.page.goto(PAGE);
+  await list(p).getByRole('link', { name, exact: true }).click();
+  await steps(p).waitFor();
+};
+
+test('there are no personas at first; one is made by name', async () => {
+  await ada.page.goto(PAGE);
+  await main(ada).getByText('No personas yet. A persona is a reusable character for agents.').waitFor();
+  await inspect(ada, 'personas-none');
+  await button(ada.page, 'New persona').click();
+  await box(ada.page, 'Name').fill('Calm engineer');
+  await button(ada.page, 'Create').click();
+  await main(ada).getByRole('heading', { name: 'Calm engineer', exact: true }).waitFor();
+  assert.deepEqual(await marks(ada), [
+    'started',
+    'not started',
+    'not started',
+    'not started',
+    'not started',
+    'not started',
+    'not started',
+  ]);
+});
+
+test('steps are filled and saved', async () => {
+  await box(ada.page, 'Description').fill('For reviews');
+  await step(ada, 'Principles').click();
+  await box(ada.page, 'Text').fill('Facts before opinions.');
+  assert.equal((await marks(ada))[4], 'started');
+  await box(ada.page, 'Points').fill('Names the risk\nOffers a way out');
+  assert.equal((await marks(ada))[4], 'done');
+  await inspect(ada, 'personas-step');
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved');
+  const persona = await stored(ada, 'Calm engineer');
+  assert.deepEqual(persona.principles, {
+    text: 'Facts before opinions.',
+    items: ['Names the risk', 'Offers a way out'],
+  });
+  assert.equal(persona.description, 'For reviews');
+});
+
+test('the text is drafted by the model, and approved', async () => {
+  model.answers.set('Names the risk', TEXT);
+  await step(ada, 'Compressed text').click();
+  assert.equal(await button(ada.page, 'Approve').isDisabled(), true);
+  await button(ada.page, 'Draft from the steps').click();
+  await ada.page.waitForFunction(
+    (text) => document.querySelector('form[aria-label="Persona"] textarea')?.value === text,
+    TEXT,
+  );
+  assert.equal((await stored(ada, 'Calm engineer')).compressed, '', 'a draft is not stored');
+  await button(ada.page, 'Approve').click();
+  await toast(ada, 'Approved');
+  await main(ada).getByText('Approved', { exact: true }).waitFor();
+  assert.equal((await marks(ada))[6], 'done');
+  await box(ada.page, 'Compressed text').fill(`${TEXT} You offer a way out.`);
+  await main(ada).getByRole('heading', { name: 'Difference to the approved text' }).waitFor();
+  await inspect(ada, 'personas-difference');
+  await button(ada.page, 'Save').click();
+  await main(ada).getByText('Refined', { exact: true }).waitFor();
+});
+
+test('someone else’s change keeps the own one until it is decided', async () => {
+  await openPersona(bo, 'Calm engineer');
+  await box(bo.page, 'Description').fill('By Bo');
+  const { id } = await stored(ada, 'Calm engineer');
+  await api(ada, 'PATCH', `personas/${id}`, { description: 'By Ada' });
+  await button(bo.page, 'Save').click();
+  await main(bo).getByText('Someone changed this persona in the meantime').waitFor();
+  assert.equal(await box(bo.page, 'Description').inputValue(), 'By Bo');
+  await main(bo).getByRole('link', { name: 'All personas' }).click();
+  await dialog(bo).getByText('Discard your changes?').waitFor();
+  await button(bo.page, 'Stay').click();
+  await button(bo.page, 'Save anyway').click();
+  await toast(bo, 'Saved');
+  assert.equal((await stored(ada, 'Calm engineer')).description, 'By Bo');
+});
+
+test('an agent names a persona', async () => {
+  const agent = await api(ada, 'POST', 'agents', { name: 'sage', instructions: 'You are Sage.' });
+  const draft = await api(ada, 'POST', 'personas', { name: 'Poet' });
+  await ada.page.goto(`/northwind/settings/agents/${agent.id}/edit`);
+  await main(ada).getByRole('button', { name: /^Character/ }).click();
+  const field = main(ada).getByLabel('Persona', { exact: true });
+  await field.selectOption({ label: 'Poet (Draft)' });
+  await main(ada).getByText('Not approved. Agents do not use it yet.').waitFor();
+  await inspect(ada, 'personas-agent');
+  await field.selectOption({ label: 'Calm engineer (Refined)' });
+  await button(ada.page, 'Save').click();
+  await main(ada).getByText('Edited since it was approved. Agents use the approved text.').waitFor();
+  const { persona } = await api(ada, 'GET', `agents/${agent.id}`);
+  assert.deepEqual([persona.name, persona.is_sent], ['Calm engineer', true]);
+  await ada.page.goto(PAGE);
+  const row = list(ada).getByRole('listitem').filter({ hasText: 'Calm engineer' });
+  await row.getByText('Used by 1 agent').waitFor();
+  await row.getByText('Refined', { exact: true }).waitFor();
+  await inspect(ada, 'personas-list');
+  // It is in use, so it cannot be deleted.
+  await openPersona(ada, 'Calm engineer');
+  await button(ada.page, 'Delete').click();
+  await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();
+  await dialog(ada).getByText('agents use this persona').waitFor();
+  await button(ada.page, 'Cancel').click();
+  await openPersona(ada, draft.name);
+  await button(ada.page, 'Delete').click();
+  await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();
+  await toast(ada, 'The persona “Poet” is deleted');
+  assert.equal(await stored(ada, 'Poet'), undefined);
+});
+
+test('without a model, the draft is disabled and says why', async () => {
+  const { ada: ann } = await startTeam({ bo: null });
+  const { id } = await api(ann, 'POST', 'personas', { name: 'Calm engineer' });
+  await ann.page.goto(`${PAGE}?persona=${id}`);
+  await step(ann, 'Compressed text').click();
+  await main(ann).getByText('Needs a model').waitFor();
+  assert.equal(await button(ann.page, 'Draft from the steps').isDisabled(), true);
+});

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import type { Persona, PersonaPatch } from '../api/personas';
+import { Conflict } from '../api/problem';
+import { persona } from '../test/make-personas';
+import { PersonaEdit, type EditApi } from './persona-edit.svelte';
+
+/** A server with one persona, and the patches that it received. */
+function start(x: Partial<Persona> = {}) {
+  let stored = persona(x);
+  const patches: PersonaPatch[] = [];
+  const api: EditApi = {
+    patch(_, version, body) {
+      if (version !== stored.version)
+        return Promise.reject(new Conflict({ error: { current: stored, code: 'version_conflict' } }, ''));
+      patches.push(body);
+      stored = { ...stored, ...(body as Partial<Persona>), version: stored.version + 1 };
+      return Promise.resolve(stored);
+    },
+    approvedText: () => Promise.resolve(null),
+    compress: () => Promise.resolve({ compressed: 'You are calm.', tokens: 4, model: 'tiny' }),
+  };
+  const others = (more: Partial<Persona>) => {
+    stored = { ...stored, ...more, version: stored.version + 1 };
+  };
+  return { edit: new PersonaEdit(api, stored), patches, others };
+}
+
+test('a draft saves the steps first and replaces the text without saving it', async () => {
+  const { edit, patches } = start();
+  edit.set({ taste: { text: 'Dry', items: [] } });
+  expect(await edit.draft()).toBe(true);
+  expect(patches).toEqual([{ taste: { text: 'Dry', items: [] } }]);
+  expect([edit.fields.compressed, edit.dirty, edit.drafted?.tokens]).toEqual(['You are calm.', true, 4]);
+  edit.set({ compressed: 'You are brief.' });
+  expect(edit.drafted).toBeNull();
+});
+
+test('an approval contains the unsaved changes', async () => {
+  const { edit, patches } = start();
+  edit.set({ compressed: 'You are calm.' });
+  expect(await edit.approve()).toBe(true);
+  expect(patches).toEqual([{ compressed: 'You are calm.', pipeline_status: 'approved' }]);
+  expect([edit.approved, edit.dirty, edit.persona.pipeline_status]).toEqual([
+    'You are calm.',
+    false,
+    'approved',
+  ]);
+});
+
+test('a change of someone else keeps the own changes until the person decides', async () => {
+  const { edit, others } = start();
+  others({ description: 'By Bo' });
+  edit.set({ name: 'Calm' });
+  expect(await edit.save()).toBe(false);
+  expect([edit.theirs?.description, edit.fields.name, edit.dirty]).toEqual(['By Bo', 'Calm', true]);
+  expect(await edit.save()).toBe(true);
+  expect([edit.persona.name, edit.persona.description, edit.theirs]).toEqual(['Calm', 'By Bo', null]);
+  others({ description: 'Again' });
+  edit.set({ name: 'Calmer' });
+  await edit.save();
+  edit.adopt();
+  expect([edit.fields.name, edit.fields.description, edit.dirty]).toEqual(['Calm', 'Again', false]);
+});
