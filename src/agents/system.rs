@@ -26,6 +26,8 @@ text_enum! {
         Identity = "identity",
         Files = "files",
         Agency = "agency",
+        /// Add-ons of the reply style.
+        Addons = "addons",
     }
 }
 
@@ -61,6 +63,13 @@ impl System {
                 text: text.to_owned(),
             });
         }
+    }
+
+    /// Appends the add-ons of a reply style.
+    #[must_use]
+    pub fn with_addons(mut self, text: &str) -> Self {
+        self.add(SystemPartName::Addons, text);
+        self
     }
 
     /// The parts, separated by blank lines; a single part is returned unchanged.

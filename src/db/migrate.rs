@@ -90,6 +90,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_121_233_500, "index_memories"),
     common!(20_261_122_003_000, "create_compactions"),
     common!(20_261_122_032_000, "drop_covered_from_seq"),
+    common!(20_261_122_092_000, "create_prompt_profiles"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

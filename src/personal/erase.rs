@@ -749,6 +749,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update bindings set handed_over_by = $3 where workspace_id = $1 and handed_over_by = $2",
         "update sandbox_policies set created_by = $3 where workspace_id = $1 and created_by = $2",
+        "update prompt_profiles set updated_by = $3 where workspace_id = $1 and updated_by = $2",
         "update workspace_policies set updated_by = $3 where workspace_id = $1 and updated_by = $2",
         "update agent_files set updated_by = $3 where workspace_id = $1 and updated_by = $2",
         "update agent_file_versions set changed_by = $3 where owner_id = $1 and changed_by = $2",

@@ -12,6 +12,7 @@ mod labels;
 pub mod lines;
 pub mod manifest;
 mod offline;
+pub mod preset;
 pub mod prompt;
 pub mod requester;
 pub mod retry;

@@ -38,6 +38,7 @@ mod identity;
 mod inherit;
 mod list;
 mod parts;
+mod preset;
 mod refresh;
 mod remove;
 mod store;
@@ -68,6 +69,7 @@ pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, MemoryScopes,
     Prompting, Sentiment, Subject, Trust, can_invoke, may_see,
 };
+pub(in crate::agents) use preset::unset_preset;
 pub use refresh::{refresh_first, refresh_named, refresh_some};
 pub use remove::{Archived, archive_agent, delete_agent};
 pub use store::{FirstVersion, insert_agent};

@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, usage, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, usage, and the context of their tasks.
 
 use axum::{
     Json,
@@ -23,6 +23,7 @@ mod model_connection;
 mod model_test;
 mod policies;
 mod profiles;
+mod prompt_profiles;
 mod rpc;
 mod task_context;
 mod usage;
@@ -36,6 +37,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(versions::router())
         .merge(files::router())
         .merge(policies::router())
+        .merge(prompt_profiles::router())
         .merge(task_context::router())
         .merge(rpc::router())
         .merge(usage::router())
