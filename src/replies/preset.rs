@@ -182,3 +182,260 @@ fn is_match(rule: &PresetRule, length: usize, words: &str) -> bool {
         && is_within(rule.max_length, |length, max| length <= max)
         && (rule.keywords.is_empty() || rule.keywords.iter().any(has))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Presets `a` to `d`, a rule for `plan`, and a default for one mode.
+    fn content(rules: &Value) -> PromptContent {
+        let preset = |id: &str| json!({"id": id, "name": id, "description": "", "addons": [id]});
+        let addon = |id: &str| json!({"id": id, "text": format!("Text of {id}.\n")});
+        let ids = ["a", "b", "c", "d"];
+        serde_json::from_value(json!({
+            "addons": ids.map(addon),
+            "presets": ids.map(preset),
+            "routing": {"review_every_n_turns": 6, "force_review_on_compaction": true,
+                "default_preset_by_mode": {"direct": "c", "direct:vibe": "d", "thread:": "c"}},
+            "rules": rules,
+        }))
+        .unwrap()
+    }
+
+    fn plan_rule() -> Value {
+        json!([{"keywords": ["plan"], "min_length": null, "max_length": null, "preset": "b", "priority": 0}])
+    }
+
+    fn stored(preset: Option<&str>, chosen_by: Option<ChosenBy>) -> StoredPreset {
+        StoredPreset {
+            preset: preset.map(str::to_owned),
+            chosen_by,
+            preset_turn: None,
+            turns: 0,
+        }
+    }
+
+    fn chosen(
+        content: &PromptContent,
+        profile: Option<&str>,
+        stored: &StoredPreset,
+        mode: &str,
+        question: &str,
+    ) -> Option<(String, ChosenBy)> {
+        let choice = Choice {
+            content,
+            profile,
+            stored,
+            mode,
+            question,
+        };
+        let used = choice.make().used;
+        used.map(|used| (used.id, used.chosen_by))
+    }
+
+    #[test]
+    fn a_person_comes_before_the_agent_the_agent_before_the_rules_and_they_before_the_mode() {
+        use ChosenBy::{Agent, Mode, Person, Rule};
+        let content = content(&plan_rule());
+        let person = stored(Some("a"), Some(Person));
+        let gone = stored(Some("gone"), Some(Person));
+        let nobody = StoredPreset::default();
+        let (plan, other) = ("The plan?", "And now?");
+        let (thread, fork) = ("thread:vibe", "fork:vibe");
+        for (stored, profile, question, mode, wanted) in [
+            (&person, None, plan, thread, Some(("a", Person))),
+            (&person, Some("auto"), plan, thread, Some(("a", Person))),
+            (&person, Some("none"), plan, thread, Some(("a", Person))),
+            (&person, Some("d"), plan, thread, Some(("a", Person))),
+            (&nobody, Some("d"), plan, thread, Some(("d", Agent))),
+            (&nobody, Some("d"), other, fork, Some(("d", Agent))),
+            (&nobody, Some("none"), plan, thread, None),
+            (&nobody, Some("auto"), plan, thread, Some(("b", Rule))),
+            (&nobody, Some("auto"), plan, fork, Some(("b", Rule))),
+            (&nobody, Some("auto"), other, thread, Some(("c", Mode))),
+            (&nobody, Some("auto"), other, fork, None),
+            (&nobody, None, plan, thread, Some(("c", Mode))),
+            (&nobody, None, plan, fork, None),
+            (&nobody, None, plan, "direct:coder", Some(("c", Mode))),
+            // The longest part counts.
+            (&nobody, None, plan, "direct:vibe", Some(("d", Mode))),
+            // Presets that no longer exist count as none.
+            (&gone, Some("d"), plan, thread, Some(("d", Agent))),
+            (&nobody, Some("gone"), plan, thread, Some(("c", Mode))),
+        ] {
+            let found = chosen(&content, profile, stored, mode, question);
+            let wanted = wanted.map(|(id, by)| (id.to_owned(), by));
+            assert_eq!(found, wanted, "{stored:?} {profile:?} {question} {mode}");
+        }
+    }
+
+    #[test]
+    fn a_rule_matches_whole_consecutive_words_without_case_and_accents() {
+        let content = content(&json!([
+            {"keywords": ["in short", "résumé"], "preset": "a", "priority": 1},
+        ]));
+        for (question, matches) in [
+            ("In SHORT: why?", true),
+            ("in  short", true),
+            ("in\nshort", true),
+            ("un resume, svp", true),
+            ("RÉSUMÉ", true),
+            ("in shorts", false),
+            ("short in", false),
+            ("in a short while", false),
+            ("resumed", false),
+            ("", false),
+        ] {
+            let found = chosen(
+                &content,
+                Some(AUTO),
+                &StoredPreset::default(),
+                "fork:x",
+                question,
+            );
+            assert_eq!(found.is_some(), matches, "{question}");
+        }
+    }
+
+    #[test]
+    fn all_conditions_of_a_rule_must_hold_and_lengths_are_in_utf_16_code_units() {
+        let content = content(&json!([
+            {"keywords": ["plan"], "min_length": 6, "max_length": 8, "preset": "a"},
+            {"min_length": 20, "preset": "b", "priority": -5},
+        ]));
+        let of = |question: &str| {
+            let found = chosen(
+                &content,
+                Some(AUTO),
+                &StoredPreset::default(),
+                "fork:x",
+                question,
+            );
+            found.map(|(id, _)| id)
+        };
+        assert_eq!(of("plan?"), None);
+        assert_eq!(of("plan ?"), Some("a".to_owned()));
+        assert_eq!(of("plan 👍"), Some("a".to_owned()), "7 code units");
+        assert_eq!(of("plan 👍👍"), None, "9 code units");
+        assert_eq!(of(&"x".repeat(19)), None);
+        assert_eq!(of(&"x".repeat(20)), Some("b".to_owned()));
+        assert_eq!(
+            of(&format!("plan {}", "x".repeat(20))),
+            Some("b".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_highest_priority_wins_then_the_first_rule() {
+        let rule = |preset: &str, priority: i32| json!({"keywords": ["plan"], "preset": preset, "priority": priority});
+        for (rules, wanted) in [
+            (json!([rule("a", 1), rule("b", 2)]), "b"),
+            (json!([rule("a", 2), rule("b", 1)]), "a"),
+            (json!([rule("a", 1), rule("b", 1)]), "a"),
+            (json!([rule("a", -1), rule("b", 0), rule("c", 0)]), "b"),
+        ] {
+            let content = content(&rules);
+            let found = chosen(
+                &content,
+                Some(AUTO),
+                &StoredPreset::default(),
+                "fork:x",
+                "plan",
+            );
+            assert_eq!(found, Some((wanted.to_owned(), ChosenBy::Rule)), "{rules}");
+        }
+    }
+
+    /// The turns of 20 in which rules are evaluated.
+    fn evaluated(every: i64, completes: impl Fn(i64) -> bool) -> Vec<i64> {
+        let mut content = content(&plan_rule());
+        content.routing.review_every_n_turns = every;
+        let (mut stored, mut turns) = (StoredPreset::default(), Vec::new());
+        for attempt in 1..=20 {
+            let choice = Choice {
+                content: &content,
+                profile: Some(AUTO),
+                stored: &stored,
+                mode: "fork:x",
+                question: "Hm",
+            };
+            let made = choice.make();
+            if choice.is_due() {
+                turns.push(stored.turns + 1);
+            }
+            if completes(attempt) {
+                let turns = stored.turns + 1;
+                stored = StoredPreset {
+                    turns,
+                    ..made.stored.unwrap_or(stored)
+                };
+            }
+        }
+        turns
+    }
+
+    #[test]
+    fn rules_are_evaluated_in_the_turns_1_and_1_plus_n_and_1_plus_2n() {
+        assert_eq!(evaluated(6, |_| true), [1, 7, 13, 19]);
+        assert_eq!(evaluated(1, |_| true), (1..=20).collect::<Vec<_>>());
+        // A turn that failed is evaluated again.
+        assert_eq!(evaluated(6, |attempt| attempt != 1), [1, 1, 7, 13, 19]);
+    }
+
+    #[test]
+    fn in_between_the_stored_choice_holds_as_long_as_it_is_valid() {
+        let content = content(&plan_rule());
+        let kept = |preset, by, profile| {
+            let stored = StoredPreset {
+                preset_turn: Some(1),
+                turns: 3,
+                ..stored(Some(preset), Some(by))
+            };
+            chosen(&content, profile, &stored, "thread:vibe", "Hm")
+        };
+        let of = |id: &str, by| Some((id.to_owned(), by));
+        assert_eq!(
+            kept("b", ChosenBy::Rule, Some(AUTO)),
+            of("b", ChosenBy::Rule)
+        );
+        assert_eq!(
+            kept("a", ChosenBy::Mode, Some(AUTO)),
+            of("a", ChosenBy::Mode)
+        );
+        assert_eq!(kept("a", ChosenBy::Mode, None), of("a", ChosenBy::Mode));
+        // The agent follows no rules any more, or the preset was deleted.
+        assert_eq!(kept("b", ChosenBy::Rule, None), of("c", ChosenBy::Mode));
+        assert_eq!(kept("gone", ChosenBy::Mode, None), of("c", ChosenBy::Mode));
+    }
+
+    #[test]
+    fn add_ons_are_sent_in_the_order_of_the_preset() {
+        let mut content = content(&json!([]));
+        content.presets[0].addons = vec!["c".to_owned(), "a".to_owned()];
+        let person = stored(Some("a"), Some(ChosenBy::Person));
+        let choice = Choice {
+            content: &content,
+            profile: None,
+            stored: &person,
+            mode: "fork:x",
+            question: "",
+        };
+        let made = choice.make();
+        assert_eq!(made.text, "Text of c.\n\nText of a.");
+        assert_eq!(made.stored, None);
+    }
+
+    #[test]
+    fn the_mention_is_not_part_of_the_question() {
+        for (message, wanted) in [
+            ("@vibe plan it", "plan it"),
+            ("plan it, @Vibe", "plan it,"),
+            ("@coder and @vibe: plan it", "@coder and: plan it"),
+            ("@vibes plan", "@vibes plan"),
+        ] {
+            assert_eq!(without_mention(message, "vibe"), wanted);
+        }
+    }
+}

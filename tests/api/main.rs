@@ -71,6 +71,7 @@ mod property;
 mod publish;
 mod questions;
 mod queue;
+mod reply_styles;
 mod resolve;
 mod resolve_model;
 mod response_agents;
