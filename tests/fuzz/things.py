@@ -210,7 +210,7 @@ class Things:
 
     def preset(self):
         """A reply style; other requests of the run can replace those of the workspace."""
-        style = self.word("style")
+        style = self.word("style").lower().replace("-", "_")
         self.call("PUT", "/v1/prompt-profiles", {
             "addons": [{"id": "brief", "text": "Answer in one sentence."}],
             "presets": [{"id": style, "name": "Brief", "description": "", "addons": ["brief"]}],
