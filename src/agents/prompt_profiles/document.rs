@@ -64,7 +64,6 @@ pub struct PromptRouting {
     pub force_review_on_compaction: bool,
     /// Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part
     /// counts. At most 100.
-    #[schema(value_type = Object)]
     pub default_preset_by_mode: BTreeMap<String, String>,
 }
 

@@ -41,6 +41,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
           archivedChannels(ws).length > 0 || ws.channels.rooms.some((c) => c.created_by === ws.myId),
       },
       { key: 'agents', name: 'Agents', load: () => import('../agents/AgentsPage.svelte'), wide: true },
+      { key: 'styles', name: 'Reply styles', load: () => import('../reply-styles/StylesPage.svelte') },
       { key: 'context', name: 'Memory and context', load: () => import('./MemoryRules.svelte') },
       { key: 'usage', name: 'Usage', load: () => import('./UsagePage.svelte'), wide: true },
       { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
