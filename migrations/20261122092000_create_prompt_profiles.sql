@@ -15,3 +15,6 @@ alter table conversation_agents add column preset text;
 alter table conversation_agents add column chosen_by text;
 alter table conversation_agents add column preset_turn bigint;
 create index conversation_agents_preset on conversation_agents (preset) where preset is not null;
+
+-- Version of a policy; 0 before the first change.
+alter table workspace_policies add column version bigint not null default 0;

@@ -92,6 +92,8 @@ pub enum AgentError {
         "the reply styles have changed since you loaded them: reload them, and reapply your change"
     )]
     PromptProfilesStale(Box<PromptProfiles>),
+    #[error("the policy has changed since you loaded it: reload it, and reapply your change")]
+    PolicyStale(Box<serde_json::Value>),
     #[error(transparent)]
     BadId(#[from] IdError),
     #[error(transparent)]
@@ -184,6 +186,9 @@ impl From<AgentError> for ApiError {
                     .param("If-Match")
                     .with_current(&current)
             }
+            E::PolicyStale(current) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
+                .param("If-Match")
+                .with_current(&current),
             E::InstructionsTooLarge(_) => make(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 ErrorCode::InstructionsTooLarge,
