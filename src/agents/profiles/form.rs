@@ -484,7 +484,7 @@ pub(in crate::agents) async fn check_names(
     if let Some(id) = &profile.persona_id {
         return Err(AgentError::NoSuchPersona(id.clone()));
     }
-    check_preset(c, workspace, profile).await?;
+    check_preset(c, workspace, profile, before).await?;
     let own = profile.sandbox_policy_id.iter();
     let of_tools = profile.tools.iter().filter_map(|tool| match tool {
         Tool::CodeInterpreter(tool) => tool.sandbox_policy_id.as_ref(),
@@ -526,17 +526,21 @@ pub(in crate::agents) async fn check_names(
     Ok(())
 }
 
+fn preset_of(profile: &Profile) -> Option<&str> {
+    profile.prompting.as_ref()?.profile.as_deref()
+}
+
 /// Checks that `prompting.profile` is a preset of the workspace, or a reserved word.
 async fn check_preset(
     c: &mut Conn,
     workspace: WorkspaceId,
     profile: &Profile,
+    before: Option<&Profile>,
 ) -> Result<(), AgentError> {
-    let prompting = profile.prompting.as_ref();
-    let Some(preset) = prompting.and_then(|prompting| prompting.profile.as_deref()) else {
+    let Some(preset) = preset_of(profile) else {
         return Ok(());
     };
-    if [AUTO, NONE].contains(&preset) {
+    if [AUTO, NONE].contains(&preset) || before.and_then(preset_of) == Some(preset) {
         return Ok(());
     }
     let known = find_prompt_profiles(c, workspace).await?;

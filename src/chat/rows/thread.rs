@@ -101,25 +101,24 @@ pub(in crate::chat) struct Row {
 impl Row {
     /// The thread without its presets.
     fn thread(self) -> Thread {
-        let row = self;
         Thread {
-            id: row.id,
-            workspace_id: row.workspace_id,
-            channel_id: row.channel_id,
-            title: row.title,
-            status: row.status,
-            agent_id: row.agent_id,
-            agent_version: row.agent_version,
-            auto_reply: row.auto_reply.unwrap_or(false),
-            memory: row.memory,
+            id: self.id,
+            workspace_id: self.workspace_id,
+            channel_id: self.channel_id,
+            title: self.title,
+            status: self.status,
+            agent_id: self.agent_id,
+            agent_version: self.agent_version,
+            auto_reply: self.auto_reply.unwrap_or(false),
+            memory: self.memory,
             presets: Vec::new(),
-            root_message_id: row.root_message_id,
-            reply_count: row.reply_count,
-            participants: row.participants.0,
-            last_activity_at: row.last_activity_at,
-            last_seq: row.last_seq,
-            created_by: row.created_by,
-            created_at: row.created_at,
+            root_message_id: self.root_message_id,
+            reply_count: self.reply_count,
+            participants: self.participants.0,
+            last_activity_at: self.last_activity_at,
+            last_seq: self.last_seq,
+            created_by: self.created_by,
+            created_at: self.created_at,
         }
     }
 }
