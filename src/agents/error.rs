@@ -1,4 +1,6 @@
-use super::{files::File, personas::Persona, profiles::Agent};
+use super::{
+    files::File, personas::Persona, profiles::Agent, prompt_profiles::PromptProfiles,
+};
 use crate::{
     auth::AuthError,
     db::DbError,
@@ -102,6 +104,12 @@ pub enum AgentError {
     ExportTooLarge(i64),
     #[error("the file has changed since you loaded it: reload it, and reapply your change")]
     FileStale(Box<File>),
+    #[error(
+        "the reply styles have changed since you loaded them: reload them, and reapply your change"
+    )]
+    PromptProfilesStale(Box<PromptProfiles>),
+    #[error("the policy has changed since you loaded it: reload it, and reapply your change")]
+    PolicyStale(Box<serde_json::Value>),
     #[error(transparent)]
     BadId(#[from] IdError),
     #[error(transparent)]
@@ -199,6 +207,14 @@ impl From<AgentError> for ApiError {
             E::FileStale(file) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&file),
+            E::PromptProfilesStale(current) => {
+                make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
+                    .param("If-Match")
+                    .with_current(&current)
+            }
+            E::PolicyStale(current) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
+                .param("If-Match")
+                .with_current(&current),
             E::InstructionsTooLarge(_) => make(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 ErrorCode::InstructionsTooLarge,

@@ -1,4 +1,4 @@
-//! Definitions of agents: profiles and files, workspace policies, and the system text.
+//! Definitions of agents: profiles and files, workspace policies, reply styles, and the system text.
 
 pub mod derived;
 pub mod entries;
@@ -8,6 +8,7 @@ pub mod personas;
 pub mod policy;
 pub mod preview;
 pub mod profiles;
+pub mod prompt_profiles;
 pub mod sandbox;
 pub mod seeds;
 pub mod segments;

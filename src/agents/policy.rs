@@ -358,16 +358,35 @@ pub async fn list_retentions(
         .await
 }
 
+/// Returns the version of the policy; 0 before the first change.
+pub async fn find_version(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    let row: Option<(i64,)> = c
+        .q("select version from workspace_policies where workspace_id = $1")
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.map_or(0, |row| row.0))
+}
+
+/// `expected` is the version from `If-Match`.
+///
 /// # Errors
-/// `Invalid`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.
+/// `PolicyStale` with the current policy, `Invalid`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     actor: &Actor<'_>,
     patch: &PolicyPatch,
+    expected: Option<i64>,
 ) -> Result<Policy, AgentError> {
     actor.require(Scope::WorkspaceAdmin)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let mut policy = find(c, actor.workspace).await?;
+    if let Some(expected) = expected
+        && expected != find_version(c, actor.workspace).await?
+    {
+        let current = serde_json::to_value(&policy).unwrap_or_default();
+        return Err(AgentError::PolicyStale(Box::new(current)));
+    }
     if let Some(text) = &patch.required_text {
         policy.required_text = text.clone().filter(|text| !text.trim().is_empty());
     }
@@ -429,6 +448,10 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(actor.user)
         .bind(now())
         .bind(Json(policy.workspace_context.clone()))
+        .run()
+        .await?;
+    c.q("update workspace_policies set version = version + 1 where workspace_id = $1")
+        .bind(actor.workspace)
         .run()
         .await?;
     Ok(())

@@ -29,6 +29,8 @@ text_enum! {
         Agency = "agency",
         /// AGENTS.md, and then TOOLS.md.
         Files = "files",
+        /// Add-ons of the reply style.
+        Addons = "addons",
     }
 }
 
@@ -64,6 +66,13 @@ impl System {
                 text: text.to_owned(),
             });
         }
+    }
+
+    /// Appends the add-ons of a reply style.
+    #[must_use]
+    pub fn with_addons(mut self, text: &str) -> Self {
+        self.add(SystemPartName::Addons, text);
+        self
     }
 
     /// The parts, separated by blank lines; a single part is returned unchanged.

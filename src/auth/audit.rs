@@ -25,6 +25,7 @@ text_enum! {
         InviteWithdrawn = "invite.withdrawn",
         WorkspaceUpdated = "workspace.updated",
         PolicyChanged = "policy.changed",
+        PromptProfilesChanged = "prompt_profiles.changed",
         ModelChanged = "model.changed",
         ModelRemoved = "model.removed",
         MemoryPublished = "memory.published",

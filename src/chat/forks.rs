@@ -5,7 +5,12 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ChatError, messages::Message, plain};
+use super::{
+    ChatError,
+    messages::Message,
+    plain,
+    rows::preset::{ConversationPreset, list_presets},
+};
 use crate::{
     chat::messages::AuthorKind,
     db::{Conn, DbError, is_in_visible_channel},
@@ -59,6 +64,9 @@ pub struct Fork {
     #[sqlx(default)]
     pub auto_reply: bool,
     pub context: ForkContext,
+    /// Reply styles of agents; an agent without one has none.
+    #[sqlx(skip)]
+    pub presets: Vec<ConversationPreset>,
     pub status: ForkStatus,
     /// True if a message was posted, edited, or deleted since the newest draft or resolution.
     pub stale: bool,
@@ -99,7 +107,17 @@ macro_rules! fork_sql {
 /// `ForkNotFound`.
 pub async fn get_fork(c: &mut Conn, id: ForkId) -> Result<Fork, ChatError> {
     let row: Option<Fork> = c.q(fork_sql!("where f.id = $1")).bind(id).opt().await?;
-    row.ok_or(ChatError::ForkNotFound)
+    let mut forks: Vec<Fork> = row.into_iter().collect();
+    add_presets(c, &mut forks).await?;
+    forks.pop().ok_or(ChatError::ForkNotFound)
+}
+
+async fn add_presets(c: &mut Conn, forks: &mut [Fork]) -> Result<(), DbError> {
+    let mut presets = list_presets(c, forks.iter().map(|fork| fork.id.0).collect()).await?;
+    for fork in forks {
+        fork.presets = presets.remove(&fork.id.0).unwrap_or_default();
+    }
+    Ok(())
 }
 
 /// Forks of a thread, oldest first. With `before`, the last ones before it.
@@ -128,6 +146,7 @@ pub async fn list(
     if before.is_some() {
         forks.reverse();
     }
+    add_presets(c, &mut forks).await?;
     Ok(forks)
 }
 
@@ -137,16 +156,19 @@ pub async fn list_open(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Vec<Fork>, DbError> {
-    c.q(fork_sql!(concat!(
-        "where f.workspace_id = $1 and f.status = 'active' and ",
-        is_in_visible_channel!("f.channel_id", "$2"),
-        " order by f.id limit $3"
-    )))
-    .bind(workspace)
-    .bind(user)
-    .bind(OPEN_MAX)
-    .all()
-    .await
+    let mut forks: Vec<Fork> = c
+        .q(fork_sql!(concat!(
+            "where f.workspace_id = $1 and f.status = 'active' and ",
+            is_in_visible_channel!("f.channel_id", "$2"),
+            " order by f.id limit $3"
+        )))
+        .bind(workspace)
+        .bind(user)
+        .bind(OPEN_MAX)
+        .all()
+        .await?;
+    add_presets(c, &mut forks).await?;
+    Ok(forks)
 }
 
 /// Appends `fork.updated` with the current fork.

@@ -17,6 +17,7 @@ pub mod mentions;
 pub mod messages;
 pub mod plain;
 pub mod post;
+pub mod presets;
 pub mod reads;
 pub mod remove;
 mod rows;

@@ -25,7 +25,7 @@ use crate::{
 
 pub(super) use super::rows::thread::get_thread;
 pub use super::rows::thread::{Participant, ParticipantKind, Thread, ThreadMemory, ThreadStatus};
-use super::rows::thread::{Row, thread_sql};
+use super::rows::thread::{Row, thread_sql, threads_of};
 
 /// A thread as one person sees it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -146,7 +146,7 @@ pub async fn list(
         .bind(limit + 1)
         .all()
         .await?;
-    let mut threads: Vec<Thread> = rows.into_iter().map(Thread::from).collect();
+    let mut threads = threads_of(c, rows).await?;
     let more = i64::try_from(threads.len()).unwrap_or(i64::MAX) > limit;
     threads.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let next = threads

@@ -92,6 +92,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_032_000, "drop_covered_from_seq"),
     per_engine!(20_261_122_090_000, "create_user_files"),
     common!(20_261_122_091_000, "create_personas"),
+    common!(20_261_122_092_000, "create_prompt_profiles"),
     common!(20_261_122_093_000, "expire_memories"),
 ];
 

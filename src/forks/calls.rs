@@ -196,6 +196,7 @@ impl Calls<'_> {
             model: self.model.clone(),
             attempt: self.attempt,
             requested_by: self.requested_by.clone(),
+            preset: None,
             prompt,
             left_out: Vec::new(),
             memories: Recalled::default(),

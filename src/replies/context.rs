@@ -21,13 +21,14 @@ use crate::{
     replies::{
         attached::{self, ReadableFile},
         compaction::{
-            profile::{CompactionSettings, Strategy},
+            profile::{CompactionSettings, Strategy, mode_of},
             render::{Summarized, Summary},
             store,
             view::{self, View},
         },
         history::{self, Row, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
+        preset::ReplyPreset,
         prompt::{
             About, Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory,
             Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
@@ -47,6 +48,7 @@ pub struct Loaded {
     pub left_out: Vec<LeftOut>,
     pub memories: Recalled,
     pub strategy: Strategy,
+    pub preset: ReplyPreset,
     pub view: View,
     pub trigger_seq: i64,
 }
@@ -242,10 +244,12 @@ async fn load_before(
         channel: target.channel,
         question: trigger,
     };
+    let preset = preset(c, of, agent, &content).await?;
+    let system = system::in_conversation(c, of.workspace, agent).await?;
     Ok(Loaded {
         readable: attached::readable(c, &attachments.0).await?,
         context: Context {
-            system: system::in_conversation(c, of.workspace, agent).await?,
+            system: system.with_addons(&preset.text),
             agent_id: agent.agent,
             setting,
             root,
@@ -281,9 +285,23 @@ async fn load_before(
         left_out,
         memories: recalled,
         strategy,
+        preset,
         view,
         trigger_seq,
     })
+}
+
+/// Finds the reply style of the reply to a message.
+async fn preset(
+    c: &mut Conn,
+    of: &ReplyPlace,
+    agent: &Resolved,
+    message: &str,
+) -> Result<ReplyPreset, DbError> {
+    let target = of.target;
+    let mode = mode_of(c, &agent.name, (target.channel, target.fork.is_some())).await?;
+    let place = (of.workspace, target.conversation().id());
+    ReplyPreset::find(c, place, agent, &mode, message).await
 }
 
 /// Loads the best messages that are not sent anyway, with the text around their first match.

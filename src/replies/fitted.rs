@@ -98,6 +98,7 @@ impl Fitted {
             model: model.to_owned(),
             attempt,
             requested_by: loaded.context.ask.requester.clone(),
+            preset: loaded.preset.used.clone(),
             prompt: self.fit.prompt.clone(),
             left_out: self.left_out.clone(),
             memories: loaded.memories.clone(),

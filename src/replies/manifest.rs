@@ -34,6 +34,7 @@ use crate::{
     memory::{entry::MemoryScope, recall::Recalled},
     model::{Role, Window, WindowSource},
     replies::{
+        preset::UsedPreset,
         prompt::{Author, Part, Prompt, Source},
         requester::Requester,
     },
@@ -92,6 +93,7 @@ pub struct Manifest {
     pub model: String,
     pub attempt: i64,
     pub requested_by: Requester,
+    pub preset: Option<UsedPreset>,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
     /// Entries of memory that matched, and those in the prompt.
@@ -144,6 +146,8 @@ struct Facts {
     /// `asked_by` in records of earlier versions.
     #[serde(alias = "asked_by")]
     requested_by: Requester,
+    #[serde(default)]
+    preset: Option<UsedPreset>,
     left_out: Vec<LeftOut>,
     context_window: u64,
     /// `None` in records of earlier versions.
@@ -188,6 +192,7 @@ impl Facts {
             model: manifest.model.clone(),
             attempt: manifest.attempt,
             requested_by: manifest.requested_by.clone(),
+            preset: manifest.preset.clone(),
             left_out: manifest.left_out.clone(),
             context_window: manifest.window.tokens,
             window_source: Some(manifest.window.source),
@@ -530,6 +535,7 @@ pub struct Sent {
     pub model: String,
     pub attempt: i64,
     pub requested_by: Requester,
+    pub preset: Option<UsedPreset>,
     pub left_out: Vec<LeftOut>,
     pub context_window: u64,
     /// `None` in records of earlier versions.
@@ -586,6 +592,7 @@ impl Sent {
             model: facts.model,
             attempt: facts.attempt,
             requested_by: facts.requested_by,
+            preset: facts.preset,
             left_out: facts.left_out,
             context_window: facts.context_window,
             window_source: facts.window_source,
@@ -725,6 +732,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         model: facts.model,
         attempt: facts.attempt,
         requested_by: facts.requested_by,
+        preset: facts.preset,
         left_out: facts.left_out,
         context_window: facts.context_window,
         window_source: facts.window_source,

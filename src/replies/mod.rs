@@ -13,6 +13,7 @@ pub mod lines;
 pub mod manifest;
 mod offline;
 pub mod persona;
+pub mod preset;
 pub mod prompt;
 pub mod requester;
 pub mod retry;

@@ -1120,7 +1120,7 @@ async fn duplicate_tool_names_are_rejected_and_a_childs_tool_replaces_its_bases(
 async fn ignored_fields_are_listed_and_not_sent() {
     let t = team().await;
     let fields = json!({
-        "sentiment": {}, "trust": {}, "prompting": {"profile": "short"}, "memory": {"summary_enabled": true},
+        "sentiment": {}, "trust": {}, "memory": {"summary_enabled": true},
         "agency": {"role_description": "Calm.", "responsibilities": [], "expected_outputs": [], "constraints": [],
             "delegation_rules": ["Ask Coder"]},
     });
@@ -1128,12 +1128,7 @@ async fn ignored_fields_are_listed_and_not_sent() {
     let whole = t.ada.get(&path(&agent)).await.ok();
     assert_eq!(
         whole["not_in_force"],
-        json!([
-            "agency.delegation_rules",
-            "prompting.profile",
-            "sentiment",
-            "trust"
-        ])
+        json!(["agency.delegation_rules", "sentiment", "trust"])
     );
     ask(&t, "@odd hi").await;
     let system = told(&t, "odd", 1).await;

@@ -73,6 +73,7 @@ mod publish;
 mod questions;
 mod queue;
 mod quiet;
+mod reply_styles;
 mod resolve;
 mod resolve_model;
 mod response_agents;

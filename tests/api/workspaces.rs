@@ -250,3 +250,23 @@ async fn a_handle_can_be_changed_to_a_free_one() {
     }
     t.ada.patch(&path, json!({"handle": "bo"})).await.is(200);
 }
+
+#[tokio::test]
+async fn a_stale_policy_is_not_overwritten() {
+    let t = team().await;
+    let path = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let read = t.bo.get(&path).await;
+    assert_eq!(read.header("etag").as_deref(), Some("\"0\""));
+    let text = |text: &str| json!({"required_text": text});
+    let first = t.ada.patch_if(&path, "\"0\"", text("First")).await;
+    assert_eq!(first.header("etag").as_deref(), Some("\"1\""));
+    first.is(200);
+    let stale = t.ada.patch_if(&path, "\"0\"", text("Second")).await;
+    assert_eq!(stale.json()["error"]["current"]["required_text"], "First");
+    assert_eq!(stale.refused(409), "version_conflict");
+    let whatever = t.ada.patch(&path, text("Third")).await;
+    assert_eq!(whatever.header("etag").as_deref(), Some("\"2\""));
+    let read = t.ada.get(&path).await;
+    assert_eq!(read.header("etag").as_deref(), Some("\"2\""));
+    assert_eq!(read.is(200)["required_text"], "Third");
+}

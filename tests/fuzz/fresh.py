@@ -45,6 +45,10 @@ def _of(kind):
     return lambda t: {"id": getattr(t, kind)()}
 
 
+def _styled(kind):
+    return lambda t: {"id": getattr(t, kind)(), "body": {"agent_id": t.agent(), "preset": t.preset()}}
+
+
 def _named(kind):
     return lambda t: {"body": {"name": t.word(kind)}}
 
@@ -132,6 +136,8 @@ FRESH = {
     "PATCH /v1/memories/{id}": _of("memory"),
     "DELETE /v1/memories/{id}": _of("memory"),
     "POST /v1/memories/{id}/publish": _of("shared_memory"),
+    "PUT /v1/threads/{id}/preset": _styled("thread"),
+    "PUT /v1/forks/{id}/preset": _styled("fork"),
     "POST /v1/threads/{id}/compactions": lambda t: {"id": t.long_thread(), "body": {"keep": 10}},
     "POST /v1/forks/{id}/compactions": lambda t: {"id": t.long_fork(), "body": {"keep": 10}},
     "POST /v1/compactions/{id}/expand": _of("compaction"),

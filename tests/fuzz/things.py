@@ -208,6 +208,19 @@ class Things:
         self.post(f"/v1/compactions/{compaction}/expand")
         return compaction
 
+    def preset(self):
+        """A reply style; other requests of the run can replace those of the workspace."""
+        style = self.word("style").lower().replace("-", "_")
+        self.call("PUT", "/v1/prompt-profiles", {
+            "addons": [{"id": "brief", "text": "Answer in one sentence."}],
+            "presets": [{"id": style, "name": "Brief", "description": "", "addons": ["brief"]}],
+            "routing": {
+                "review_every_n_turns": 6, "force_review_on_compaction": True, "default_preset_by_mode": {},
+            },
+            "rules": [],
+        })
+        return style
+
     def sandbox(self):
         box = {
             "name": self.word("box"), "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,

@@ -76,10 +76,6 @@ impl Profile {
                 agency.is_some_and(|a| !a.delegation_rules.is_empty()),
             ),
             ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
-            (
-                "prompting.profile",
-                (self.prompting.as_ref()).is_some_and(|prompting| prompting.profile.is_some()),
-            ),
             ("sentiment", self.sentiment.is_some()),
             ("trust", self.trust.is_some()),
         ];

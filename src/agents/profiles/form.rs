@@ -14,7 +14,10 @@ use super::{
     Trust, parts::AgentStatus, tools::IgnoredField,
 };
 use crate::{
-    agents::{AgentError, personas},
+    agents::{
+        AgentError, personas,
+        prompt_profiles::{AUTO, NONE, find_prompt_profiles},
+    },
     auth::{DisplayName, handles},
     db::Conn,
     ids::{AgentId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
@@ -292,17 +295,6 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
             return Err(invalid("memory.vector_store_ids", rule));
         }
     }
-    if let Some(name) = profile
-        .prompting
-        .as_ref()
-        .and_then(|p| p.profile.as_deref())
-        && !(1..=64).contains(&units(name.trim()))
-    {
-        return Err(invalid(
-            "prompting.profile",
-            "the name of a prompt profile must have 1 to 64 characters",
-        ));
-    }
     match &profile.avatar {
         Some(avatar) => check_avatar(avatar),
         None => Ok(()),
@@ -512,6 +504,7 @@ pub(in crate::agents) async fn check_names(
         }
         None => None,
     };
+    check_preset(c, workspace, profile, before).await?;
     let own = profile.sandbox_policy_id.iter();
     let of_tools = profile.tools.iter().filter_map(|tool| match tool {
         Tool::CodeInterpreter(tool) => tool.sandbox_policy_id.as_ref(),
@@ -551,6 +544,34 @@ pub(in crate::agents) async fn check_names(
             .ok_or_else(|| AgentError::NoSuchMember(user.to_string(), param))?;
     }
     Ok(())
+}
+
+fn preset_of(profile: &Profile) -> Option<&str> {
+    profile.prompting.as_ref()?.profile.as_deref()
+}
+
+/// Checks that `prompting.profile` is a preset of the workspace, or a reserved word.
+async fn check_preset(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    let Some(preset) = preset_of(profile) else {
+        return Ok(());
+    };
+    if [AUTO, NONE].contains(&preset) || before.and_then(preset_of) == Some(preset) {
+        return Ok(());
+    }
+    let known = find_prompt_profiles(c, workspace).await?;
+    if known.content.preset(preset).is_some() {
+        return Ok(());
+    }
+    let preset: String = preset.chars().take(64).collect();
+    let rule = format!(
+        "there is no reply style `{preset}` in this workspace: use `{AUTO}`, `{NONE}`, or a preset"
+    );
+    Err(invalid("prompting.profile", rule))
 }
 
 /// The parts of a form: fields stored in the version, fields stored in the row, and additional actions.

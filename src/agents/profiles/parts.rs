@@ -95,10 +95,11 @@ pub enum Compaction {
     Aggressive,
 }
 
-/// Names of a prompt profile and of a compaction strategy.
+/// Reply style and compaction strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prompting {
+    /// ID of a preset, `none`, or `auto` for the rules of the workspace; null for its default for the mode.
     pub profile: Option<String>,
     pub compaction: Option<Compaction>,
 }

@@ -2,4 +2,5 @@
 
 pub(super) mod channel;
 pub(super) mod message;
+pub(super) mod preset;
 pub(super) mod thread;

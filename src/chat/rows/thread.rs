@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{AuthorKind, Message, MessageKind};
+use super::{
+    message::{AuthorKind, Message, MessageKind},
+    preset::{ConversationPreset, list_presets},
+};
 use crate::{
     chat::ChatError,
     db::{Conn, DbError, Json},
@@ -62,6 +65,8 @@ pub struct Thread {
     pub auto_reply: bool,
     #[schema(inline)]
     pub memory: ThreadMemory,
+    /// Reply styles of agents; an agent without one has none.
+    pub presets: Vec<ConversationPreset>,
     pub root_message_id: MessageId,
     /// Messages after the first, without notices.
     pub reply_count: i64,
@@ -93,25 +98,27 @@ pub(in crate::chat) struct Row {
     pub(in crate::chat) created_at: Timestamp,
 }
 
-impl From<Row> for Thread {
-    fn from(row: Row) -> Self {
-        Self {
-            id: row.id,
-            workspace_id: row.workspace_id,
-            channel_id: row.channel_id,
-            title: row.title,
-            status: row.status,
-            agent_id: row.agent_id,
-            agent_version: row.agent_version,
-            auto_reply: row.auto_reply.unwrap_or(false),
-            memory: row.memory,
-            root_message_id: row.root_message_id,
-            reply_count: row.reply_count,
-            participants: row.participants.0,
-            last_activity_at: row.last_activity_at,
-            last_seq: row.last_seq,
-            created_by: row.created_by,
-            created_at: row.created_at,
+impl Row {
+    /// The thread without its presets.
+    fn thread(self) -> Thread {
+        Thread {
+            id: self.id,
+            workspace_id: self.workspace_id,
+            channel_id: self.channel_id,
+            title: self.title,
+            status: self.status,
+            agent_id: self.agent_id,
+            agent_version: self.agent_version,
+            auto_reply: self.auto_reply.unwrap_or(false),
+            memory: self.memory,
+            presets: Vec::new(),
+            root_message_id: self.root_message_id,
+            reply_count: self.reply_count,
+            participants: self.participants.0,
+            last_activity_at: self.last_activity_at,
+            last_seq: self.last_seq,
+            created_by: self.created_by,
+            created_at: self.created_at,
         }
     }
 }
@@ -133,7 +140,24 @@ pub(in crate::chat) use thread_sql;
 /// `ThreadNotFound`.
 pub(in crate::chat) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, ChatError> {
     let row: Option<Row> = c.q(thread_sql!("where t.id = $1")).bind(id).opt().await?;
-    row.map(Thread::from).ok_or(ChatError::ThreadNotFound)
+    let thread = threads_of(c, row.into_iter().collect()).await?.pop();
+    thread.ok_or(ChatError::ThreadNotFound)
+}
+
+/// Adds the presets to stored threads.
+pub(in crate::chat) async fn threads_of(
+    c: &mut Conn,
+    rows: Vec<Row>,
+) -> Result<Vec<Thread>, DbError> {
+    let mut presets = list_presets(c, rows.iter().map(|row| row.id.0).collect()).await?;
+    let threads = rows.into_iter().map(|row| {
+        let presets = presets.remove(&row.id.0).unwrap_or_default();
+        Thread {
+            presets,
+            ..row.thread()
+        }
+    });
+    Ok(threads.collect())
 }
 
 /// Updates a thread's counters for a message that was just inserted into its main line. Notices are

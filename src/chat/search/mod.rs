@@ -17,3 +17,5 @@ mod rank;
 pub mod shared;
 mod stems;
 mod words;
+
+pub use words::folded;

@@ -146,7 +146,7 @@ pub(super) fn words(text: &str) -> Vec<Word> {
 }
 
 /// Returns the folded words of a text, separated by spaces.
-pub(super) fn folded(text: &str) -> String {
+pub fn folded(text: &str) -> String {
     let text = composed(text);
     let mut out = String::with_capacity(text.len() + 16);
     for word in words(&text) {

@@ -19,7 +19,7 @@ use crate::{
         system,
     },
     auth::quota,
-    chat::messages::AuthorKind,
+    chat::{messages::AuthorKind, presets},
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
     failpoint,
     ids::{AgentId, CompactionId, MemoryId, MessageId, UserId},
@@ -233,6 +233,9 @@ impl Compactor {
                 );
                 if let Some(last) = last.filter(|_| moves) {
                     store::move_starts(c, key, target.agent, last + 1).await?;
+                }
+                if last.is_some() {
+                    presets::review_after_pass(c, key.workspace, key.id()).await?;
                 }
                 Ok::<_, LeaseLost>(())
             })

@@ -37,6 +37,25 @@ impl CompactionSettings {
     }
 }
 
+/// Returns the mode of a conversation with an agent: `thread:NAME`, `direct:NAME`, or `fork:NAME`.
+pub async fn mode_of(
+    c: &mut Conn,
+    agent: &str,
+    (channel, is_fork): (ChannelId, bool),
+) -> Result<String, DbError> {
+    let is_direct: bool = c
+        .q("select kind = 'direct' from channels where id = $1")
+        .bind(channel)
+        .value()
+        .await?;
+    let kind = match (is_fork, is_direct) {
+        (true, _) => "fork",
+        (false, true) => "direct",
+        (false, false) => "thread",
+    };
+    Ok(format!("{kind}:{agent}"))
+}
+
 /// Strategy of an agent in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strategy(pub Compaction);
@@ -65,17 +84,7 @@ impl Strategy {
         {
             return Ok(Self(own));
         }
-        let is_direct: bool = c
-            .q("select kind = 'direct' from channels where id = $1")
-            .bind(channel)
-            .value()
-            .await?;
-        let place = match (is_fork, is_direct) {
-            (true, _) => "fork",
-            (false, true) => "direct",
-            (false, false) => "thread",
-        };
-        let mode = format!("{place}:{}", agent.name);
+        let mode = mode_of(c, &agent.name, (channel, is_fork)).await?;
         Ok(Self(policy::find(c, workspace).await?.compaction.of(&mode)))
     }
 

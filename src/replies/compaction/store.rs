@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use crate::{
     agents::segments::Segment,
+    chat::presets,
     db::{Conn, DbError},
     ids::{AgentId, CompactionId, ForkId, ThreadId, WorkspaceId},
     replies::history::said,
@@ -129,14 +130,7 @@ impl Key {
 }
 
 pub async fn insert_conversation(c: &mut Conn, key: Key) -> Result<(), DbError> {
-    c.q("insert into conversations (id, workspace_id, thread_id, fork_id) values ($1, $2, $3, $4) on conflict (id) do nothing")
-        .bind(key.id())
-        .bind(key.workspace)
-        .bind(key.thread)
-        .bind(key.fork)
-        .run()
-        .await?;
-    Ok(())
+    presets::insert_conversation(c, key.workspace, key.thread, key.fork).await
 }
 
 /// Counts a reply of the agent, and stores where its window starts.

@@ -19,7 +19,7 @@ use crate::{
         segments::{CompactionTrigger, PassOptions},
     },
     auth::quota,
-    chat::{messages, post, remove},
+    chat::{messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
@@ -389,6 +389,8 @@ impl ReplyHandler {
         failpoint!("turn_complete");
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
         let (start, strategy) = (loaded.view.start, loaded.strategy);
+        let preset = loaded.preset.stored.clone();
+        let conversation = lease.target.conversation();
         let compactor = self.compactor.clone();
         let key = Key {
             workspace: lease.workspace,
@@ -430,6 +432,10 @@ impl ReplyHandler {
                 .await?;
                 remove_superseded(c, retry_of, lease).await?;
                 store::note_reply(c, key, agent_id, start).await?;
+                if let Some(preset) = &preset {
+                    let place = (key.workspace, lease.audience);
+                    presets::store_used(c, place, conversation, agent_id, preset).await?;
+                }
                 if strategy.is_on() {
                     compactor
                         .after_reply(c, &task, &lease, strategy, &options)

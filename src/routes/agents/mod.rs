@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, usage, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, usage, and the context of their tasks.
 
 use axum::{
     Json,
@@ -24,6 +24,7 @@ mod model_test;
 mod personas;
 mod policies;
 mod profiles;
+mod prompt_profiles;
 mod rpc;
 mod task_context;
 mod usage;
@@ -39,6 +40,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(files::router())
         .merge(personas::router())
         .merge(policies::router())
+        .merge(prompt_profiles::router())
         .merge(task_context::router())
         .merge(workspace_context::router())
         .merge(rpc::router())

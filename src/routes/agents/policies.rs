@@ -1,9 +1,9 @@
 //! HTTP routes for workspace policies and sandbox policies.
 
-use axum::{Json, http::StatusCode};
+use axum::{Json, http::StatusCode, response::Response};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::St;
+use super::{St, tagged};
 use crate::{
     agents::{
         AgentError,
@@ -14,7 +14,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, Path},
+        extract::{Body, IfMatch, Path},
         page::List,
     },
     ids::{SandboxPolicyId, WorkspaceId},
@@ -40,17 +40,19 @@ async fn get_policy(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<WorkspaceId>,
-) -> Result<Json<Policy>, ApiError> {
-    let mut c = state.db.read().await?;
+) -> Result<Response, ApiError> {
+    let mut c = state.db.snapshot().await?;
     let actor = caller.enter(&mut c, id).await?;
     actor.require(Scope::AgentsRead)?;
-    Ok(Json(policy::find(&mut c, id).await?))
+    let policy = policy::find(&mut c, id).await?;
+    let version = policy::find_version(&mut c, id).await?;
+    Ok(tagged(StatusCode::OK, version, &policy))
 }
 
 /// Change the policy for all agents of the workspace
 #[utoipa::path(patch, path = "/v1/workspaces/{id}/policy", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(("id" = WorkspaceId, Path)),
+    params(("id" = WorkspaceId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
     request_body(content = PolicyPatch,
         example = json!({"required_text": "Never share what is marked confidential.", "members_write_agents": true})),
     responses((status = 200, body = Policy)))]
@@ -58,18 +60,21 @@ async fn patch_policy(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<WorkspaceId>,
+    IfMatch(expected): IfMatch,
     Body(patch): Body<PolicyPatch>,
-) -> Result<Json<Policy>, ApiError> {
+) -> Result<Response, ApiError> {
     let member = WorkspaceCaller {
         caller,
         workspace: id,
     };
-    let policy = member
+    let (policy, version) = member
         .write(&state.db, async move |c, actor| {
-            policy::change(c, actor, &patch).await
+            let policy = policy::change(c, actor, &patch, expected).await?;
+            let version = policy::find_version(c, actor.workspace).await?;
+            Ok::<_, AgentError>((policy, version))
         })
         .await?;
-    Ok(Json(policy))
+    Ok(tagged(StatusCode::OK, version, &policy))
 }
 
 /// List the sandbox policies of the workspace, oldest first

@@ -27,6 +27,7 @@ use crate::{
         context::ReplyPlace,
         dry_run::{CompactionOutlook, Next},
         manifest::{self, Block, LeftOut, MemoryFacts, OldMessageFacts, Sent, SentPart, SentText},
+        preset::UsedPreset,
         prompt::{self, Author},
         requester::Requester,
     },
@@ -145,6 +146,8 @@ struct ContextSeen {
     /// The model that is called.
     model: String,
     requested_by: Requester,
+    /// The reply style; null for none.
+    preset: Option<UsedPreset>,
     system: SystemSeen,
     /// The conversation as sent.
     turns: Vec<TurnSeen>,
@@ -388,6 +391,7 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
         },
         model: sent.model,
         requested_by: sent.requested_by,
+        preset: sent.preset,
         left_out: sent.left_out,
     }
 }

@@ -5,6 +5,7 @@ mod channels;
 mod compactions;
 mod frames;
 mod messages;
+mod presets;
 mod search;
 mod tasks;
 mod threads;
@@ -35,6 +36,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(threads::router())
         .merge(compactions::router())
         .merge(messages::router())
+        .merge(presets::router())
         .merge(search::router())
         .merge(tasks::router())
 }

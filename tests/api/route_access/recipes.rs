@@ -297,6 +297,16 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             at(&by.thread(general, "Root").await),
             json!({"title": "Plan"}),
         ),
+        ("PUT /v1/threads/{id}/preset" | "PUT /v1/forks/{id}/preset", _) => {
+            let place = if path.contains("/threads/") {
+                by.thread(general, "Root").await
+            } else {
+                dive(by, general).await.2
+            };
+            let agent = id(&w.ada.agent("vibe").await);
+            // Other calls replace the presets of the workspace; all of them have this one.
+            Call::put(at(&place), json!({"agent_id": agent, "preset": "concise"}))
+        }
         ("PUT /v1/threads/{id}/read", _) => {
             let started = by.start(general, "Root").await;
             let seq = started["message"]["seq"].clone();

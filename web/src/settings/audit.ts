@@ -87,6 +87,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
   },
   'policy.changed': { name: 'Rules for agents changed', describe: () => 'changed the rules for agents' },
+  'prompt_profiles.changed': {
+    name: 'Reply styles changed',
+    describe: () => 'changed the reply styles',
+  },
   'model.changed': {
     name: 'Model server connected',
     describe: (e) => `connected the model server ${text(e.data, 'base_url')}`,

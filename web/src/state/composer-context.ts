@@ -1,4 +1,5 @@
 import type { Agent, Channel } from '../api/types';
+import { handlesIn } from '../lib/complete';
 import { resolveResponder, type Binding, type Responder } from '../lib/responder';
 import type { ConversationRef } from './conversation-ref';
 import type { WorkspaceParts } from './workspace-parts';
@@ -13,6 +14,16 @@ export interface ComposerContext {
 
 export const responderOf = (place: Binding, ws: WorkspaceParts): Responder =>
   resolveResponder(place, ws.people, ws.workspace.default_agent_id);
+
+const GROUPS = ['everyone', 'here', 'channel'];
+/** Mentioned people and groups: in a thread that people share, its agent does not reply to such a message. */
+export function addressedIn(text: string, context: ComposerContext, { people }: WorkspaceParts): string[] {
+  if (context.channel.kind === 'direct' || context.conversation?.fork) return [];
+  const handles = [...handlesIn(text)];
+  if (handles.some((h) => people.agentByHandle(h))) return [];
+  const names = people.roster.filter((m) => handles.includes(m.handle)).map((m) => m.name);
+  return [...names, ...GROUPS.filter((g) => handles.includes(g)).map((g) => `@${g}`)];
+}
 
 const NOBODY = 'none';
 const key = (channel: string) => `a:${channel}`;

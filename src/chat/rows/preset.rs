@@ -1,0 +1,67 @@
+//! Reply styles of conversations, as they are stored and shown.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    agents::prompt_profiles::ChosenBy,
+    db::{Conn, DbError, dialect::hexadecimal_ids},
+    ids::AgentId,
+    sql_with_ids,
+};
+
+/// Maximum number of agents with a preset listed per conversation.
+const LISTED_MAX: usize = 20;
+
+/// Preset of an agent in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ConversationPreset {
+    pub agent_id: AgentId,
+    /// ID of a preset.
+    pub preset: String,
+    pub chosen_by: ChosenBy,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    conversation_id: Uuid,
+    agent_id: AgentId,
+    preset: String,
+    chosen_by: ChosenBy,
+}
+
+/// Lists the presets of conversations (threads or forks) by the ID of the conversation.
+pub(in crate::chat) async fn list_presets(
+    c: &mut Conn,
+    conversations: Vec<Uuid>,
+) -> Result<HashMap<Uuid, Vec<ConversationPreset>>, DbError> {
+    let mut presets: HashMap<Uuid, Vec<ConversationPreset>> = HashMap::new();
+    if conversations.is_empty() {
+        return Ok(presets);
+    }
+    let limit = conversations.len().saturating_mul(LISTED_MAX);
+    let sql = sql_with_ids!(
+        c,
+        "select conversation_id, agent_id, preset, chosen_by from conversation_agents \
+         where preset is not null and chosen_by is not null and conversation_id in",
+        1,
+        "order by conversation_id, agent_id limit $2"
+    );
+    let rows: Vec<Row> = c
+        .q(sql)
+        .bind(hexadecimal_ids(conversations))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .all()
+        .await?;
+    for row in rows {
+        let of = presets.entry(row.conversation_id).or_default();
+        of.push(ConversationPreset {
+            agent_id: row.agent_id,
+            preset: row.preset,
+            chosen_by: row.chosen_by,
+        });
+    }
+    Ok(presets)
+}

@@ -1,0 +1,103 @@
+// Reply styles: the chip in the composer, and the page in the settings.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { accessible, box, button, reply, startThread } from './lib/browser.mjs';
+import { answers, composer, inspect, main, threadId } from './lib/parts.mjs';
+import { api, startTeam } from './lib/team.mjs';
+
+const { ada, bo } = await startTeam({ model: true });
+const PAGE = '/northwind/settings/styles';
+const chip = (p, style, name = 'Vibe') => button(p.page, `Reply style for ${name}: ${style}`);
+const pick = (p, name) => p.page.getByRole('menuitemradio', { name }).click();
+const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
+const group = (p, name) => main(p).getByRole('group', { name, exact: true });
+let thread = '';
+
+before(async () => {
+  await startThread(ada.page, 'Friday or Monday?');
+  thread = new URL(ada.page.url()).pathname;
+  await bo.page.goto(thread);
+  await composer(bo).waitFor();
+});
+
+test('the chip is there when an agent would answer, and one choice applies to everyone', async () => {
+  assert.equal(await ada.page.getByText('Style: Default').count(), 0);
+  await composer(ada).fill('@vibe why Monday?');
+  await chip(ada, 'Default').getByText('Style: Default').waitFor();
+  await accessible(ada.page, 'the chip of a reply style');
+  await chip(ada, 'Default').click();
+  const names = ada.page.getByRole('menuitemradio');
+  await names.nth(4).waitFor();
+  assert.equal(await names.count(), 5, 'Default and four presets');
+  await accessible(ada.page, 'the menu of reply styles');
+  await pick(ada, /^Brief/);
+  await chip(ada, 'Brief').waitFor();
+  await composer(bo).fill('@vibe and Friday?');
+  await chip(bo, 'Brief').waitFor();
+  const { presets } = await api(ada, 'GET', `threads/${threadId(ada)}`);
+  assert.deepEqual(
+    presets.map((p) => [p.preset, p.chosen_by]),
+    [['concise', 'person']],
+  );
+  await composer(ada).fill('');
+  await reply(ada.page, '@vibe why Monday?');
+  await answers(ada, 'Vibe').first().waitFor();
+
+  await chip(bo, 'Brief').click();
+  await pick(bo, /^Default/);
+  await chip(bo, 'Default').waitFor();
+  await composer(bo).fill('');
+});
+
+test('a message to a person gets no chip, and another agent has its own', async () => {
+  await composer(ada).fill('@bo what do you think?');
+  assert.equal(await ada.page.getByText(/^Style: /).count(), 0);
+  await composer(ada).fill('@coder what do you think?');
+  await chip(ada, 'Default', 'Coder').waitFor();
+  await composer(ada).fill('');
+});
+
+test('an admin changes the reply styles; a conflict keeps unsaved changes', async () => {
+  await ada.page.goto(PAGE);
+  await main(ada).getByRole('heading', { name: 'Reply styles', exact: true }).waitFor();
+  await group(ada, 'Preset Brief').waitFor();
+  await inspect(ada, 'reply-styles');
+  assert.equal(await button(ada.page, 'Save').isDisabled(), true);
+  await button(ada.page, 'Add an add-on').click();
+  const addon = group(ada, 'Add-on 5');
+  await box(addon, 'ID').fill('rhyme');
+  await box(group(ada, 'Add-on rhyme'), 'Text').fill('Answer in rhyme.');
+  await button(ada.page, 'Add a preset').click();
+  await box(group(ada, 'Preset 5'), 'Name').fill('Rhyme');
+  await box(group(ada, 'Preset Rhyme'), 'ID').fill('rhyme');
+  await group(ada, 'Preset Rhyme').getByLabel('rhyme').check();
+
+  const current = await api(ada, 'GET', 'prompt-profiles');
+  await api(ada, 'PUT', 'prompt-profiles', { ...current, rules: [] });
+  await button(ada.page, 'Save').click();
+  await main(ada).getByText('The reply styles were changed in the meantime.').waitFor();
+  assert.equal(await box(group(ada, 'Add-on rhyme'), 'Text').inputValue(), 'Answer in rhyme.');
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved');
+  const saved = await api(ada, 'GET', 'prompt-profiles');
+  assert.deepEqual(saved.presets.at(-1), {
+    id: 'rhyme',
+    name: 'Rhyme',
+    description: '',
+    addons: ['rhyme'],
+  });
+  assert.equal(saved.rules.length, current.rules.length);
+
+  await ada.page.goto(thread);
+  await composer(ada).fill('@vibe why?');
+  await chip(ada, 'Default').click();
+  await pick(ada, /^Rhyme/);
+  await chip(ada, 'Rhyme').waitFor();
+});
+
+test('members read the reply styles and cannot change them', async () => {
+  await bo.page.goto(PAGE);
+  await main(bo).getByText('Only admins can change this.').waitFor();
+  assert.equal(await box(group(bo, 'Preset Rhyme'), 'Name').isDisabled(), true);
+  assert.equal(await button(bo.page, 'Save').count(), 0);
+});

@@ -1,0 +1,192 @@
+import { Conflict, errorMessage } from '../api/problem';
+import type { ReplyStyles, ReplyStylesApi, StyleAddon, StylesForm } from '../api/reply-styles';
+
+export interface EditedAddon extends StyleAddon {
+  key: number;
+}
+export interface EditedPreset {
+  key: number;
+  id: string;
+  name: string;
+  description: string;
+  addons: string[];
+}
+export interface EditedRule {
+  key: number;
+  /** Separated by commas. */
+  keywords: string;
+  min_length: number | null;
+  max_length: number | null;
+  preset: string;
+  priority: number | null;
+}
+export interface EditedDefault {
+  key: number;
+  mode: string;
+  preset: string;
+}
+
+/** The form for the reply styles of a workspace. */
+export class StylesEdit {
+  addons = $state<EditedAddon[]>([]);
+  presets = $state<EditedPreset[]>([]);
+  rules = $state<EditedRule[]>([]);
+  defaults = $state<EditedDefault[]>([]);
+  every = $state<number | null>(null);
+  afterSummaries = $state(false);
+  busy = $state(false);
+  problem = $state('');
+  #api: ReplyStylesApi;
+  #stored = $state.raw<ReplyStyles>()!;
+  #key = 0;
+  readonly dirty = $derived(JSON.stringify(this.form) !== JSON.stringify(formOf(this.#stored)));
+
+  constructor(api: ReplyStylesApi, stored: ReplyStyles) {
+    this.#api = api;
+    this.show(stored);
+  }
+  /** Shows a stored document, and discards what was typed. */
+  show(stored: ReplyStyles): void {
+    const { addons, presets, routing, rules } = formOf(stored);
+    this.#stored = stored;
+    this.addons = addons.map((a) => ({ key: this.#next(), ...a }));
+    this.presets = presets.map((p) => ({
+      key: this.#next(),
+      ...p,
+      description: p.description ?? '',
+      addons: [...p.addons],
+    }));
+    this.rules = rules.map((r) => ({
+      key: this.#next(),
+      keywords: (r.keywords ?? []).join(', '),
+      min_length: r.min_length ?? null,
+      max_length: r.max_length ?? null,
+      preset: r.preset,
+      priority: r.priority ?? 0,
+    }));
+    this.defaults = Object.entries(routing.default_preset_by_mode).map(([mode, preset]) => ({
+      key: this.#next(),
+      mode,
+      preset,
+    }));
+    this.every = routing.review_every_n_turns;
+    this.afterSummaries = routing.force_review_on_compaction;
+    this.problem = '';
+  }
+  discard(): void {
+    this.show(this.#stored);
+  }
+  /** The document as it would be sent. */
+  get form(): StylesForm {
+    return {
+      addons: this.addons.map(({ id, text }) => ({ id, text })),
+      presets: this.presets.map(({ id, name, description, addons }) => ({
+        id,
+        name,
+        description,
+        addons: [...addons],
+      })),
+      routing: {
+        review_every_n_turns: this.every ?? 0,
+        force_review_on_compaction: this.afterSummaries,
+        default_preset_by_mode: Object.fromEntries(
+          this.defaults.map(({ mode, preset }): [string, string] => [mode.trim(), preset]).sort(byMode),
+        ),
+      },
+      rules: this.rules.map(({ keywords, min_length, max_length, preset, priority }) => ({
+        keywords: words(keywords),
+        min_length,
+        max_length,
+        preset,
+        priority: priority ?? 0,
+      })),
+    };
+  }
+
+  addAddon(): void {
+    this.addons.push({ key: this.#next(), id: '', text: '' });
+  }
+  addPreset(): void {
+    this.presets.push({ key: this.#next(), id: '', name: '', description: '', addons: [] });
+  }
+  addRule(): void {
+    this.rules.push({
+      key: this.#next(),
+      keywords: '',
+      min_length: null,
+      max_length: null,
+      preset: this.presets[0]?.id ?? '',
+      priority: 0,
+    });
+  }
+  addDefault(): void {
+    this.defaults.push({ key: this.#next(), mode: '', preset: this.presets[0]?.id ?? '' });
+  }
+  /** Appends an add-on to a preset, or removes it: the order is that of the prompt. */
+  toggle(preset: EditedPreset, addon: string): void {
+    preset.addons = preset.addons.includes(addon)
+      ? preset.addons.filter((id) => id !== addon)
+      : [...preset.addons, addon];
+  }
+
+  /** Returns true if the document is stored. */
+  async save(): Promise<boolean> {
+    if (this.busy) return false;
+    this.busy = true;
+    this.problem = '';
+    try {
+      this.show(await this.#api.put(this.#stored.version, this.form));
+      return true;
+    } catch (e) {
+      this.#fail(e);
+      return false;
+    } finally {
+      this.busy = false;
+    }
+  }
+  #fail(e: unknown): void {
+    // The unsaved changes stay; they apply to the current version from now on.
+    if (e instanceof Conflict) {
+      this.#stored = e.current as ReplyStyles;
+      this.problem = 'The reply styles were changed in the meantime. Save again to replace them.';
+      return;
+    }
+    this.problem = errorMessage(e);
+  }
+  #next(): number {
+    return ++this.#key;
+  }
+}
+
+const words = (text: string): string[] =>
+  text
+    .split(',')
+    .map((word) => word.trim())
+    .filter(Boolean);
+const byMode = ([a]: [string, string], [b]: [string, string]) => (a < b ? -1 : 1);
+
+/** The writable part of a document, with every field. */
+function formOf({ addons, presets, routing, rules }: ReplyStyles): StylesForm {
+  const modes = Object.entries(routing.default_preset_by_mode).sort(byMode);
+  return {
+    addons: addons.map(({ id, text }) => ({ id, text })),
+    presets: presets.map((p) => ({
+      id: p.id,
+      name: p.name,
+      description: p.description ?? '',
+      addons: p.addons,
+    })),
+    routing: {
+      review_every_n_turns: routing.review_every_n_turns,
+      force_review_on_compaction: routing.force_review_on_compaction,
+      default_preset_by_mode: Object.fromEntries(modes),
+    },
+    rules: rules.map((r) => ({
+      keywords: r.keywords ?? [],
+      min_length: r.min_length ?? null,
+      max_length: r.max_length ?? null,
+      preset: r.preset,
+      priority: r.priority ?? 0,
+    })),
+  };
+}

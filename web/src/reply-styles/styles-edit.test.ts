@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import { ApiError, Conflict } from '../api/problem';
+import type { ReplyStyles, ReplyStylesApi, StylesForm } from '../api/reply-styles';
+import { StylesEdit } from './styles-edit.svelte';
+
+const document = (x: Partial<ReplyStyles> = {}): ReplyStyles => ({
+  object: 'prompt_profiles',
+  version: 1,
+  addons: [
+    { id: 'concise', text: 'Be brief.' },
+    { id: 'plan', text: 'Make a plan.' },
+  ],
+  presets: [{ id: 'concise', name: 'Brief', description: '', addons: ['concise'] }],
+  routing: {
+    review_every_n_turns: 6,
+    force_review_on_compaction: true,
+    default_preset_by_mode: { direct: 'concise' },
+  },
+  rules: [
+    { keywords: ['in short', 'tl;dr'], min_length: null, max_length: 400, preset: 'concise', priority: 100 },
+  ],
+  ...x,
+});
+
+/** An API whose next answers are these: a document, or an error. */
+function scene(...answers: (ReplyStyles | Error)[]) {
+  const sent: [number, StylesForm][] = [];
+  const api = {
+    put: (version: number, form: StylesForm) => {
+      sent.push([version, form]);
+      const answer = answers.shift()!;
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    },
+  } as unknown as ReplyStylesApi;
+  return { sent, edit: new StylesEdit(api, document()) };
+}
+
+test('an unchanged document is sent as it was read', () => {
+  const { edit } = scene();
+  const { addons, presets, routing, rules } = document();
+  expect(edit.form).toEqual({ addons, presets, routing, rules });
+  expect(edit.dirty).toBe(false);
+});
+test('add-ons of a preset keep the order in which they were checked', () => {
+  const { edit } = scene();
+  const preset = edit.presets[0]!;
+  edit.toggle(preset, 'concise');
+  edit.toggle(preset, 'plan');
+  edit.toggle(preset, 'concise');
+  expect(edit.form.presets[0]!.addons).toEqual(['plan', 'concise']);
+  expect(edit.dirty).toBe(true);
+  edit.discard();
+  expect(edit.dirty).toBe(false);
+});
+test('keywords are separated by commas', () => {
+  const { edit } = scene();
+  edit.rules[0]!.keywords = ' in short,, plan ,';
+  expect(edit.form.rules[0]!.keywords).toEqual(['in short', 'plan']);
+});
+test('after a conflict, the changes stay, and saving again replaces the other document', async () => {
+  const other = document({ version: 5, rules: [] });
+  const stale = new Conflict({ error: { code: 'version_conflict', message: 'Stale', current: other } }, '');
+  const { edit, sent } = scene(stale, document({ version: 6, rules: [] }));
+  edit.addons[0]!.text = 'One sentence.';
+  expect(await edit.save()).toBe(false);
+  expect(edit.addons[0]!.text).toBe('One sentence.');
+  expect(edit.problem).toContain('changed in the meantime');
+  expect(await edit.save()).toBe(true);
+  expect(sent.map(([version]) => version)).toEqual([1, 5]);
+  expect(sent[1]![1].addons[0]!.text).toBe('One sentence.');
+  expect(edit.problem).toBe('');
+});
+test('an invalid document is refused with the reason, and the changes stay', async () => {
+  const refused = new ApiError(422, { error: { code: 'invalid_value', message: 'at most 32 add-ons' } }, '');
+  const { edit } = scene(refused);
+  edit.addAddon();
+  expect(await edit.save()).toBe(false);
+  expect(edit.problem).toContain('at most 32 add-ons');
+  expect(edit.addons).toHaveLength(3);
+});
