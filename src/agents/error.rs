@@ -1,6 +1,4 @@
-use super::{
-    files::File, personas::Persona, profiles::Agent, prompt_profiles::PromptProfiles,
-};
+use super::{files::File, personas::Persona, profiles::Agent, prompt_profiles::PromptProfiles};
 use crate::{
     auth::AuthError,
     db::DbError,

@@ -13,8 +13,8 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{SandboxPolicyId, WorkspaceId},
     patch::{nullable, present},
-    time::Timestamp,
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 /// In UTF-8 bytes.

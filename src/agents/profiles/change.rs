@@ -371,6 +371,7 @@ pub(in crate::agents) async fn put_file(
         profile,
         summary: None,
         expected,
+        origin: Origin::Edit,
     };
     let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
     if agent.summary.version != row.version {

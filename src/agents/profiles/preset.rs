@@ -2,7 +2,7 @@
 
 use super::{
     find::get_row,
-    store::{ProfileWrite, store},
+    store::{Origin, ProfileWrite, store},
 };
 use crate::{agents::AgentError, auth::Actor, db::Conn, ids::AgentId};
 
@@ -36,6 +36,7 @@ pub(in crate::agents) async fn unset_preset(
             profile,
             summary: Some(format!("the reply style {preset} was deleted")),
             expected: None,
+            origin: Origin::Edit,
         };
         Box::pin(store(c, actor.user, &row, wanted)).await?;
     }
