@@ -1,7 +1,6 @@
 //! Request bodies that create and change personas, and their validation.
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{PersonaContent, PersonaSection, PipelineStatus};
 use crate::{
@@ -46,29 +45,29 @@ pub struct PersonaForm {
     pub avatar: Option<Avatar>,
     /// Ignored: `PATCH` changes it.
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub pipeline_status: IgnoredField,
     /// Set by the server; ignored, as are the following fields.
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub id: IgnoredField,
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub object: IgnoredField,
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub used_by: IgnoredField,
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub version: IgnoredField,
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub created_by: IgnoredField,
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub created_at: IgnoredField,
     #[serde(default)]
-    #[schema(value_type = Value)]
+    #[schema(value_type = serde_json::Value)]
     pub updated_at: IgnoredField,
 }
 
