@@ -239,7 +239,9 @@ pub async fn get_resolved_agent(
     profile.max_output_tokens = Some(profile.output_tokens_max());
     let is_sent = profile.persona_text.is_some();
     let mut agent = row.with_profile(profile);
-    if let (None, Some(persona)) = (&agent.persona, agent.persona_id) {
+    if agent.persona.is_none()
+        && let Some(persona) = agent.persona_id
+    {
         agent.persona = find_named(c, actor.workspace, persona, is_sent).await?;
     }
     Ok((agent, from))
