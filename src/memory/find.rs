@@ -70,8 +70,8 @@ pub(super) fn key_of(
 }
 
 /// Selects entries as `e` that `$2` can see and that have not expired: `$1` workspace, `$3` and `$4` whether the caller can
-/// read chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Personal entries are seen by the person only. The others are seen by those who can
-/// read their sources and the channel that they belong to.
+/// read chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Personal
+/// entries are seen by the person only. The others are seen by those who can read their sources and the channel that they belong to.
 macro_rules! entry_sql {
     ($c:expr, $tail:expr) => {
         sql_with_ids!(

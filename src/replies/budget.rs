@@ -158,25 +158,22 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
         if kept.is_none() && shorten_summaries(&mut context, summary_tokens) {
             continue;
         }
-        match kept {
-            None if left == 0 => {
-                let is_changed = context.summary.take().is_some()
-                    || context.background_summary.take().is_some()
-                    || context.root.take().is_some()
-                    || context.notes.take().is_some()
-                    || !std::mem::take(&mut context.memories).is_empty()
-                    || !std::mem::take(&mut context.old_messages).is_empty()
-                    || !std::mem::take(&mut context.ask.files).is_empty();
-                if !is_changed {
-                    return Err(too_large);
-                }
+        if kept.is_none() && left == 0 {
+            let is_changed = context.summary.take().is_some()
+                || context.background_summary.take().is_some()
+                || context.root.take().is_some()
+                || context.notes.take().is_some()
+                || !std::mem::take(&mut context.memories).is_empty()
+                || !std::mem::take(&mut context.old_messages).is_empty()
+                || !std::mem::take(&mut context.ask.files).is_empty();
+            if !is_changed {
+                return Err(too_large);
             }
-            _ => {
-                let kept = kept.unwrap_or(usize::from(left > 1));
-                let count = count_to_drop(&context, &prompt, &window, tokens - room);
-                dropped.extend(drop_oldest(&mut context, count.min(left - kept)));
-            }
+            continue;
         }
+        let kept = kept.unwrap_or(usize::from(left > 1));
+        let count = count_to_drop(&context, &prompt, &window, tokens - room);
+        dropped.extend(drop_oldest(&mut context, count.min(left - kept)));
     }
 }
 
