@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::{
+    agents::policy,
     auth::{self, Actor, Scope},
     db::{
         Conn, DbError,
@@ -47,7 +48,7 @@ pub async fn list_published(
     reader: UserId,
     channel: Option<ChannelId>,
 ) -> Result<Vec<PublishedEntry>, DbError> {
-    let nobody = Uuid::nil();
+    let (nobody, at) = (Uuid::nil(), now());
     let place = Use {
         workspace: workspace.0,
         channel: channel.map_or(nobody, |channel| channel.0),
@@ -55,7 +56,8 @@ pub async fn list_published(
         requester: reader.0,
         agent: nobody,
         is_alone: false,
-        now: now(),
+        now: at,
+        unused_since: policy::find(c, workspace).await?.memory.unused_since(at),
         scopes: settings::scopes_on(c, workspace, reader).await?,
     };
     store::published_entries(c, &place, LISTED_MAX).await

@@ -1532,7 +1532,9 @@ mod tests {
                     | Source::LeftOut
                     | Source::Conversation { .. }
                     | Source::Date
+                    | Source::Workspace { .. }
                     | Source::Notes
+                    | Source::About { .. }
                     | Source::Memories
                     | Source::Memory { .. }
                     | Source::OldMessage { .. }

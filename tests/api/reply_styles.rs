@@ -14,9 +14,11 @@ const PROFILES: &str = "/v1/prompt-profiles";
 fn document() -> Value {
     let addon = |id: &str| json!({"id": id, "text": format!("Style marker {id}.")});
     let preset = |id: &str| json!({"id": id, "name": id, "description": "", "addons": [id]});
+    let ids = ["plan", "calm", "brief"];
+    let (addons, presets) = (ids.map(addon), ids.map(preset));
     json!({
-        "addons": ["plan", "calm", "brief"].map(addon),
-        "presets": ["plan", "calm", "brief"].map(preset),
+        "addons": addons,
+        "presets": presets,
         "routing": {"review_every_n_turns": 2, "force_review_on_compaction": true,
             "default_preset_by_mode": {"fork": "calm"}},
         "rules": [{"keywords": ["plan"], "min_length": null, "max_length": null, "preset": "plan", "priority": 1}],

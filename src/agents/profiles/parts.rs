@@ -17,7 +17,7 @@ text_enum! {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Avatar {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -253,11 +253,11 @@ impl Compactor {
         };
         let call = UtilityCall {
             workspace: lease.workspace,
-            task: CallTask {
+            task: Some(CallTask {
                 id: pass.task.id,
                 root: pass.task.root_task_id,
                 attempt: pass.task.attempt,
-            },
+            }),
             purpose: Purpose::Compact,
             user: pass.task.requested_by,
             agent: pass.task.agent_id,

@@ -319,8 +319,10 @@ export interface paths {
          */
         get: operations["get_file"];
         /**
-         * Write a file of an agent; writing SOUL.md or IDENTITY.md changes its profile
-         * @description **Access:** members and admins; keys need `agents:write`.
+         * Write a file of an agent; SOUL.md, IDENTITY.md, AGENTS.md, and TOOLS.md are part of its profile
+         * @description `If-Match` is the version of the agent for these, and of the file for others. `memory/YYYY-MM-DD.md` needs a real date.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_file"];
         post?: never;
@@ -1235,6 +1237,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/forks/{id}/preset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Choose the reply style of an agent in a fork
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["choose_in_fork"];
+        post?: never;
+        /**
+         * Remove the choice of a reply style in a fork: the agent, the rules, and the defaults choose again
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["reset_in_fork"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forks/{id}/publish": {
         parameters: {
             query?: never;
@@ -1427,6 +1453,39 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/members/me/files/USER.md": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the caller's USER.md
+         * @description What the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_user_file"];
+        /**
+         * Write the caller's USER.md
+         * @description Agents read it when the caller asks: with `direct` only in direct messages with agents, and records of prompts show it to the
+         *     caller only.
+         *
+         *     **Access:** every role; keys need `chat:write`.
+         */
+        put: operations["put_user_file"];
+        post?: never;
+        /**
+         * Delete the caller's USER.md
+         * @description **Access:** every role; keys need `chat:write`.
+         */
+        delete: operations["delete_user_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/members/{user_id}": {
         parameters: {
             query?: never;
@@ -1487,8 +1546,8 @@ export interface paths {
         /**
          * Export everything that the workspace stores about a user, for that user and for admins
          * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
-         *     `sessions` (only your own), `tasks`, `action_items`, `responses`, `audit_log`. An interrupted export is not valid
-         *     JSON.
+         *     `sessions` (only your own), `tasks`, `action_items`, `memories`, `user_files`, `responses`, `audit_log`. An interrupted
+         *     export is not valid JSON.
          *
          *     For another person: an admin.
          *
@@ -1730,6 +1789,172 @@ export interface paths {
          */
         get: operations["get_model"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/personas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the personas of the workspace, oldest first
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["list_personas"];
+        put?: never;
+        /**
+         * Create a persona, which is a draft
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["create_persona"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/personas/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a persona
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["get_persona"];
+        /**
+         * Replace a persona except for its status; omitted fields become blank
+         * @description A change of a text makes an approved persona `refined`: agents keep the approved text until the next approval.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        put: operations["put_persona"];
+        post?: never;
+        /**
+         * Delete a persona that no agent names, with its versions
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        delete: operations["delete_persona"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a persona or its status; each change creates a version
+         * @description An approval creates a version of every agent that names the persona, directly or through its base.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        patch: operations["patch_persona"];
+        trace?: never;
+    };
+    "/v1/personas/{id}/compress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Draft the text of a persona from its steps; stores nothing
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["compress_persona"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/personas/{id}/duplicate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Copy a persona to a new draft
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["duplicate_persona"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/personas/{id}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore an earlier version as a new one, which is `refined`
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["roll_back_persona"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/personas/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the versions of a persona, newest first
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["list_persona_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/prompt-profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the reply styles of the workspace: add-ons, presets, and the rules that choose a preset
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["get_prompt_profiles"];
+        /**
+         * Replace the reply styles of the workspace
+         * @description Agents and conversations with a preset that no longer exists are left without one.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        put: operations["put_prompt_profiles"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2163,6 +2388,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/{id}/preset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Choose the reply style of an agent in a thread
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["choose_in_thread"];
+        post?: never;
+        /**
+         * Remove the choice of a reply style in a thread: the agent, the rules, and the defaults choose again
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["reset_in_thread"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/read": {
         parameters: {
             query?: never;
@@ -2251,6 +2500,26 @@ export interface paths {
          * @description **Access:** admins; keys need `workspace:admin`.
          */
         patch: operations["update_workspace"];
+        trace?: never;
+    };
+    "/v1/workspaces/{id}/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what agents know about the workspace in a channel
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_workspace_context"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/workspaces/{id}/files": {
@@ -2503,7 +2772,8 @@ export interface components {
             prompting: components["schemas"]["Prompting"] | null;
             sentiment: components["schemas"]["Sentiment"] | null;
             trust: components["schemas"]["Trust"] | null;
-            persona_id: string | null;
+            persona_id: components["schemas"]["PersonaId"] | null;
+            persona: components["schemas"]["NamedPersona"] | null;
             store: boolean | null;
             store_required: boolean | null;
             metadata: {
@@ -2572,6 +2842,8 @@ export interface components {
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            persona?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -2609,7 +2881,9 @@ export interface components {
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
             trust?: components["schemas"]["Trust"] | null;
-            persona_id?: string | null;
+            persona_id?: components["schemas"]["PersonaId"] | null;
+            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
@@ -2732,7 +3006,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "model.changed" | "model.removed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -2856,6 +3130,19 @@ export interface components {
             name?: string;
             topic?: string | null;
         };
+        /**
+         * @description Origin of a preset.
+         *
+         *     `person`: Someone who can post in the conversation.
+         *
+         *     `agent`: The agent's profile.
+         *
+         *     `rule`: A rule of the workspace.
+         *
+         *     `mode`: The workspace's default for the mode.
+         * @enum {string}
+         */
+        ChosenBy: "person" | "agent" | "rule" | "mode";
         /** @description A frame from a client; `hello` is the first one. */
         ClientFrame: components["schemas"]["Hello"] | components["schemas"]["ClientRequest"];
         /** @description Requests, which carry an `id` and receive one response, and `typing`. */
@@ -3044,6 +3331,8 @@ export interface components {
          *
          *     `auto`: Many messages before those that are sent.
          *
+         *     `quiet`: Nobody has posted for a while.
+         *
          *     `size`: The messages do not fit the window, or are very long.
          *
          *     `overflow`: The model server rejected the prompt as too long.
@@ -3053,12 +3342,66 @@ export interface components {
          *     `redo`: A message changed, or a person requested another summary.
          * @enum {string}
          */
-        CompactionTrigger: "auto" | "size" | "overflow" | "manual" | "redo";
+        CompactionTrigger: "auto" | "quiet" | "size" | "overflow" | "manual" | "redo";
+        /** @description A drafted text of a persona. */
+        CompressedPersona: {
+            compressed: string;
+            /**
+             * Format: int64
+             * @description Estimated number of tokens.
+             */
+            tokens: number;
+            model: string;
+        };
+        /** @description What agents know about the workspace in every conversation. */
+        ContextPolicy: {
+            /**
+             * @description True if it is sent.
+             * @default false
+             */
+            enabled: boolean;
+            /**
+             * @description Text of the admins; may be empty.
+             * @default
+             */
+            text: string;
+            /**
+             * @description Sections after the text; they always have the same order.
+             * @default [
+             *       "decisions",
+             *       "action_items",
+             *       "members",
+             *       "memories"
+             *     ]
+             */
+            sections: components["schemas"]["ContextSection"][];
+        };
+        /** @description Fields of `PolicyPatch::workspace_context`: omitted ones stay. */
+        ContextPolicyPatch: {
+            enabled?: boolean;
+            /** @description At most 8 KiB. */
+            text?: string;
+            sections?: components["schemas"]["ContextSection"][];
+        };
+        /**
+         * @description Part of the workspace context that the server writes.
+         *
+         *     `decisions`: The 10 newest decisions.
+         *
+         *     `action_items`: The 20 open action items that are due first.
+         *
+         *     `members`: At most 50 members.
+         *
+         *     `memories`: Published entries of memory, those used most first.
+         * @enum {string}
+         */
+        ContextSection: "decisions" | "action_items" | "members" | "memories";
         /** @description A prompt with its sources. */
         ContextSeen: {
             /** @description The model that is called. */
             model: string;
             requested_by: components["schemas"]["Requester"];
+            preset: components["schemas"]["UsedPreset"] | null;
             system: components["schemas"]["SystemSeen"];
             /** @description The conversation as sent. */
             turns: components["schemas"]["TurnSeen"][];
@@ -3107,6 +3450,13 @@ export interface components {
             error: components["schemas"]["ErrorDetail"];
             /** @enum {string} */
             type: "error";
+        };
+        /** @description Preset of an agent in a conversation. */
+        ConversationPreset: {
+            agent_id: components["schemas"]["AgentId"];
+            /** @description ID of a preset. */
+            preset: string;
+            chosen_by: components["schemas"]["ChosenBy"];
         };
         /** @description Fields of `POST /v1/agents/{id}/duplicate`. */
         CopyForm: {
@@ -3200,6 +3550,14 @@ export interface components {
             object: "compaction";
             deleted: boolean;
         };
+        /** @description Response of `DELETE /v1/personas/{id}`. */
+        DeletedPersona: {
+            id: components["schemas"]["PersonaId"];
+            /** @enum {string} */
+            object: "persona";
+            /** @description Always true. */
+            deleted: boolean;
+        };
         DeletedResponse: {
             id: components["schemas"]["ResponseId"];
             /** @enum {string} */
@@ -3279,7 +3637,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_item_not_found" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_item_not_found" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -3366,6 +3724,12 @@ export interface components {
         };
         File: components["schemas"]["FileSummary"] & {
             content: string;
+        };
+        /** @description Use of a file of an agent. */
+        FileEffect: {
+            path: string;
+            /** @description Completes a sentence about the file, such as `the first 2,000 tokens are sent with every reply`. */
+            effect: string;
         };
         FileForm: {
             /** @description At most 256 KiB. */
@@ -3462,6 +3826,8 @@ export interface components {
             /** @description True if the fork's agent replies without a mention. */
             auto_reply: boolean;
             context: components["schemas"]["ForkContext"];
+            /** @description Reply styles of agents; an agent without one has none. */
+            presets: components["schemas"]["ConversationPreset"][];
             status: components["schemas"]["ForkStatus"];
             /** @description True if a message was posted, edited, or deleted since the newest draft or resolution. */
             stale: boolean;
@@ -3568,6 +3934,11 @@ export interface components {
             files?: {
                 [key: string]: string;
             };
+        };
+        /** @description An agent that was created from an export or from files. */
+        Imported: components["schemas"]["Agent"] & {
+            /** @description How each of the files is used, by path. */
+            effects: components["schemas"]["FileEffect"][];
         };
         IncompleteDetails: {
             /** @enum {string} */
@@ -3886,6 +4257,30 @@ export interface components {
             next_cursor?: string;
         };
         /** @description A page of a list. */
+        List_Persona: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Persona"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_PersonaVersion: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["PersonaVersion"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
         List_Resolution: {
             /** @enum {string} */
             object: "list";
@@ -4131,7 +4526,7 @@ export interface components {
          * @enum {string}
          */
         MemoryOrigin: "hand" | "auto" | "file" | "published";
-        /** @description Switches of memory. Agents and people can turn off more. */
+        /** @description Rules of memory. Agents and people can turn off more. */
         MemoryPolicy: {
             /** @default true */
             enabled: boolean;
@@ -4150,13 +4545,30 @@ export interface components {
              * @default true
              */
             organization: boolean;
+            /**
+             * @description Summaries of conversations in which nobody has posted for a while.
+             * @default true
+             */
+            quiet: boolean;
+            /**
+             * Format: int32
+             * @description Number of days after the last use of an automatic entry at which it is forgotten; null keeps them.
+             * @default null
+             */
+            retention_days: number | null;
         };
-        /** @description Fields of `PolicyPatch::memory`: omitted ones stay. */
+        /** @description Fields of `PolicyPatch::memory`: omitted ones stay, and a null removes the limit. */
         MemoryPolicyPatch: {
             enabled?: boolean;
             user?: boolean;
             persona?: boolean;
             organization?: boolean;
+            quiet?: boolean;
+            /**
+             * Format: int32
+             * @description From 1 to 36,500.
+             */
+            retention_days?: number | null;
         };
         /**
          * @description Scope of an entry of memory: what it belongs to.
@@ -4516,6 +4928,14 @@ export interface components {
             slug: string;
             role: components["schemas"]["Role"];
         };
+        /** @description The persona that an agent names. */
+        NamedPersona: {
+            id: components["schemas"]["PersonaId"];
+            name: string;
+            pipeline_status: components["schemas"]["PipelineStatus"];
+            /** @description True if the agent receives an approved text of the persona. After an edit, this is the last approved one. */
+            is_sent: boolean;
+        };
         /**
          * @description From strictest to most permissive.
          * @enum {string}
@@ -4549,6 +4969,8 @@ export interface components {
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            persona?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -4586,7 +5008,9 @@ export interface components {
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
             trust?: components["schemas"]["Trust"] | null;
-            persona_id?: string | null;
+            persona_id?: components["schemas"]["PersonaId"] | null;
+            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
@@ -4713,6 +5137,17 @@ export interface components {
             /** @enum {string} */
             type: "follow.updated";
         };
+        PartSize: {
+            /**
+             * @description Part of the workspace context.
+             *
+             *     `text`: Text of the admins.
+             * @enum {string}
+             */
+            name: "text" | "decisions" | "action_items" | "members" | "memories";
+            /** Format: int64 */
+            tokens: number;
+        };
         Participant: {
             type: components["schemas"]["ParticipantKind"];
             id: string;
@@ -4728,6 +5163,137 @@ export interface components {
             /** @description Also deletes all API keys of the account. */
             revoke_keys?: boolean;
         };
+        /** @description A reusable character for agents. */
+        Persona: components["schemas"]["PersonaContent"] & {
+            id: components["schemas"]["PersonaId"];
+            /** @enum {string} */
+            object: "persona";
+            name: string;
+            pipeline_status: components["schemas"]["PipelineStatus"];
+            /**
+             * Format: int64
+             * @description Number of agents that name the persona, directly or through a base.
+             */
+            used_by: number;
+            /** Format: int64 */
+            version: number;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description Fields of a persona besides its name. */
+        PersonaContent: {
+            /** @description At most 1,024 characters; not sent to agents. */
+            description: string;
+            /** @description Problem that agents with this character solve, and for whom. */
+            problem_space: components["schemas"]["PersonaSection"];
+            /** @description The character in a few sentences. */
+            high_level: components["schemas"]["PersonaSection"];
+            /** @description Role models. */
+            archetype: components["schemas"]["PersonaSection"];
+            /** @description What it does and does not do. */
+            principles: components["schemas"]["PersonaSection"];
+            /** @description Tone and style. */
+            taste: components["schemas"]["PersonaSection"];
+            /** @description Text that agents receive once it is approved; at most 8 KiB. */
+            compressed: string;
+            avatar: components["schemas"]["Avatar"] | null;
+        };
+        /** @description Fields of `POST /v1/personas/{id}/duplicate`. */
+        PersonaCopyForm: {
+            /** @description 1 to 80 characters, unique in the workspace. */
+            name: string;
+        };
+        /** @description Fields of `POST` and `PUT`; omitted fields are blank. */
+        PersonaForm: {
+            /** @description 1 to 80 characters, unique in the workspace. */
+            name: string;
+            /** @description At most 1,024 characters. */
+            description?: string;
+            problem_space?: components["schemas"]["PersonaSection"];
+            high_level?: components["schemas"]["PersonaSection"];
+            archetype?: components["schemas"]["PersonaSection"];
+            principles?: components["schemas"]["PersonaSection"];
+            taste?: components["schemas"]["PersonaSection"];
+            /** @description At most 8 KiB. */
+            compressed?: string;
+            avatar?: components["schemas"]["Avatar"] | null;
+            /** @description Ignored: `PATCH` changes it. */
+            pipeline_status?: unknown;
+            /** @description Set by the server; ignored, as are the following fields. */
+            id?: unknown;
+            object?: unknown;
+            used_by?: unknown;
+            version?: unknown;
+            created_by?: unknown;
+            created_at?: unknown;
+            updated_at?: unknown;
+        };
+        /** @description ID of a persona: `persona_` and 26 base-32 characters */
+        PersonaId: string;
+        /** @description Fields of `PATCH`: omitted fields are unchanged. */
+        PersonaPatch: {
+            /** @description 1 to 80 characters, unique in the workspace. */
+            name?: string;
+            /** @description At most 1,024 characters. */
+            description?: string;
+            problem_space?: components["schemas"]["PersonaSection"];
+            high_level?: components["schemas"]["PersonaSection"];
+            archetype?: components["schemas"]["PersonaSection"];
+            principles?: components["schemas"]["PersonaSection"];
+            taste?: components["schemas"]["PersonaSection"];
+            /** @description At most 8 KiB. */
+            compressed?: string;
+            avatar?: components["schemas"]["Avatar"] | null;
+            /** @description `approved` requires a `compressed` text. If omitted, a change of a text makes an approved persona `refined`. */
+            pipeline_status?: components["schemas"]["PipelineStatus"];
+        };
+        PersonaRollbackForm: {
+            /** Format: int64 */
+            target_version: number;
+        };
+        /** @description A step of a persona. */
+        PersonaSection: {
+            /**
+             * @description At most 4 KiB.
+             * @default
+             */
+            text?: string;
+            /**
+             * @description At most 20 lines of 1 to 240 characters.
+             * @default []
+             */
+            items?: string[];
+        };
+        /** @description Fields of a version. */
+        PersonaSnapshot: components["schemas"]["PersonaContent"] & {
+            name: string;
+            pipeline_status: components["schemas"]["PipelineStatus"];
+        };
+        /** @description A version of a persona. */
+        PersonaVersion: {
+            /** @enum {string} */
+            object: "persona_version";
+            persona_id: components["schemas"]["PersonaId"];
+            /** Format: int64 */
+            version: number;
+            /** @description Short summary of the change. */
+            change_summary: string;
+            changed_by: components["schemas"]["UserId"];
+            changed_at: components["schemas"]["Timestamp"];
+            snapshot: components["schemas"]["PersonaSnapshot"];
+        };
+        /**
+         * @description Status of a persona on its way to agents.
+         *
+         *     `draft`: Being written.
+         *
+         *     `refined`: Edited since it was approved, or ready for approval.
+         *
+         *     `approved`: Agents receive its text.
+         * @enum {string}
+         */
+        PipelineStatus: "draft" | "refined" | "approved";
         PointForm: {
             /** @description One line, at most 500 characters. */
             text: string;
@@ -4744,6 +5310,7 @@ export interface components {
             members_write_agents: boolean;
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
+            workspace_context: components["schemas"]["ContextPolicy"];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
@@ -4754,6 +5321,7 @@ export interface components {
             members_write_agents?: boolean;
             memory?: components["schemas"]["MemoryPolicyPatch"];
             compaction?: components["schemas"]["CompactionPolicyPatch"];
+            workspace_context?: components["schemas"]["ContextPolicyPatch"];
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -4783,6 +5351,8 @@ export interface components {
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            persona?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -4820,7 +5390,9 @@ export interface components {
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
             trust?: components["schemas"]["Trust"] | null;
-            persona_id?: string | null;
+            persona_id?: components["schemas"]["PersonaId"] | null;
+            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
@@ -4858,6 +5430,36 @@ export interface components {
          * @enum {string}
          */
         PresenceStatus: "online" | "offline";
+        PresetForm: {
+            agent_id: components["schemas"]["AgentId"];
+            /** @description ID of a preset of the workspace. */
+            preset: string;
+        };
+        /** @description A rule for agents whose profile is `auto`. It matches if all of its conditions hold. */
+        PresetRule: {
+            /** @description One of these must occur in the message, as whole words; none is no condition. At most 20 of 1 to 60 characters. */
+            keywords?: string[];
+            /**
+             * Format: int32
+             * @description Minimum length of the message in UTF-16 code units.
+             */
+            min_length?: number | null;
+            /**
+             * Format: int32
+             * @description Maximum length of the message in UTF-16 code units.
+             */
+            max_length?: number | null;
+            preset: string;
+            /**
+             * Format: int32
+             * @description −1000 to 1000; the rule with the highest number wins, then the first.
+             */
+            priority?: number;
+        };
+        /** @description Presets of a conversation after a change. */
+        Presets: {
+            presets: components["schemas"]["ConversationPreset"][];
+        };
         /** @description The resulting system text and model settings of a draft. */
         Preview: {
             /** @description The full system text. */
@@ -4888,9 +5490,81 @@ export interface components {
             /** @description As for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["NewAgent"];
         };
-        /** @description Names of a prompt profile and of a compaction strategy. */
+        /** @description A text for the system prompt. */
+        PromptAddon: {
+            /** @description `[a-z0-9_]{1,64}`, except `auto` and `none`. */
+            id: string;
+            /** @description Markdown, at most 4 KiB. */
+            text: string;
+        };
+        /** @description Column `prompt_profiles.document`. */
+        PromptContent: {
+            /** @description At most 32. */
+            addons: components["schemas"]["PromptAddon"][];
+            /** @description At most 32. */
+            presets: components["schemas"]["PromptPreset"][];
+            routing: components["schemas"]["PromptRouting"];
+            /** @description At most 100. */
+            rules: components["schemas"]["PresetRule"][];
+        };
+        /** @description A reply style. */
+        PromptPreset: {
+            /** @description `[a-z0-9_]{1,64}`, except `auto` and `none`. */
+            id: string;
+            /** @description 1 to 80 characters. */
+            name: string;
+            /** @description At most 240 characters. */
+            description?: string;
+            /** @description IDs of at most 8 add-ons, in the order of the prompt. */
+            addons: string[];
+        };
+        /** @description Add-ons, presets, and rules of a workspace. */
+        PromptProfiles: components["schemas"]["PromptContent"] & {
+            /** @enum {string} */
+            object: "prompt_profiles";
+            /**
+             * Format: int64
+             * @description Version for `If-Match`; 0 before the first change.
+             */
+            version: number;
+        };
+        /** @description Fields of `PUT /v1/prompt-profiles`. */
+        PromptProfilesForm: {
+            /** @description Set by the server; ignored in requests. */
+            object?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            version?: unknown;
+            /** @description At most 32. */
+            addons: components["schemas"]["PromptAddon"][];
+            /** @description At most 32. */
+            presets: components["schemas"]["PromptPreset"][];
+            routing: components["schemas"]["PromptRouting"];
+            /** @description At most 100. */
+            rules: components["schemas"]["PresetRule"][];
+        };
+        /** @description When the rules are evaluated, and which preset applies without one. */
+        PromptRouting: {
+            /**
+             * Format: int64
+             * @description 1 to 100: rules are evaluated in the turns 1, 1 + n, 1 + 2n, and so on.
+             */
+            review_every_n_turns: number;
+            /** @description Rules are also evaluated after messages were summarized. */
+            force_review_on_compaction: boolean;
+            /**
+             * @description Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part
+             *     counts. At most 100.
+             */
+            default_preset_by_mode: {
+                [key: string]: string;
+            };
+        };
+        /** @description Reply style and compaction strategy. */
         Prompting: {
-            /** @default null */
+            /**
+             * @description ID of a preset, `none`, or `auto` for the rules of the workspace; null for its default for the mode.
+             * @default null
+             */
             profile?: string | null;
             /** @default null */
             compaction?: components["schemas"]["Compaction"] | null;
@@ -5342,6 +6016,17 @@ export interface components {
             /** @description These segments, oldest first. */
             compaction_ids: components["schemas"]["CompactionId"][];
         };
+        /** @description The workspace context as agents with the default model receive it. */
+        SentWorkspaceContext: {
+            /** @description Empty if the policy turns it off. */
+            text: string;
+            /**
+             * Format: int64
+             * @description Estimated number of tokens.
+             */
+            tokens: number;
+            parts: components["schemas"]["PartSize"][];
+        };
         Sentiment: {
             /** @default null */
             enabled?: boolean | null;
@@ -5582,9 +6267,15 @@ export interface components {
          *     `required`: Text that the workspace requires.
          *
          *     `base`: Instructions of the agent's bases.
+         *
+         *     `persona`: Approved text of a persona; only in replies.
+         *
+         *     `files`: AGENTS.md, and then TOOLS.md.
+         *
+         *     `addons`: Add-ons of the reply style.
          * @enum {string}
          */
-        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "files" | "agency";
+        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons";
         SystemSeen: {
             /** @description Empty if `hidden`. */
             text: string;
@@ -5740,6 +6431,8 @@ export interface components {
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            persona?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -5777,7 +6470,9 @@ export interface components {
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
             trust?: components["schemas"]["Trust"] | null;
-            persona_id?: string | null;
+            persona_id?: components["schemas"]["PersonaId"] | null;
+            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
@@ -5821,6 +6516,8 @@ export interface components {
              * @enum {string}
              */
             memory: "on" | "off";
+            /** @description Reply styles of agents; an agent without one has none. */
+            presets: components["schemas"]["ConversationPreset"][];
             root_message_id: components["schemas"]["MessageId"];
             /**
              * Format: int64
@@ -6057,6 +6754,42 @@ export interface components {
             /** @description Display name. */
             name: string;
         };
+        /** @description A preset, and what chose it. */
+        UsedPreset: {
+            id: string;
+            chosen_by: components["schemas"]["ChosenBy"];
+        };
+        /** @description USER.md of a person in a workspace; empty if it was never written, or deleted. */
+        UserFile: {
+            /** @enum {string} */
+            object: "user_file";
+            /** @enum {string} */
+            path: "USER.md";
+            content: string;
+            visibility: components["schemas"]["UserFileVisibility"];
+            /**
+             * Format: int64
+             * @description 0 if the file was never written.
+             */
+            version: number;
+            updated_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Fields of `PUT /v1/members/me/files/USER.md`. */
+        UserFileForm: {
+            /** @description At most 16 KiB. */
+            content: string;
+            /** @description `direct` by default. */
+            visibility?: components["schemas"]["UserFileVisibility"];
+        };
+        /**
+         * @description Conversations in which agents read USER.md when its person asks, and who sees it in records of prompts.
+         *
+         *     `direct`: Direct messages of the person with agents, without other people; only the person.
+         *
+         *     `workspace`: All of the workspace; everyone who can read the conversation.
+         * @enum {string}
+         */
+        UserFileVisibility: "direct" | "workspace";
         /** @description ID of a person: `user_` and 26 base-32 characters */
         UserId: string;
         /** @description A version as an entry in a list. */
@@ -6940,6 +7673,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7024,6 +7758,12 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "effects": [
+                     *         {
+                     *           "effect": "…",
+                     *           "path": "SOUL.md"
+                     *         }
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -7039,6 +7779,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7062,7 +7803,7 @@ export interface operations {
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Imported"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -7195,6 +7936,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7289,6 +8031,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7434,6 +8177,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7518,6 +8262,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7610,6 +8355,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -7740,7 +8486,7 @@ export interface operations {
     get_file: {
         parameters: {
             query?: {
-                /** @description An earlier version of the file; for SOUL.md and IDENTITY.md, a version of the agent. */
+                /** @description An earlier version of the file; for a part of the profile, a version of the agent. */
                 version?: number;
             };
             header?: never;
@@ -7936,6 +8682,7 @@ export interface operations {
                      *         "…"
                      *       ],
                      *       "object": "agent_profile",
+                     *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
                      *       "role": "primary",
@@ -9490,6 +10237,13 @@ export interface operations {
                      *               "type": "human"
                      *             }
                      *           ],
+                     *           "presets": [
+                     *             {
+                     *               "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "chosen_by": "person",
+                     *               "preset": "…"
+                     *             }
+                     *           ],
                      *           "read_seq": 0,
                      *           "reply_count": 0,
                      *           "root_message": null,
@@ -9678,6 +10432,13 @@ export interface operations {
                      *             "type": "human"
                      *           }
                      *         ],
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "reply_count": 0,
                      *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "status": "open",
@@ -9825,6 +10586,13 @@ export interface operations {
                      *             "id": "…",
                      *             "name": "Ada",
                      *             "type": "human"
+                     *           }
+                     *         ],
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
                      *           }
                      *         ],
                      *         "reply_count": 0,
@@ -10894,6 +11662,13 @@ export interface operations {
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_count": 0,
                      *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ],
                      *       "resolution_id": null,
                      *       "resolved_at": null,
                      *       "stale": false,
@@ -10956,6 +11731,13 @@ export interface operations {
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_count": 0,
                      *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ],
                      *       "resolution_id": null,
                      *       "resolved_at": null,
                      *       "stale": false,
@@ -11013,6 +11795,13 @@ export interface operations {
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "resolution_id": null,
                      *         "resolved_at": null,
                      *         "stale": false,
@@ -11326,6 +12115,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "model": "claude-sonnet-4-5",
+                     *       "preset": null,
                      *       "requested_by": {
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
@@ -11772,6 +12562,106 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    choose_in_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                 *       "preset": "concise"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PresetForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Presets"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    reset_in_fork: {
+        parameters: {
+            query: {
+                /** @description ID of an agent: `agent_` and 26 base-32 characters */
+                agent_id: components["schemas"]["AgentId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Presets"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     publish_resolution: {
         parameters: {
             query?: never;
@@ -11819,6 +12709,13 @@ export interface operations {
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "resolution_id": null,
                      *         "resolved_at": null,
                      *         "stale": false,
@@ -12018,6 +12915,13 @@ export interface operations {
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "resolution_id": null,
                      *         "resolved_at": null,
                      *         "stale": false,
@@ -12418,6 +13322,13 @@ export interface operations {
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "resolution_id": null,
                      *         "resolved_at": null,
                      *         "stale": false,
@@ -12762,6 +13673,133 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_user_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "object": "user_file",
+                     *       "path": "USER.md",
+                     *       "updated_at": null,
+                     *       "version": 1,
+                     *       "visibility": "direct"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_user_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "I work from Lisbon, and prefer short answers.\n",
+                 *       "visibility": "workspace"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserFileForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "object": "user_file",
+                     *       "path": "USER.md",
+                     *       "updated_at": null,
+                     *       "version": 1,
+                     *       "visibility": "direct"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_user_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -14275,6 +15313,965 @@ export interface operations {
             503: components["responses"]["OpenAiError503"];
         };
     };
+    list_personas: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only personas created after the one with this ID. */
+                after?: components["schemas"]["PersonaId"];
+                /** @description Only personas created before the one with this ID. */
+                before?: components["schemas"]["PersonaId"];
+                /** @description Exact name. */
+                name?: string;
+                /** @description Only personas with this status. */
+                status?: "draft" | "refined" | "approved";
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "archetype": {
+                     *             "items": [
+                     *               "…"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           },
+                     *           "avatar": null,
+                     *           "compressed": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": "Helps with plans",
+                     *           "high_level": {
+                     *             "items": [
+                     *               "…"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           },
+                     *           "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "persona",
+                     *           "pipeline_status": "draft",
+                     *           "principles": {
+                     *             "items": [
+                     *               "…"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           },
+                     *           "problem_space": {
+                     *             "items": [
+                     *               "…"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           },
+                     *           "taste": {
+                     *             "items": [
+                     *               "…"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           },
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "used_by": 0,
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_persona: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "compressed": "You are a calm engineer. You name the risk first.",
+                 *       "name": "Calm engineer",
+                 *       "principles": {
+                 *         "items": [
+                 *           "Names the risk first"
+                 *         ],
+                 *         "text": "Facts before opinions."
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PersonaForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "archetype": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "avatar": null,
+                     *       "compressed": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "high_level": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "persona",
+                     *       "pipeline_status": "draft",
+                     *       "principles": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "problem_space": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "taste": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_persona: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "archetype": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "avatar": null,
+                     *       "compressed": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "high_level": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "persona",
+                     *       "pipeline_status": "draft",
+                     *       "principles": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "problem_space": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "taste": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_persona: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "compressed": "You are a calm engineer. You name the risk first, and then the way out.",
+                 *       "name": "Calm engineer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PersonaForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "archetype": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "avatar": null,
+                     *       "compressed": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "high_level": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "persona",
+                     *       "pipeline_status": "draft",
+                     *       "principles": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "problem_space": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "taste": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_persona: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "persona"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedPersona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_persona: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "compressed": "You are a calm engineer.",
+                 *       "pipeline_status": "approved"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PersonaPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "archetype": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "avatar": null,
+                     *       "compressed": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "high_level": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "persona",
+                     *       "pipeline_status": "draft",
+                     *       "principles": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "problem_space": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "taste": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    compress_persona: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "compressed": "…",
+                     *       "model": "claude-sonnet-4-5",
+                     *       "tokens": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CompressedPersona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    duplicate_persona: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Calm reviewer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PersonaCopyForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "archetype": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "avatar": null,
+                     *       "compressed": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "high_level": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "persona",
+                     *       "pipeline_status": "draft",
+                     *       "principles": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "problem_space": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "taste": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    roll_back_persona: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "target_version": 1
+                 *     }
+                 */
+                "application/json": components["schemas"]["PersonaRollbackForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "archetype": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "avatar": null,
+                     *       "compressed": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "high_level": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "persona",
+                     *       "pipeline_status": "draft",
+                     *       "principles": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "problem_space": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "taste": {
+                     *         "items": [
+                     *           "…"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       },
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Persona"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_persona_versions: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` from the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a persona: `persona_` and 26 base-32 characters */
+                id: components["schemas"]["PersonaId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "change_summary": "…",
+                     *           "changed_at": "2026-11-20T09:30:00.000Z",
+                     *           "changed_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "object": "persona_version",
+                     *           "persona_id": "persona_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "snapshot": {
+                     *             "archetype": {
+                     *               "items": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             },
+                     *             "avatar": null,
+                     *             "compressed": "…",
+                     *             "description": "Helps with plans",
+                     *             "high_level": {
+                     *               "items": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             },
+                     *             "name": "Ada",
+                     *             "pipeline_status": "draft",
+                     *             "principles": {
+                     *               "items": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             },
+                     *             "problem_space": {
+                     *               "items": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             },
+                     *             "taste": {
+                     *               "items": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           },
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_PersonaVersion"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_prompt_profiles: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "addons": [
+                     *         {
+                     *           "id": "…",
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "object": "prompt_profiles",
+                     *       "presets": [
+                     *         {
+                     *           "addons": [
+                     *             "…"
+                     *           ],
+                     *           "id": "…",
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
+                     *       "routing": {
+                     *         "default_preset_by_mode": {},
+                     *         "force_review_on_compaction": false,
+                     *         "review_every_n_turns": 0
+                     *       },
+                     *       "rules": [
+                     *         {
+                     *           "preset": "…"
+                     *         }
+                     *       ],
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PromptProfiles"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_prompt_profiles: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "addons": [
+                 *         {
+                 *           "id": "concise",
+                 *           "text": "Answer in three sentences at most."
+                 *         }
+                 *       ],
+                 *       "presets": [
+                 *         {
+                 *           "addons": [
+                 *             "concise"
+                 *           ],
+                 *           "description": "The answer first.",
+                 *           "id": "concise",
+                 *           "name": "Brief"
+                 *         }
+                 *       ],
+                 *       "routing": {
+                 *         "default_preset_by_mode": {
+                 *           "direct": "concise"
+                 *         },
+                 *         "force_review_on_compaction": true,
+                 *         "review_every_n_turns": 6
+                 *       },
+                 *       "rules": [
+                 *         {
+                 *           "keywords": [
+                 *             "in short"
+                 *           ],
+                 *           "max_length": 400,
+                 *           "min_length": null,
+                 *           "preset": "concise",
+                 *           "priority": 100
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["PromptProfilesForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "addons": [
+                     *         {
+                     *           "id": "…",
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "object": "prompt_profiles",
+                     *       "presets": [
+                     *         {
+                     *           "addons": [
+                     *             "…"
+                     *           ],
+                     *           "id": "…",
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
+                     *       "routing": {
+                     *         "default_preset_by_mode": {},
+                     *         "force_review_on_compaction": false,
+                     *         "review_every_n_turns": 0
+                     *       },
+                     *       "rules": [
+                     *         {
+                     *           "preset": "…"
+                     *         }
+                     *       ],
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PromptProfiles"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     create_response: {
         parameters: {
             query?: never;
@@ -15099,6 +17096,13 @@ export interface operations {
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "message_count": 0,
                      *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "presets": [
+                     *             {
+                     *               "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "chosen_by": "person",
+                     *               "preset": "…"
+                     *             }
+                     *           ],
                      *           "resolution_id": null,
                      *           "resolved_at": null,
                      *           "stale": false,
@@ -15443,6 +17447,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "model": "claude-sonnet-4-5",
+                     *       "preset": null,
                      *       "requested_by": {
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
@@ -15621,6 +17626,13 @@ export interface operations {
                      *           "type": "human"
                      *         }
                      *       ],
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ],
                      *       "read_seq": 0,
                      *       "reply_count": 0,
                      *       "root_message": null,
@@ -15726,6 +17738,13 @@ export interface operations {
                      *           "id": "…",
                      *           "name": "Ada",
                      *           "type": "human"
+                     *         }
+                     *       ],
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
                      *         }
                      *       ],
                      *       "read_seq": 0,
@@ -16042,6 +18061,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "model": "claude-sonnet-4-5",
+                     *       "preset": null,
                      *       "requested_by": {
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
@@ -16206,6 +18226,13 @@ export interface operations {
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "message_count": 0,
                      *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "presets": [
+                     *             {
+                     *               "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "chosen_by": "person",
+                     *               "preset": "…"
+                     *             }
+                     *           ],
                      *           "resolution_id": null,
                      *           "resolved_at": null,
                      *           "stale": false,
@@ -16278,6 +18305,13 @@ export interface operations {
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "resolution_id": null,
                      *         "resolved_at": null,
                      *         "stale": false,
@@ -16312,6 +18346,13 @@ export interface operations {
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "message_count": 0,
                      *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
                      *         "resolution_id": null,
                      *         "resolved_at": null,
                      *         "stale": false,
@@ -16746,6 +18787,106 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    choose_in_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                 *       "preset": "concise"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PresetForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Presets"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    reset_in_thread: {
+        parameters: {
+            query: {
+                /** @description ID of an agent: `agent_` and 26 base-32 characters */
+                agent_id: components["schemas"]["AgentId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "presets": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chosen_by": "person",
+                     *           "preset": "…"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Presets"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     read_thread: {
         parameters: {
             query?: never;
@@ -17049,6 +19190,51 @@ export interface operations {
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_workspace_context: {
+        parameters: {
+            query?: {
+                /** @description The channel in which an agent would reply; without one, only what everyone can read. */
+                channel_id?: components["schemas"]["ChannelId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "parts": [
+                     *         {
+                     *           "name": "text",
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "tokens": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SentWorkspaceContext"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -17453,10 +19639,19 @@ export interface operations {
                      *         "enabled": false,
                      *         "organization": false,
                      *         "persona": false,
+                     *         "quiet": false,
+                     *         "retention_days": null,
                      *         "user": false
                      *       },
                      *       "required_text": null,
-                     *       "sandbox_policy_id": null
+                     *       "sandbox_policy_id": null,
+                     *       "workspace_context": {
+                     *         "enabled": false,
+                     *         "sections": [
+                     *           "decisions"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["Policy"];
@@ -17474,7 +19669,10 @@ export interface operations {
     patch_policy: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description ID of a workspace: `ws_` and 26 base-32 characters */
                 id: components["schemas"]["WorkspaceId"];
@@ -17511,10 +19709,19 @@ export interface operations {
                      *         "enabled": false,
                      *         "organization": false,
                      *         "persona": false,
+                     *         "quiet": false,
+                     *         "retention_days": null,
                      *         "user": false
                      *       },
                      *       "required_text": null,
-                     *       "sandbox_policy_id": null
+                     *       "sandbox_policy_id": null,
+                     *       "workspace_context": {
+                     *         "enabled": false,
+                     *         "sections": [
+                     *           "decisions"
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair."
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["Policy"];
