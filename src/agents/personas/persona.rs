@@ -40,7 +40,7 @@ impl PersonaSection {
 }
 
 /// Fields of a persona besides its name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PersonaContent {
     /// At most 1,024 characters; not sent to agents.
     pub description: String,
