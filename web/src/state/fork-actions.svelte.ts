@@ -140,6 +140,7 @@ export class ForkActions {
       resolved_at: null,
       resolution_id: null,
       draft_id: null,
+      presets: [],
     };
   }
   /** The server's ID; rejects if the start failed. `start`: of a dive from another window, or from before a reload. */

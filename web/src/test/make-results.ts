@@ -23,6 +23,7 @@ export function fork(x: Partial<Fork> = {}): Fork {
     resolved_at: null,
     resolution_id: null,
     draft_id: null,
+    presets: [],
     ...x,
   };
 }
