@@ -66,7 +66,9 @@ test('an admin tells agents about the workspace, with a preview', async () => {
   await toast(ada, 'Saved. The next reply of every agent uses it.');
   await preview(ada).getByText('We sell pears.').waitFor();
   assert.doesNotMatch(await preview(ada).innerText(), /Members:/);
-  await main(ada).getByText(/^\d+ tokens: About us \d+$/).waitFor();
+  await main(ada)
+    .getByText(/^\d+ tokens: About us \d+$/)
+    .waitFor();
   await inspect(ada, 'about-us');
 });
 

@@ -154,7 +154,7 @@ test('the form and the templates offer no option without effect; an import lists
   await effects.waitFor();
   assert.deepEqual(await effects.getByRole('listitem').allInnerTexts(), [
     'MEMORY.md: the first 2,000 tokens are sent with every reply',
-    'SOUL.md: sent with every reply as the agent\'s instructions',
+    "SOUL.md: sent with every reply as the agent's instructions",
   ]);
   const unused = dialog(ada).getByRole('list', { name: 'Options without effect' });
   await unused.waitFor();

@@ -98,7 +98,9 @@ test('an agent names a persona', async () => {
   const agent = await api(ada, 'POST', 'agents', { name: 'sage', instructions: 'You are Sage.' });
   const draft = await api(ada, 'POST', 'personas', { name: 'Poet' });
   await ada.page.goto(`/northwind/settings/agents/${agent.id}/edit`);
-  await main(ada).getByRole('button', { name: /^Character/ }).click();
+  await main(ada)
+    .getByRole('button', { name: /^Character/ })
+    .click();
   const field = main(ada).getByLabel('Persona', { exact: true });
   await field.selectOption({ label: 'Poet (Draft)' });
   await main(ada).getByText('Not approved. Agents do not use it yet.').waitFor();

@@ -1,7 +1,17 @@
 /** Minimal router: real paths, one reactive `route`, no dependency. */
 const SETTINGS = [
   ...(['profile', 'password', 'sessions', 'memory', 'keys', 'data'] as const),
-  ...(['workspace', 'members', 'invites', 'channels', 'agents', 'personas', 'styles', 'context', 'about-us'] as const),
+  ...([
+    'workspace',
+    'members',
+    'invites',
+    'channels',
+    'agents',
+    'personas',
+    'styles',
+    'context',
+    'about-us',
+  ] as const),
   ...(['usage', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];

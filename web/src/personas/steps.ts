@@ -3,7 +3,14 @@ import type { Persona, PipelineStatus } from '../api/personas';
 /** Fields that the editor changes. */
 export type PersonaFields = Pick<
   Persona,
-  'name' | 'description' | 'problem_space' | 'high_level' | 'archetype' | 'principles' | 'taste' | 'compressed'
+  | 'name'
+  | 'description'
+  | 'problem_space'
+  | 'high_level'
+  | 'archetype'
+  | 'principles'
+  | 'taste'
+  | 'compressed'
 >;
 export type SectionKey = 'problem_space' | 'high_level' | 'archetype' | 'principles' | 'taste';
 export type StepKey = 'name' | SectionKey | 'compressed';

@@ -6,7 +6,11 @@ import { filesOf, found, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
 import { readTools, toolText } from './agents-tools';
 
-const names = { person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'), agent: () => 'Desk', persona: () => 'Calm' };
+const names = {
+  person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'),
+  agent: () => 'Desk',
+  persona: () => 'Calm',
+};
 
 test('a line diff reproduces both texts', () => {
   const before = 'a\nb\nc\nd\ne\nf\ng\nh';
