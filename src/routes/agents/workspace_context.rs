@@ -13,7 +13,7 @@ use crate::{
         extract::{Path, Query},
     },
     ids::{ChannelId, WorkspaceId},
-    model::{Provider, estimate_tokens},
+    model::estimate_tokens,
     replies::workspace::{self, ContextPart, ContextPlace},
     server::State,
 };
