@@ -44,7 +44,9 @@ check: node packages ## Check formatting, lints, types, docs, and dependencies
 audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
+# Many tests of the API wait for deadlines, so one more runs at a time than there are cores.
 .PHONY: test-rust
+test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet

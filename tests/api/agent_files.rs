@@ -841,17 +841,19 @@ async fn an_export_of_more_than_eight_mebibytes_of_files_is_refused() {
     let t = team().await;
     let agent = make(&t.ada, "archivist", json!({})).await;
     let content = "x".repeat(KIB_256);
-    for n in 0..32 {
-        write(&t.ada, &agent, &format!("memory/{n}.md"), &content).await;
+    for day in 1..=31 {
+        let log = format!("memory/2026-01-{day:02}.md");
+        write(&t.ada, &agent, &log, &content).await;
     }
+    write(&t.ada, &agent, "memory/2026-02-01.md", &content).await;
     let export = format!("{agent}/export");
     let exported = t.ada.get(&export).await.ok();
     assert_eq!(exported["files"].as_object().unwrap().len(), 32);
-    write(&t.ada, &agent, "memory/last.md", "é").await;
+    write(&t.ada, &agent, "memory/2026-02-02.md", "é").await;
     let listed = t.ada.get(&format!("{agent}/files")).await.ok();
     let last = list(&listed, "/data")
         .into_iter()
-        .find(|file| file["path"] == "memory/last.md");
+        .find(|file| file["path"] == "memory/2026-02-02.md");
     assert_eq!(last.unwrap()["size_bytes"], 2);
     let refused = t.ada.get(&export).await;
     assert_eq!(refused.refused(413), "export_too_large");

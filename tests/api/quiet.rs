@@ -66,11 +66,12 @@ async fn a_quiet_conversation_is_summarized_once_for_all_agents_and_other_thread
     for (field, wanted) in [
         ("parent_task_id", json!(task)),
         ("requested_by", json!(t.bo.id)),
-        ("lane", json!("background")),
         ("status", json!("completed")),
     ] {
         assert_eq!(passes[0][field], wanted, "{field}");
     }
+    let lanes = "select lane from tasks where kind = 'compact'";
+    assert_eq!(t.app.place.texts(lanes).await, ["background"]);
     let elsewhere = ada.thread(&t.general, "Elsewhere").await;
     answered(
         &ada,
@@ -143,8 +144,10 @@ async fn the_policy_turns_quiet_passes_off() {
         let there = t.ada.in_workspace(&second);
         let channel = id(&there.channel("general").await);
         let due = talk(&there, &channel, "vibe").await;
+        let first = t.ada.workspace.clone();
         let ada = aged(&mut t).await;
         remembered(&ada.in_workspace(&second), &due).await;
+        let ada = ada.in_workspace(&first);
         assert_eq!(
             compactions(&ada, &thread).await,
             Vec::<Value>::new(),

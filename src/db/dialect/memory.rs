@@ -102,12 +102,12 @@ pub struct UseScopes {
 
 /// Condition on an entry as `e`: everyone who reads the channel `$3` can read its sources, also if a source is gone or
 /// its thread is not remembered. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to `$12` scopes, `$13`
-/// conversation, `$15` `unused_since`.
+/// conversation, `$14` `unused_since`.
 macro_rules! is_usable {
     () => {
         concat!(
             "e.workspace_id = $1 and e.status = 'active' and e.forgotten_at is null and (e.expires_at is null or e.expires_at > $7) \
-             and (e.origin <> 'auto' or coalesce(e.last_used_at, e.created_at) > $15) \
+             and (e.origin <> 'auto' or coalesce(e.last_used_at, e.created_at) > $14) \
              and case e.scope when 'conversation' then $8 and (e.conversation_id = $13 or e.kind not in ('person', 'preference')) \
              when 'user' then $9 and e.user_id = $4 when 'persona' then $10 and e.user_id = $4 and e.agent_id = $5 \
              when 'agent' then $11 and e.agent_id = $5 when 'organization' then $12 else FALSE end \
@@ -157,7 +157,7 @@ macro_rules! rank_sql {
              left join users u on u.id = coalesce(e.about_user_id, e.created_by) where e.id = s.memory_id \
              and (e.user_id is null or s.own_matched > 1 or s.own_rare = 1) and ",
             is_usable!(),
-            " order by score desc, e.id desc limit $14"
+            " order by score desc, e.id desc limit $15"
         )
     };
 }
@@ -198,8 +198,8 @@ pub async fn rank_entries<T: FromAnyRow>(
         .bind(place.scopes.agent)
         .bind(place.scopes.organization)
         .bind(place.conversation)
-        .bind(limit)
         .bind(place.unused_since)
+        .bind(limit)
         .all()
         .await
 }
@@ -228,6 +228,7 @@ pub async fn published_entries<T: FromAnyRow>(
     .bind(place.scopes.agent)
     .bind(place.scopes.organization)
     .bind(place.conversation)
+    .bind(place.unused_since)
     .all()
     .await
 }
