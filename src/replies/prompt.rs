@@ -1538,8 +1538,6 @@ mod tests {
                     | Source::Memories
                     | Source::Memory { .. }
                     | Source::OldMessage { .. }
-                    | Source::Workspace { .. }
-                    | Source::About { .. }
                     | Source::File { .. } => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {

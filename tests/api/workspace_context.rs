@@ -200,20 +200,20 @@ async fn no_decision_of_a_private_channel_is_sent_in_another_channel() {
 #[tokio::test]
 async fn a_deleted_result_and_a_forgotten_fact_leave_context_and_records() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
-    let fork = decide(&t.ada, &t.general, json!({"headline": "Headline qx1"})).await;
-    let fact = publish_fact(&t.ada, &t.general, "The harbor ferry is called qx2").await;
+    let fork = decide(&t.ada, &t.general, json!({"headline": "Headline quoll"})).await;
+    let fact = publish_fact(&t.ada, &t.general, "The harbor ferry is called quokka").await;
     set(&t, json!({"enabled": true})).await;
     let (task, sent) = asked(&t, &t.general).await;
-    assert!(sent.contains("qx1") && sent.contains("qx2"), "{sent}");
+    assert!(sent.contains("quoll") && sent.contains("quokka"), "{sent}");
     let path = format!("/v1/memories/{}", id(&fact));
     t.ada.delete(&path).await.is(200);
     let record = t.ada.task_context(&task).await.to_string();
     assert!(
-        !record.contains("qx1") && !record.contains("qx2"),
+        !record.contains("quoll") && !record.contains("quokka"),
         "{record}"
     );
     let (task, sent) = asked(&t, &t.general).await;
-    assert!(sent.contains("qx1") && !sent.contains("qx2"), "{sent}");
+    assert!(sent.contains("quoll") && !sent.contains("quokka"), "{sent}");
     let messages = t.ada.messages(&fork.thread).await;
     let message = messages
         .iter()
@@ -221,25 +221,25 @@ async fn a_deleted_result_and_a_forgotten_fact_leave_context_and_records() {
     let path = format!("/v1/messages/{}", id(message.unwrap()));
     t.ada.delete(&path).await.is(200);
     let record = t.ada.task_context(&task).await.to_string();
-    assert!(!record.contains("qx1"), "{record}");
+    assert!(!record.contains("quoll"), "{record}");
     assert_eq!(parts(&shown(&t.ada, None).await), ["members"]);
 }
 
 #[tokio::test]
 async fn published_facts_follow_the_switches_of_memory() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
-    publish_fact(&t.ada, &t.general, "The harbor ferry is called qx2").await;
+    publish_fact(&t.ada, &t.general, "The harbor ferry is called quokka").await;
     set(&t, json!({"enabled": true, "sections": ["memories"]})).await;
-    assert!(asked(&t, &t.general).await.1.contains("qx2"));
+    assert!(asked(&t, &t.general).await.1.contains("quokka"));
     let agent = format!("/v1/agents/{}", id(&t.ada.agent("vibe").await));
     let scopes = |on: Value| json!({"memory": {"scopes": {"organization": on}}});
     t.ada.patch(&agent, scopes(json!(false))).await.is(200);
-    assert!(!asked(&t, &t.general).await.1.contains("qx2"));
+    assert!(!asked(&t, &t.general).await.1.contains("quokka"));
     t.ada.patch(&agent, scopes(Value::Null)).await.is(200);
     let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
     let off = json!({"memory": {"organization": false}});
     t.ada.patch(&policy, off).await.is(200);
-    assert!(!asked(&t, &t.general).await.1.contains("qx2"));
+    assert!(!asked(&t, &t.general).await.1.contains("quokka"));
     assert_eq!(shown(&t.bo, None).await["text"], "");
 }
 

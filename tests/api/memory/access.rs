@@ -278,7 +278,7 @@ async fn an_entry_is_not_used_once_its_readers_differ() {
         t.bo.completed(&task).await;
         t.model().asked("vibe", n).await[n - 1]
             .all()
-            .contains("4711")
+            .contains(" 4711")
     };
     assert!(asked(1).await);
     // It still belongs to Bo, who can delete it, but is not used.
@@ -287,7 +287,7 @@ async fn an_entry_is_not_used_once_its_readers_differ() {
         t.bo.ask(&general, "@vibe what is the lighthouse budget?")
             .await;
     t.bo.completed(&task).await;
-    assert!(!t.model().asked("vibe", 2).await[1].all().contains("4711"));
+    assert!(!t.model().asked("vibe", 2).await[1].all().contains(" 4711"));
     let path = format!("/v1/channels/{closed}/members/{}", t.bo.id);
     t.ada.delete(&path).await.ok();
     let own = t.bo.get("/v1/memories").await.ok();

@@ -128,7 +128,7 @@ async fn entries_of_a_pass_are_used_where_their_sources_can_be_read() {
         .await
         .is(200);
     let seen = prompt(&t, &t.general, QUESTION).await;
-    assert!(!seen.contains("4711"), "{seen}");
+    assert!(!seen.contains(" 4711"), "{seen}");
     let task = t.ada.ask(&thread, QUESTION).await;
     t.ada.completed(&task).await;
     let seen = t.model().requests().pop().unwrap().all();
@@ -321,7 +321,7 @@ async fn nothing_remains_of_deleted_messages_in_what_passes_made() {
     let (mut words, mut messages) = (Vec::new(), Vec::new());
     for n in 0..3 {
         let planted: Vec<String> = (0..6)
-            .map(|k| format!("qx{}k", 910_000 + 7 * (6 * n + k)))
+            .map(|k| format!("qux{}k", 910_000 + 7 * (6 * n + k)))
             .collect();
         let said: Vec<String> = planted
             .iter()
@@ -386,7 +386,7 @@ async fn an_edit_hides_the_entry_until_it_is_made_again() {
         (&json!("active"), &json!(3))
     );
     let seen = prompt(&t, &t.general, QUESTION).await;
-    assert!(seen.contains("Pier 12") && !seen.contains("4711"), "{seen}");
+    assert!(seen.contains("Pier 12") && !seen.contains(" 4711"), "{seen}");
 }
 
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn unused_automatic_entries_expire() {
     let kept = t.ada.get(&path(&made)).await.ok();
     assert!(kept["expires_at"].is_string(), "{kept}");
     let seen = prompt(&t, &t.general, QUESTION).await;
-    assert!(seen.contains("4711") && seen.contains("3 euros"), "{seen}");
+    assert!(seen.contains(" 4711") && seen.contains("3 euros"), "{seen}");
     let long_ago = "'2026-01-02 03:04:05+00:00'";
     let age = format!("update memories set created_at = {long_ago}");
     let unused = format!("update memories set last_used_at = {long_ago}");
@@ -426,7 +426,7 @@ async fn unused_automatic_entries_expire() {
     let hand = t.ada.get(&path(&by_hand)).await.ok();
     assert_eq!(hand["expires_at"], Value::Null);
     let seen = prompt(&t, &t.general, QUESTION).await;
-    assert!(!seen.contains("4711") && seen.contains("3 euros"), "{seen}");
+    assert!(!seen.contains(" 4711") && seen.contains("3 euros"), "{seen}");
 
     t.app.restart(&[("EVENT_RETENTION", "1s")]).await;
     t.ada = t.ada.at(&t.app.base);
