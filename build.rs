@@ -42,6 +42,11 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     println!("cargo::rerun-if-changed=build.rs");
+    // Failpoints and settings that only tests use.
+    println!("cargo::rustc-check-cfg=cfg(test_hooks)");
+    if env::var("PROFILE").expect("set by cargo") == "debug" {
+        println!("cargo::rustc-cfg=test_hooks");
+    }
     println!("cargo::rerun-if-env-changed=OPENVIBE_WEB_DIST");
 
     let ready = env::var_os("OPENVIBE_WEB_DIST").filter(|dir| !dir.is_empty());

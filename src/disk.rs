@@ -18,7 +18,7 @@ const RESERVED_BYTES: u64 = 1 << 30;
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
 /// `RESERVED_BYTES`; tests of debug builds with small disks set it by `OPENVIBE_DISK_RESERVED_BYTES`.
-#[cfg(debug_assertions)]
+#[cfg(test_hooks)]
 fn reserved_bytes() -> u64 {
     let bytes = std::env::var("OPENVIBE_DISK_RESERVED_BYTES").ok();
     bytes
@@ -26,7 +26,7 @@ fn reserved_bytes() -> u64 {
         .unwrap_or(RESERVED_BYTES)
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(test_hooks))]
 fn reserved_bytes() -> u64 {
     RESERVED_BYTES
 }

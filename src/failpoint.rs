@@ -63,7 +63,7 @@ pub fn reach(name: &str) {
 #[macro_export]
 macro_rules! failpoint {
     ($name:expr) => {
-        #[cfg(debug_assertions)]
+        #[cfg(test_hooks)]
         $crate::failpoint::reach($name);
     };
 }

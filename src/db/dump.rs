@@ -400,7 +400,7 @@ where
 {
     let mut values = Vec::with_capacity(table.columns.len());
     for (i, column) in table.columns.iter().enumerate() {
-        debug_assert!(row.columns()[i].ordinal() == i, "columns come in order");
+        assert!(row.columns()[i].ordinal() == i, "columns come in order");
         let value = match column.kind {
             Kind::Uuid => row
                 .try_get::<Option<Uuid>, _>(i)?

@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(15);
 pub const LOST_MAX: i64 = 3;
 
 /// Returns `LEASE`; tests shorten it with `OPENVIBE_LEASE_MS` in debug builds.
-#[cfg(debug_assertions)]
+#[cfg(test_hooks)]
 pub fn lease_length() -> Duration {
     static LENGTH: std::sync::LazyLock<Duration> = std::sync::LazyLock::new(|| {
         let ms = std::env::var("OPENVIBE_LEASE_MS").ok();
@@ -29,7 +29,7 @@ pub fn lease_length() -> Duration {
     *LENGTH
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(test_hooks))]
 pub fn lease_length() -> Duration {
     LEASE
 }
