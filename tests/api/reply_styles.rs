@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     compaction::{compacted, segment},
-    support::{Person, Reply, Team, id, list, team, team_with, text, unknown_id},
+    support::{Person, Reply, Team, id, list, team, team_with, text, unknown_id, within},
 };
 
 const PROFILES: &str = "/v1/prompt-profiles";
@@ -428,6 +428,32 @@ async fn deleting_a_preset_unsets_it_in_agents_and_conversations() {
     // The conversation keeps its version of the agent, which names the deleted preset.
     assert_eq!(used(&t, &bound, "Hm?").await, "");
     assert_eq!(used(&t, &thread, "@coder hm?").await, "plan by agent");
+}
+
+#[tokio::test]
+async fn a_deleted_preset_of_many_agents_is_unset_a_few_agents_at_a_time() {
+    let (t, _) = styled(&[("RATE_LIMITS", "off")]).await;
+    let mut agents = Vec::new();
+    for n in 0..45 {
+        let prompting = json!({"profile": "brief"});
+        let fields =
+            json!({"name": format!("many{n}"), "instructions": "Help.", "prompting": prompting});
+        agents.push(id(&t.ada.post("/v1/agents", fields).await.is(201)));
+    }
+    let mut smaller = document();
+    smaller["presets"].as_array_mut().unwrap().pop();
+    t.ada.put(PROFILES, smaller).await.is(200);
+    let all = async {
+        while t.app.place.count("preset_removals").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("all agents to have no preset", all).await;
+    for agent in &agents {
+        let agent = t.ada.get(&format!("/v1/agents/{agent}")).await.ok();
+        let state = (&agent["prompting"]["profile"], &agent["version"]);
+        assert_eq!(state, (&Value::Null, &json!(2)), "{agent}");
+    }
 }
 
 #[tokio::test]
