@@ -122,9 +122,13 @@ pub async fn choose(
     Ok(after)
 }
 
-async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<(), ChatError> {
+async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<bool, DbError> {
     let profiles = find_prompt_profiles(c, workspace).await?;
-    if profiles.content.preset(preset).is_some() {
+    Ok(profiles.content.preset(preset).is_some())
+}
+
+async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<(), ChatError> {
+    if is_known(c, workspace, preset).await? {
         return Ok(());
     }
     let preset: String = preset.chars().take(64).collect();
@@ -140,6 +144,12 @@ pub async fn store_used(
     agent: AgentId,
     used: &StoredPreset,
 ) -> Result<(), DbError> {
+    // It may have been deleted while the model replied.
+    if let Some(preset) = &used.preset
+        && !is_known(c, workspace, preset).await?
+    {
+        return Ok(());
+    }
     let before = presets_of(c, conversation).await?;
     c.q(
         "update conversation_agents set preset = $3, chosen_by = $4, preset_turn = $5 \

@@ -457,6 +457,31 @@ async fn a_deleted_preset_of_many_agents_is_unset_a_few_agents_at_a_time() {
 }
 
 #[tokio::test]
+async fn the_choices_in_one_thread_do_not_displace_those_in_another() {
+    let (t, vibe) = styled(&[("RATE_LIMITS", "off")]).await;
+    let full = t.ada.thread(&t.general, "Full").await;
+    let other = t.ada.thread(&t.general, "Other").await;
+    for n in 0..45 {
+        let fields = json!({"name": format!("many{n}"), "instructions": "Help."});
+        let agent = id(&t.ada.post("/v1/agents", fields).await.is(201));
+        let conversation = format!("threads/{full}");
+        choose(&t.ada, &conversation, &agent, "brief").await.is(200);
+    }
+    let conversation = format!("threads/{other}");
+    choose(&t.ada, &conversation, &vibe, "calm").await.is(200);
+    let path = format!("/v1/channels/{}/threads?limit=2", t.general);
+    let listed = t.ada.get(&path).await.ok();
+    let wanted = json!([{"agent_id": vibe, "preset": "calm", "chosen_by": "person"}]);
+    let of = |id: &str| {
+        let threads = list(&listed, "/data");
+        let found = threads.iter().find(|thread| thread["id"] == id);
+        found.unwrap()["presets"].clone()
+    };
+    assert_eq!(of(&other), wanted);
+    assert_eq!(of(&full).as_array().unwrap().len(), 20);
+}
+
+#[tokio::test]
 async fn a_preview_shows_the_preset_and_other_calls_have_none() {
     let (t, vibe) = styled(&[]).await;
     set_profile(&t.ada, &vibe, json!("brief")).await.is(200);
