@@ -457,6 +457,23 @@ async fn a_deleted_preset_of_many_agents_is_unset_a_few_agents_at_a_time() {
 }
 
 #[tokio::test]
+async fn an_export_leaves_presets_out_that_other_workspaces_may_not_have() {
+    let (t, _) = styled(&[]).await;
+    let fields = json!({"name": "sage", "instructions": "Help."});
+    let sage = id(&t.ada.post("/v1/agents", fields).await.is(201));
+    for (profile, exported) in [("brief", Value::Null), ("auto", json!("auto"))] {
+        set_profile(&t.ada, &sage, json!(profile)).await.is(200);
+        let path = format!("/v1/agents/{sage}/export");
+        let export = t.ada.get(&path).await.ok();
+        assert_eq!(export["agent"]["prompting"]["profile"], exported);
+        let mut agent = export["agent"].clone();
+        agent["name"] = format!("copy-{profile}").into();
+        let import = json!({"agent": agent});
+        t.ada.post("/v1/agents/import", import).await.is(201);
+    }
+}
+
+#[tokio::test]
 async fn the_choices_in_one_thread_do_not_displace_those_in_another() {
     let (t, vibe) = styled(&[("RATE_LIMITS", "off")]).await;
     let full = t.ada.thread(&t.general, "Full").await;
