@@ -43,8 +43,9 @@ export class PersonaEdit {
     this.round++;
   }
   async load(): Promise<void> {
+    const { id, pipeline_status, compressed } = this.theirs ?? this.persona;
     try {
-      this.approved = await this.#api.approvedText(this.persona.id);
+      this.approved = pipeline_status === 'approved' ? compressed : await this.#api.approvedText(id);
     } catch (e) {
       this.problem = errorMessage(e);
     }
