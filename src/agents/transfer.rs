@@ -12,6 +12,7 @@ use utoipa::openapi::{
 use super::{
     AgentError, files,
     profiles::{self, Agent, NewAgent},
+    prompt_profiles::{AUTO, NONE},
 };
 use crate::{
     auth::{Actor, Scope},
@@ -156,6 +157,13 @@ pub async fn export_agent(
             tool.remove("sandbox_policy_id");
             tool.remove("registry_id");
         }
+    }
+    // Other workspaces have presets of their own, and reject unknown ones.
+    if let Some(prompting) = fields.get_mut("prompting").and_then(Value::as_object_mut)
+        && let Some(Value::String(profile)) = prompting.get("profile")
+        && ![AUTO, NONE].contains(&profile.as_str())
+    {
+        prompting.remove("profile");
     }
     if let Some(base) = agent.summary.base_profile_id {
         let base = profiles::get_agent(c, actor.workspace, base).await?;

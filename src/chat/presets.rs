@@ -122,9 +122,13 @@ pub async fn choose(
     Ok(after)
 }
 
-async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<(), ChatError> {
+async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<bool, DbError> {
     let profiles = find_prompt_profiles(c, workspace).await?;
-    if profiles.content.preset(preset).is_some() {
+    Ok(profiles.content.preset(preset).is_some())
+}
+
+async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<(), ChatError> {
+    if is_known(c, workspace, preset).await? {
         return Ok(());
     }
     let preset: String = preset.chars().take(64).collect();
@@ -140,6 +144,12 @@ pub async fn store_used(
     agent: AgentId,
     used: &StoredPreset,
 ) -> Result<(), DbError> {
+    // It may have been deleted while the model replied.
+    if let Some(preset) = &used.preset
+        && !is_known(c, workspace, preset).await?
+    {
+        return Ok(());
+    }
     let before = presets_of(c, conversation).await?;
     c.q(
         "update conversation_agents set preset = $3, chosen_by = $4, preset_turn = $5 \
@@ -189,15 +199,17 @@ pub async fn forget(
     workspace: WorkspaceId,
     deleted: &[String],
 ) -> Result<(), DbError> {
+    let mut left = ANNOUNCED_MAX;
     for preset in deleted {
         let affected: Vec<AffectedRow> = c
             .q("select v.thread_id, v.fork_id, t.channel_id from conversation_agents a join conversations v on v.id = a.conversation_id \
                 join threads t on t.id = v.thread_id where a.preset = $2 and v.workspace_id = $1 order by t.last_activity_at desc, v.id limit $3")
             .bind(workspace)
             .bind(preset.clone())
-            .bind(ANNOUNCED_MAX)
+            .bind(left)
             .all()
             .await?;
+        left -= i64::try_from(affected.len()).unwrap_or(left);
         c.q("update conversation_agents set preset = null, chosen_by = null, preset_turn = null \
              where preset = $2 and conversation_id in (select id from conversations where workspace_id = $1)")
             .bind(workspace)

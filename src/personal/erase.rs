@@ -753,6 +753,8 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
         "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
+        "update agent_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
+        "update preset_removals set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update prompt_profiles set updated_by = $3 where workspace_id = $1 and updated_by = $2",
         "update workspace_policies set updated_by = $3 where workspace_id = $1 and updated_by = $2",
         "update agent_files set updated_by = $3 where workspace_id = $1 and updated_by = $2",

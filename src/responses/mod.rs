@@ -37,7 +37,7 @@ pub use form::CreateResponse;
 pub use models::{Model, find_model, list_models};
 pub use object::{Fault, Response};
 pub use plan::Plan;
-pub use slots::CallSlots;
+pub use slots::{CallPermit, CallSlots};
 pub use store::{DeletedResponse, cleanup, delete, get};
 
 /// Dependencies and settings of calls.

@@ -26,7 +26,7 @@ struct Taken {
 }
 
 /// A running call; dropping it releases its permit.
-pub(super) struct CallPermit {
+pub struct CallPermit {
     slots: Arc<CallSlots>,
     workspace: WorkspaceId,
     user: UserId,
@@ -49,7 +49,7 @@ impl CallSlots {
     ///
     /// # Errors
     /// `PersonShareUsed` or `WorkspaceShareUsed`; `Busy` if all permits are taken.
-    pub(super) fn take(
+    pub fn take(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         user: UserId,

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Person, Team, TestApp, id, instructions_of, list, number, team, team_with, text,
+    Answer, Gate, Person, Team, TestApp, id, instructions_of, list, number, team, team_with, text,
     unknown_id, within,
 };
 
@@ -667,6 +667,29 @@ async fn a_draft_without_a_model_or_an_answer_is_refused() {
         t.model().forget();
     }
     t.ada.act(&compress).await.is(200);
+}
+
+#[tokio::test]
+async fn drafts_count_as_concurrent_calls() {
+    let t = team_with(&[("WORKERS", "1")]).await;
+    let made = make(&t.ada, json!({})).await;
+    let compress = format!("{}/compress", path(&made));
+    let gate = Gate::new();
+    let held = Answer::text("You are calm.").held(&gate);
+    t.model().script("", [held]);
+    {
+        let drafting = t.ada.act(&compress);
+        tokio::pin!(drafting);
+        tokio::select! {
+            _ = &mut drafting => panic!("the model has not answered"),
+            () = gate.reached() => {}
+        }
+        let refused = t.bo.act(&compress).await;
+        assert_eq!(refused.refused(429), "too_many_requests");
+        gate.open();
+        drafting.await.is(200);
+    }
+    t.bo.act(&compress).await.is(200);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     compaction::{compacted, segment},
-    support::{Person, Reply, Team, id, list, team, team_with, text, unknown_id},
+    support::{Person, Reply, Team, id, list, team, team_with, text, unknown_id, within},
 };
 
 const PROFILES: &str = "/v1/prompt-profiles";
@@ -428,6 +428,74 @@ async fn deleting_a_preset_unsets_it_in_agents_and_conversations() {
     // The conversation keeps its version of the agent, which names the deleted preset.
     assert_eq!(used(&t, &bound, "Hm?").await, "");
     assert_eq!(used(&t, &thread, "@coder hm?").await, "plan by agent");
+}
+
+#[tokio::test]
+async fn a_deleted_preset_of_many_agents_is_unset_a_few_agents_at_a_time() {
+    let (t, _) = styled(&[("RATE_LIMITS", "off")]).await;
+    let mut agents = Vec::new();
+    for n in 0..45 {
+        let prompting = json!({"profile": "brief"});
+        let fields =
+            json!({"name": format!("many{n}"), "instructions": "Help.", "prompting": prompting});
+        agents.push(id(&t.ada.post("/v1/agents", fields).await.is(201)));
+    }
+    let mut smaller = document();
+    smaller["presets"].as_array_mut().unwrap().pop();
+    t.ada.put(PROFILES, smaller).await.is(200);
+    let all = async {
+        while t.app.place.count("preset_removals").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("all agents to have no preset", all).await;
+    for agent in &agents {
+        let agent = t.ada.get(&format!("/v1/agents/{agent}")).await.ok();
+        let state = (&agent["prompting"]["profile"], &agent["version"]);
+        assert_eq!(state, (&Value::Null, &json!(2)), "{agent}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_leaves_presets_out_that_other_workspaces_may_not_have() {
+    let (t, _) = styled(&[]).await;
+    let fields = json!({"name": "sage", "instructions": "Help."});
+    let sage = id(&t.ada.post("/v1/agents", fields).await.is(201));
+    for (profile, exported) in [("brief", Value::Null), ("auto", json!("auto"))] {
+        set_profile(&t.ada, &sage, json!(profile)).await.is(200);
+        let path = format!("/v1/agents/{sage}/export");
+        let export = t.ada.get(&path).await.ok();
+        assert_eq!(export["agent"]["prompting"]["profile"], exported);
+        let mut agent = export["agent"].clone();
+        agent["name"] = format!("copy-{profile}").into();
+        let import = json!({"agent": agent});
+        t.ada.post("/v1/agents/import", import).await.is(201);
+    }
+}
+
+#[tokio::test]
+async fn the_choices_in_one_thread_do_not_displace_those_in_another() {
+    let (t, vibe) = styled(&[("RATE_LIMITS", "off")]).await;
+    let full = t.ada.thread(&t.general, "Full").await;
+    let other = t.ada.thread(&t.general, "Other").await;
+    for n in 0..45 {
+        let fields = json!({"name": format!("many{n}"), "instructions": "Help."});
+        let agent = id(&t.ada.post("/v1/agents", fields).await.is(201));
+        let conversation = format!("threads/{full}");
+        choose(&t.ada, &conversation, &agent, "brief").await.is(200);
+    }
+    let conversation = format!("threads/{other}");
+    choose(&t.ada, &conversation, &vibe, "calm").await.is(200);
+    let path = format!("/v1/channels/{}/threads?limit=2", t.general);
+    let listed = t.ada.get(&path).await.ok();
+    let wanted = json!([{"agent_id": vibe, "preset": "calm", "chosen_by": "person"}]);
+    let of = |id: &str| {
+        let threads = list(&listed, "/data");
+        let found = threads.iter().find(|thread| thread["id"] == id);
+        found.unwrap()["presets"].clone()
+    };
+    assert_eq!(of(&other), wanted);
+    assert_eq!(of(&full).as_array().unwrap().len(), 20);
 }
 
 #[tokio::test]

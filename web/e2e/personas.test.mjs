@@ -89,6 +89,9 @@ test('someone else’s change keeps the own one until it is decided', async () =
   await main(bo).getByRole('link', { name: 'All personas' }).click();
   await dialog(bo).getByText('Discard your changes?').waitFor();
   await button(bo.page, 'Stay').click();
+  await bo.page.goBack();
+  await dialog(bo).getByText('Discard your changes?').waitFor();
+  await button(bo.page, 'Stay').click();
   await button(bo.page, 'Save anyway').click();
   await toast(bo, 'Saved');
   assert.equal((await stored(ada, 'Calm engineer')).description, 'By Bo');

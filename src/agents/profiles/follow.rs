@@ -1,4 +1,4 @@
-//! Brings agents up to date with their bases and personas: in the background, and before they are invoked.
+//! Brings agents up to date with their bases, personas, and presets: in the background, and before they are invoked.
 //!
 //! As with a base (`refresh`), the approval of a persona creates a version of every agent that names it: of the first few in
 //! the transaction of the approval, of the others later. Their followers are refreshed as after any other change.
@@ -6,6 +6,7 @@
 use super::{
     Profile,
     find::find_row,
+    preset::advance_presets,
     refresh::{self, CHILDREN_AT_ONCE, FIRST},
     store::{Origin, ProfileWrite, store},
 };
@@ -198,7 +199,10 @@ async fn give_text(
 /// Workspaces with outdated agents.
 async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
     let rows: Vec<(WorkspaceId,)> = c
-        .q("select workspace_id from agent_refreshes union select workspace_id from persona_refreshes order by workspace_id limit $1")
+        .q(
+            "select workspace_id from agent_refreshes union select workspace_id from persona_refreshes \
+            union select workspace_id from preset_removals order by workspace_id limit $1",
+        )
         .bind(WORKSPACES_AT_ONCE)
         .all()
         .await?;
@@ -217,6 +221,7 @@ pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
         let advance = async move |c: &mut Conn| {
             lock_workspace(c, workspace.0).await?;
             advance_personas(c, workspace).await?;
+            advance_presets(c, workspace).await?;
             refresh::advance(c, workspace, &mut None).await
         };
         match db.write(workspace.0, advance).await {

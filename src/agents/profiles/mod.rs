@@ -74,7 +74,7 @@ pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, MemoryScopes,
     Prompting, Sentiment, Subject, Trust, can_invoke, may_see,
 };
-pub(in crate::agents) use preset::unset_preset;
+pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent};
 pub use store::{FirstVersion, insert_agent};
 pub use tools::{Tool, ToolKind};

@@ -1,44 +1,148 @@
 //! Agents whose preset is deleted.
+//!
+//! As after the approval of a persona (`follow`), the first few get a version in the transaction of the deletion, the others
+//! later. Until then, their replies ignore the preset.
 
 use super::{
-    find::get_row,
+    find::find_row,
+    refresh::{self, CHILDREN_AT_ONCE, FIRST},
     store::{Origin, ProfileWrite, store},
 };
-use crate::{agents::AgentError, auth::Actor, db::Conn, ids::AgentId};
+use crate::{
+    agents::{AgentError, prompt_profiles::find_prompt_profiles},
+    db::{Conn, DbError, now},
+    ids::{AgentId, UserId, WorkspaceId},
+};
 
-/// Unsets a preset in the profiles of all agents of the workspace that name it; each gets a version. The workspace must
-/// be locked.
+/// A deleted preset that some agents may still name.
+#[derive(Debug, Clone, sqlx::FromRow)]
+struct PresetRemoval {
+    preset: String,
+    requested_by: UserId,
+    after_id: AgentId,
+}
+
+/// Unsets deleted presets in the profiles of all agents of the workspace that name them; each gets a version. The workspace
+/// must be locked.
 ///
 /// # Errors
-/// An error from storing a version.
-pub(in crate::agents) async fn unset_preset(
+/// If the database fails.
+pub(in crate::agents) async fn unset_presets(
     c: &mut Conn,
-    actor: &Actor<'_>,
-    preset: &str,
-) -> Result<(), AgentError> {
-    let named: Vec<(AgentId,)> = c
-        .q("select id from agents where workspace_id = $1 and profile -> 'prompting' ->> 'profile' = $2 order by id")
-        .bind(actor.workspace)
-        .bind(preset.to_owned())
-        .all()
-        .await?;
-    for (id,) in named {
-        // Read here, because a base that was changed before may have changed it, too.
-        let row = get_row(c, actor.workspace, id).await?;
-        let mut profile = row.profile.0.clone();
-        if let Some(prompting) = &mut profile.prompting {
-            prompting.profile = None;
-        }
-        let wanted = ProfileWrite {
-            name: &row.name,
-            status: row.status,
-            mentionable: row.mentionable,
-            profile,
-            summary: Some(format!("the reply style {preset} was deleted")),
-            expected: None,
-            origin: Origin::Edit,
+    by: UserId,
+    workspace: WorkspaceId,
+    deleted: &[String],
+) -> Result<(), DbError> {
+    if deleted.is_empty() {
+        return Ok(());
+    }
+    for preset in deleted {
+        c.q("insert into preset_removals (workspace_id, preset, requested_by, after_id, created_at) values ($1, $2, $3, $4, $5) \
+             on conflict (workspace_id, preset) do update set requested_by = excluded.requested_by, after_id = excluded.after_id")
+            .bind(workspace)
+            .bind(preset.clone())
+            .bind(by)
+            .bind(FIRST)
+            .bind(now())
+            .run()
+            .await?;
+    }
+    advance_presets(c, workspace).await?;
+    refresh::advance(c, workspace, &mut None).await
+}
+
+/// Unsets deleted presets in the next few agents of a workspace.
+pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
+    let mut left = CHILDREN_AT_ONCE;
+    while left > 0 {
+        let removal: Option<PresetRemoval> = c
+            .q("select preset, requested_by, after_id from preset_removals where workspace_id = $1 order by created_at, preset limit 1")
+            .bind(workspace)
+            .opt()
+            .await?;
+        let Some(removal) = removal else {
+            return Ok(());
         };
-        Box::pin(store(c, actor.user, &row, wanted)).await?;
+        let agents = agents_after(c, workspace, &removal, left).await?;
+        let n = i64::try_from(agents.len()).unwrap_or(left);
+        let last = agents.last().filter(|_| n == left).copied();
+        // An empty page also counts, so that the loop ends.
+        left -= n.max(1);
+        for agent in agents {
+            unset_preset(c, workspace, agent, &removal).await?;
+        }
+        match last {
+            Some(last) => {
+                c.q("update preset_removals set after_id = $3 where workspace_id = $1 and preset = $2")
+                    .bind(workspace)
+                    .bind(removal.preset)
+                    .bind(last)
+                    .run()
+                    .await?;
+            }
+            None => {
+                c.q("delete from preset_removals where workspace_id = $1 and preset = $2")
+                    .bind(workspace)
+                    .bind(removal.preset)
+                    .run()
+                    .await?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Lists the next agents that name a deleted preset; none if a preset with its ID was created again.
+async fn agents_after(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    removal: &PresetRemoval,
+    limit: i64,
+) -> Result<Vec<AgentId>, DbError> {
+    let profiles = find_prompt_profiles(c, workspace).await?;
+    if profiles.content.preset(&removal.preset).is_some() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<(AgentId,)> = c
+        .q("select id from agents where workspace_id = $1 and profile -> 'prompting' ->> 'profile' = $2 and id > $3 order by id limit $4")
+        .bind(workspace)
+        .bind(removal.preset.clone())
+        .bind(removal.after_id)
+        .bind(limit)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+/// Creates a version of an agent without the preset.
+async fn unset_preset(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: AgentId,
+    removal: &PresetRemoval,
+) -> Result<(), DbError> {
+    let Some(row) = find_row(c, workspace, agent).await? else {
+        return Ok(());
+    };
+    let mut profile = row.profile.0.clone();
+    if let Some(prompting) = &mut profile.prompting {
+        prompting.profile = None;
+    }
+    let wanted = ProfileWrite {
+        name: &row.name,
+        status: row.status,
+        mentionable: row.mentionable,
+        profile,
+        summary: Some(format!("the reply style {} was deleted", removal.preset)),
+        expected: None,
+        origin: Origin::PresetDeletion,
+    };
+    match Box::pin(store(c, removal.requested_by, &row, wanted)).await {
+        Ok(_) => Ok(()),
+        Err(AgentError::Db(e)) => Err(e),
+        Err(e) => {
+            tracing::warn!(agent.id = %agent, error = %e, "an agent keeps the name of a deleted preset");
+            Ok(())
+        }
+    }
 }

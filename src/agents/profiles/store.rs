@@ -100,6 +100,8 @@ pub(super) enum Origin {
     Edit,
     /// The agent's persona was approved, and the storage for the versions was reserved. Followers are refreshed later.
     Approval,
+    /// The agent's preset was deleted. Followers are refreshed later.
+    PresetDeletion,
 }
 
 /// Stores a change as a new version and announces it. Does nothing if there are no changes and no summary was given.
@@ -133,7 +135,7 @@ pub(super) async fn store(
     check_size(wanted.name, &merged)?;
     let followers = refresh::plan(c, row.id, &merged.profile).await?;
     let bytes = size_of(&wanted.profile, &merged).saturating_add(followers.more_bytes);
-    if wanted.origin == Origin::Edit {
+    if wanted.origin != Origin::Approval {
         check_room(c, row, &wanted.profile, bytes).await?;
     }
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
@@ -198,7 +200,7 @@ pub(super) async fn store(
         Origin::Edit => {
             refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
         }
-        Origin::Approval => {
+        Origin::Approval | Origin::PresetDeletion => {
             refresh::request(c, by, row.workspace_id, row.id, followers.bytes).await?;
         }
     }

@@ -20,8 +20,7 @@ pub struct Changed {
 /// `If-Match`.
 ///
 /// # Errors
-/// `Invalid`, `PromptProfilesStale` with the current document, an error from storing an agent, or an error from
-/// `Actor::require`.
+/// `Invalid`, `PromptProfilesStale` with the current document, or an error from `Actor::require`.
 pub async fn put_prompt_profiles(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -46,9 +45,13 @@ pub async fn put_prompt_profiles(
         .run()
         .await?;
     let deleted = deleted(&before.content, &content);
-    for preset in &deleted {
-        profiles::unset_preset(c, actor, preset).await?;
-    }
+    Box::pin(profiles::unset_presets(
+        c,
+        actor.user,
+        actor.workspace,
+        &deleted,
+    ))
+    .await?;
     let profiles = PromptProfiles {
         version: before.version + 1,
         content,

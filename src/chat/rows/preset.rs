@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximum number of agents with a preset listed per conversation.
-const LISTED_MAX: usize = 20;
+const LISTED_MAX: i64 = 20;
 
 /// Preset of an agent in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -41,18 +41,18 @@ pub(in crate::chat) async fn list_presets(
     if conversations.is_empty() {
         return Ok(presets);
     }
-    let limit = conversations.len().saturating_mul(LISTED_MAX);
     let sql = sql_with_ids!(
         c,
-        "select conversation_id, agent_id, preset, chosen_by from conversation_agents \
+        "select conversation_id, agent_id, preset, chosen_by from (select conversation_id, agent_id, preset, chosen_by, \
+         row_number() over (partition by conversation_id order by agent_id) as n from conversation_agents \
          where preset is not null and chosen_by is not null and conversation_id in",
         1,
-        "order by conversation_id, agent_id limit $2"
+        ") x where x.n <= $2 order by conversation_id, agent_id"
     );
     let rows: Vec<Row> = c
         .q(sql)
         .bind(hexadecimal_ids(conversations))
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(LISTED_MAX)
         .all()
         .await?;
     for row in rows {

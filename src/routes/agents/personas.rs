@@ -23,6 +23,7 @@ use crate::{
     ids::PersonaId,
     replies::{persona, utility::Utility},
     server::{State, caller::FreeDiskSpace},
+    tasks::queue::tenancy,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -369,12 +370,16 @@ async fn compress_persona(
     let actor = enter(&mut c, &member).await?;
     actor.require(Scope::AgentsWrite)?;
     let (persona, user) = (get(&mut c, &actor, id).await?, actor.user);
+    let tenancy = tenancy(&mut c).await?;
     drop(c);
     let provider = state.providers.of(member.workspace).await?;
     if provider.is_offline() {
         let text = "this workspace has no language model: write the text yourself".to_owned();
         return Err(ApiError::unprocessable(ErrorCode::NoModel, text));
     }
+    // The request waits for the model, so it counts as one of the concurrent calls of `/v1/responses`.
+    let slots = &state.responses_of_all.slots;
+    let _permit = slots.take(member.workspace, user, tenancy)?;
     let utility = Utility {
         db: state.db.clone(),
         provider,

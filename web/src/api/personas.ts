@@ -45,7 +45,7 @@ export class PersonasApi {
   }
   /** Newest first. */
   versions(id: string, cursor?: string): Promise<List<PersonaVersion>> {
-    const params = { path: { id }, query: { limit: 100, cursor } };
+    const params = { path: { id }, query: { limit: 20, cursor } };
     return this.#take(this.#http.GET('/v1/personas/{id}/versions', { params }));
   }
   /** The text of the last approval; null if there was none. */

@@ -129,7 +129,8 @@ export class Router {
   /** True if the user has navigated since the page was loaded. */
   moved = false;
   /**
-   * Called with the new path before a navigation; returning false blocks it, for example if there are unsaved changes.
+   * Called with the new path before a navigation to another page or persona; returning false blocks it, for example if there
+   * are unsaved changes.
    */
   guard: ((path: string) => boolean) | null = null;
 
@@ -177,15 +178,20 @@ export class Router {
     this.moved = true;
     const url = new URL(location.href);
     const path = url.pathname + url.search + url.hash;
-    if (url.pathname !== this.#at.path && this.guard?.(path) === false) {
+    if (this.#leaves(url) && this.guard?.(path) === false) {
       // The browser has already navigated: restore the current address.
       const { path: here, query } = this.#at;
       return history.pushState(null, '', here + (query.size ? `?${query}` : ''));
     }
     this.#at = parsePlace(url);
   }
+  /** Panels and tabs in the query belong to the page; a persona is a page of its own. */
+  #leaves(url: URL): boolean {
+    const { path, query } = this.#at;
+    return url.pathname !== path || url.searchParams.get('persona') !== query.get('persona');
+  }
   go(path: string, replace = false): void {
-    if (new URL(path, location.href).pathname !== this.#at.path && this.guard?.(path) === false) return;
+    if (this.#leaves(new URL(path, location.href)) && this.guard?.(path) === false) return;
     history[replace ? 'replaceState' : 'pushState'](null, '', path);
     this.moved ||= !replace;
     this.#at = parsePlace(new URL(location.href));

@@ -43,8 +43,9 @@ export class PersonaEdit {
     this.round++;
   }
   async load(): Promise<void> {
+    const { id, pipeline_status, compressed } = this.theirs ?? this.persona;
     try {
-      this.approved = await this.#api.approvedText(this.persona.id);
+      this.approved = pipeline_status === 'approved' ? compressed : await this.#api.approvedText(id);
     } catch (e) {
       this.problem = errorMessage(e);
     }
@@ -57,8 +58,9 @@ export class PersonaEdit {
   save(): Promise<boolean> {
     return this.#patch(this.changed);
   }
-  /** Saves the changes and approves the text. */
+  /** Saves the changes and approves the text. A person has to look at a version of someone else first. */
   async approve(): Promise<boolean> {
+    if (this.theirs) return false;
     if (!(await this.#patch({ ...this.changed, pipeline_status: 'approved' }))) return false;
     this.approved = this.persona.compressed;
     return true;
@@ -67,13 +69,20 @@ export class PersonaEdit {
     if (this.busy) return false;
     this.busy = 'save';
     this.problem = '';
+    const sent = this.fields;
     try {
       const { version } = this.theirs ?? this.persona;
-      this.#begin(await this.#api.patch(this.persona.id, version, body));
+      const saved = await this.#api.patch(this.persona.id, version, body);
+      const typed = changes(sent, this.fields);
+      this.#begin(saved);
+      this.fields = { ...this.fields, ...typed };
       return true;
     } catch (e) {
-      if (e instanceof Conflict) this.theirs = e.current as Persona;
-      else this.problem = errorMessage(e);
+      if (e instanceof Conflict) {
+        this.theirs = e.current as Persona;
+        // Someone else may have approved a text.
+        void this.load();
+      } else this.problem = errorMessage(e);
       return false;
     } finally {
       this.busy = '';

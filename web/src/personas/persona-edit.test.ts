@@ -61,3 +61,24 @@ test('a change of someone else keeps the own changes until the person decides', 
   edit.adopt();
   expect([edit.fields.name, edit.fields.description, edit.dirty]).toEqual(['Calm', 'Again', false]);
 });
+
+test('typing during a save is kept', async () => {
+  const { edit } = start();
+  edit.set({ name: 'Calm' });
+  const saving = edit.save();
+  edit.set({ description: 'Typed meanwhile' });
+  expect(await saving).toBe(true);
+  expect([edit.fields.name, edit.fields.description]).toEqual(['Calm', 'Typed meanwhile']);
+  expect(edit.changed).toEqual({ description: 'Typed meanwhile' });
+});
+
+test('a text that someone else wrote is not approved before it is shown', async () => {
+  const { edit, others, patches } = start({ compressed: 'You are calm.' });
+  others({ compressed: 'You are loud.' });
+  expect(await edit.approve()).toBe(false);
+  expect(await edit.approve()).toBe(false);
+  expect(patches).toEqual([]);
+  edit.adopt();
+  expect(edit.fields.compressed).toBe('You are loud.');
+  expect(await edit.approve()).toBe(true);
+});
