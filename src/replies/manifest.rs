@@ -136,6 +136,25 @@ impl Manifest {
     pub fn memory_ids(&self) -> Vec<MemoryId> {
         self.memories().map(|memory| memory.id).collect()
     }
+
+    /// IDs of the entries of memory in the prompt's summaries.
+    pub fn summarized_ids(&self) -> Vec<MemoryId> {
+        let cites = self.prompt.parts.iter().filter_map(|part| {
+            if let Source::Summary { cites, .. } = &part.source {
+                Some(cites)
+            } else {
+                None
+            }
+        });
+        let ids = cites.flatten().filter_map(|source| {
+            if let SourceId::Memory(id) = source {
+                Some(*id)
+            } else {
+                None
+            }
+        });
+        ids.collect()
+    }
 }
 
 /// Column `task_contexts.manifest`: everything but the texts.
