@@ -375,7 +375,6 @@ pub async fn note_summarized(c: &mut Conn, entries: &[MemoryId]) -> Result<(), D
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn entry(scope: MemoryScope, hash: Option<&str>, score: f64) -> RecalledEntry {
