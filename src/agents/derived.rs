@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     db::{Conn, DbError, dialect::hexadecimal_ids, now},
-    ids::{AgentId, CompactionId, MemoryId, MessageId, UserId},
+    ids::{AgentId, CompactionId, MemoryId, MessageId, UserId, WorkspaceId},
     sql_with_ids,
 };
 
@@ -26,6 +26,8 @@ pub enum SourceId {
     Message(MessageId),
     /// A text that contains the person's name.
     User(UserId),
+    /// A text that contains the person's USER.md of its workspace.
+    UserFile(UserId),
     Memory(MemoryId),
     /// A text that contains the summary of a segment.
     Compaction(CompactionId),
@@ -37,6 +39,7 @@ impl SourceId {
         match self {
             Self::Message(_) => "message",
             Self::User(_) => "user",
+            Self::UserFile(_) => "user_file",
             Self::Memory(_) => "memory",
             Self::Compaction(_) => "compaction",
         }
@@ -45,7 +48,7 @@ impl SourceId {
     pub fn uuid(self) -> Uuid {
         match self {
             Self::Message(id) => id.0,
-            Self::User(id) => id.0,
+            Self::User(id) | Self::UserFile(id) => id.0,
             Self::Memory(id) => id.0,
             Self::Compaction(id) => id.0,
         }
@@ -93,7 +96,14 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
                 SourceId::Message(id) => lose_source(c, id.0).await?,
                 SourceId::Memory(id) => forget_all(c, vec![id]).await?,
                 SourceId::Compaction(id) => blank_segment(c, id).await?,
-                SourceId::User(_) => {}
+                SourceId::User(user) => {
+                    c.q("delete from citations where source_type = $1 and source_id = $2")
+                        .bind(SourceId::UserFile(user).kind())
+                        .bind(user)
+                        .run()
+                        .await?;
+                }
+                SourceId::UserFile(_) => {}
             }
             blank_texts(c, source).await?;
             c.q("delete from citations where source_type = $1 and source_id = $2")
@@ -110,6 +120,24 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
 async fn blank_texts(c: &mut Conn, source: SourceId) -> Result<(), DbError> {
     c.q("update context_texts set text = $3, hash = null where id in \
          (select owner_id from citations where source_type = $1 and source_id = $2 and owner_type = 'context_text')")
+        .bind(source.kind())
+        .bind(source.uuid())
+        .bind(DELETED)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Removes a person's USER.md from all records of prompts in a workspace.
+pub async fn forget_user_file(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), DbError> {
+    let source = SourceId::UserFile(user);
+    c.q("update context_texts set text = $4, hash = null where workspace_id = $1 and id in \
+         (select owner_id from citations where source_type = $2 and source_id = $3 and owner_type = 'context_text')")
+        .bind(workspace)
         .bind(source.kind())
         .bind(source.uuid())
         .bind(DELETED)

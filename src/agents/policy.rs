@@ -349,11 +349,9 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
     }))
 }
 
-/// Lists the workspaces whose automatic entries expire, with their rules.
-pub async fn list_retentions(
-    c: &mut Conn,
-) -> Result<Vec<(WorkspaceId, Json<MemoryPolicy>)>, DbError> {
-    c.q("select workspace_id, memory from workspace_policies where memory ->> 'retention_days' is not null order by workspace_id")
+/// Lists the workspaces whose automatic entries expire.
+pub async fn list_retentions(c: &mut Conn) -> Result<Vec<(WorkspaceId,)>, DbError> {
+    c.q("select workspace_id from workspace_policies where memory ->> 'retention_days' is not null order by workspace_id")
         .all()
         .await
 }

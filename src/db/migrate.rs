@@ -95,6 +95,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_092_000, "create_prompt_profiles"),
     common!(20_261_122_093_000, "expire_memories"),
     common!(20_261_122_094_000, "create_preset_removals"),
+    common!(20_261_122_094_500, "index_open_action_items"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -19,7 +19,7 @@ use crate::{
         transfer::{self, Import, Imported},
     },
     auth::Actor,
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError, dialect::lock_workspace, now},
     ids::{AgentId, MemoryId, WorkspaceId},
     memory::{
         automatic::optional,
@@ -34,8 +34,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of entries of a file; the text behind them is not searched.
-const ENTRIES_MAX: usize = 1_000;
+/// Maximum number of paragraphs of a file; the text behind them is not searched.
+const PARAGRAPHS_MAX: usize = 1_000;
+/// Maximum number of paragraphs of all files of an import, which one transaction stores: an agent has no more active entries.
+const IMPORTED_MAX: usize = 2_000;
 
 /// Paragraphs of a file that is searched; computed before the transaction.
 #[derive(Debug, Clone)]
@@ -62,9 +64,9 @@ impl Paragraphs {
         let mut known = HashSet::new();
         let contents = texts(content, skipped_tokens)
             .into_iter()
-            .filter_map(|text| Content::parse(text, workspace, keyring).ok())
-            .filter(|content| known.insert(content.text().to_owned()))
-            .take(ENTRIES_MAX);
+            .filter(|text| known.insert(*text))
+            .take(PARAGRAPHS_MAX)
+            .filter_map(|text| Content::parse(text, workspace, keyring).ok());
         let at = now();
         // A log is as old as its date.
         let day = day.and_then(|day| day.and_hms_opt(0, 0, 0));
@@ -76,12 +78,26 @@ impl Paragraphs {
         })
     }
 
-    /// Paragraphs of all files of an import.
+    /// Paragraphs of the files of an import: of MEMORY.md, and then of the newest logs.
     pub fn of_import(import: &Import, workspace: WorkspaceId, keyring: &Keyring) -> Vec<Self> {
-        let files = import.files.iter();
-        files
-            .filter_map(|(path, content)| Self::of(path, content, workspace, keyring))
-            .collect()
+        let memory = import.files.get_key_value(MEMORY);
+        let logs = import
+            .files
+            .iter()
+            .rev()
+            .filter(|(path, _)| *path != MEMORY);
+        let (mut all, mut left) = (Vec::new(), IMPORTED_MAX);
+        for (path, content) in memory.into_iter().chain(logs) {
+            if left == 0 {
+                break;
+            }
+            if let Some(mut file) = Self::of(path, content, workspace, keyring) {
+                file.contents.truncate(left);
+                left -= file.contents.len();
+                all.push(file);
+            }
+        }
+        all
     }
 }
 
@@ -331,9 +347,19 @@ pub async fn follow_stored(db: &Db, keyring: &Keyring) -> Result<(), DbError> {
             let Some(paragraphs) = paragraphs else {
                 continue;
             };
-            let agent = AgentId(file.owner_id);
             db.write(workspace.0, async move |c: &mut Conn| {
-                follow(c, workspace, agent, &paragraphs).await
+                // Another node may have read the file too, or written it.
+                lock_workspace(c, workspace.0).await?;
+                let content: Option<(Option<String>,)> = c
+                    .q("select content from agent_files where owner_id = $1 and path = $2")
+                    .bind(file.owner_id)
+                    .bind(file.path.clone())
+                    .opt()
+                    .await?;
+                if content.is_none_or(|(content,)| content.as_ref() != Some(&file.content)) {
+                    return Ok(());
+                }
+                follow(c, workspace, AgentId(file.owner_id), &paragraphs).await
             })
             .await?;
         }

@@ -161,12 +161,16 @@ enum Expiry {
 }
 
 impl Expiry {
-    /// Lists some entries of a workspace that have expired at a time, the oldest ones first.
+    /// Lists some entries of a workspace that have expired now, by its current rules, the oldest ones first.
     async fn list(
         self,
         c: &mut Conn,
-        (workspace, at): (WorkspaceId, Timestamp),
+        (workspace, now): (WorkspaceId, Timestamp),
     ) -> Result<Vec<(MemoryId,)>, DbError> {
+        let at = match self {
+            Self::Over => now,
+            Self::Unused => policy::find(c, workspace).await?.memory.unused_since(now),
+        };
         let sql = match self {
             Self::Over => {
                 "select id from memories where workspace_id = $1 and expires_at <= $2 and forgotten_at is null \
@@ -230,7 +234,7 @@ pub async fn forget_expired(db: &Db) -> Result<(), DbError> {
     let over = over.into_iter().map(|(id,)| (Expiry::Over, (id, at)));
     let unused = retentions
         .into_iter()
-        .map(|(id, rules)| (Expiry::Unused, (id, rules.0.unused_since(at))));
+        .map(|(id,)| (Expiry::Unused, (id, at)));
     let mut has_some = false;
     for (expiry, of) in over.chain(unused) {
         has_some |= expiry.forget_all(db, of).await?;

@@ -60,7 +60,8 @@ pub async fn list_published(
         unused_since: policy::find(c, workspace).await?.memory.unused_since(at),
         scopes: settings::scopes_on(c, workspace, reader).await?,
     };
-    store::published_entries(c, &place, LISTED_MAX).await
+    let key = key_of(MemoryScope::Organization, workspace, (None, None), None);
+    store::published_entries(c, &place, key, LISTED_MAX).await
 }
 
 /// Copies an entry to the scope `organization`; returns the copy.

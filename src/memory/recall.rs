@@ -1,7 +1,10 @@
 //! The entries that a reply uses: those that match the question, within what everyone in the conversation can read. Also
 //! old messages of the conversation.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use crate::{
     agents::{policy, profiles::MemoryScopes},
@@ -346,10 +349,32 @@ pub async fn count_uses(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbErro
     Ok(())
 }
 
+/// Interval at which the use of an entry in summaries is recorded, so that a reply does not rewrite all of their rows.
+const SUMMARIZED_NOTED_EVERY: Duration = Duration::from_hours(1);
+
+/// Records that a completed reply used these entries in a summary, so that they do not expire. They do not count as found.
+pub async fn note_summarized(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "update memories set last_used_at = $2 where forgotten_at is null and coalesce(last_used_at, created_at) <= $3 and id in",
+        1,
+        ""
+    );
+    let at = now();
+    c.q(sql)
+        .bind(hexadecimal_ids(entries.iter().map(|id| id.0)))
+        .bind(at)
+        .bind(at - SUMMARIZED_NOTED_EVERY)
+        .run()
+        .await?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn entry(scope: MemoryScope, hash: Option<&str>, score: f64) -> RecalledEntry {

@@ -6,6 +6,7 @@ use super::{
     user_file::{USER_FILE_BYTES_MAX, UserFile, UserFileForm, UserFileVisibility, find, shown},
 };
 use crate::{
+    agents::derived,
     auth::{Actor, Scope},
     db::{Conn, dialect, now},
 };
@@ -37,7 +38,7 @@ pub async fn write(
     put(c, actor, Some((&form.content, visibility)), expected).await
 }
 
-/// Deletes the caller's USER.md.
+/// Deletes the caller's USER.md, and its text in records of prompts.
 ///
 /// # Errors
 /// `NoUserFile`, `UserFileStale`, or an error from `Actor::require`.
@@ -48,7 +49,7 @@ pub async fn delete(
 ) -> Result<(), MemoryError> {
     require_own(actor)?;
     put(c, actor, None, expected).await?;
-    Ok(())
+    Ok(derived::forget_user_file(c, actor.workspace, actor.user).await?)
 }
 
 async fn put(

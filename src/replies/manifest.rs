@@ -136,6 +136,25 @@ impl Manifest {
     pub fn memory_ids(&self) -> Vec<MemoryId> {
         self.memories().map(|memory| memory.id).collect()
     }
+
+    /// IDs of the entries of memory in the prompt's summaries.
+    pub fn summarized_ids(&self) -> Vec<MemoryId> {
+        let cites = self.prompt.parts.iter().filter_map(|part| {
+            if let Source::Summary { cites, .. } = &part.source {
+                Some(cites)
+            } else {
+                None
+            }
+        });
+        let ids = cites.flatten().filter_map(|source| {
+            if let SourceId::Memory(id) = source {
+                Some(*id)
+            } else {
+                None
+            }
+        });
+        ids.collect()
+    }
 }
 
 /// Column `task_contexts.manifest`: everything but the texts.
@@ -364,7 +383,10 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
         }
         match &part.source {
             Source::Workspace { cites: named } => cites.extend(named),
-            Source::About { only_user_id } => only_user = *only_user_id,
+            Source::About { only_user_id } => {
+                cites.push(SourceId::UserFile(requester));
+                only_user = *only_user_id;
+            }
             _ => {}
         }
         if let Source::Memory {
@@ -503,7 +525,8 @@ async fn put_parts(
     rows::insert_citations(c, citations.into_iter().collect()).await
 }
 
-/// Removes the texts of messages that were deleted, and of memories that were forgotten, between reading and storing.
+/// Removes the texts of messages and files of people that were deleted, and of memories that were forgotten, between reading and
+/// storing.
 async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     let deleted: Vec<(MessageId,)> = c
         .q("select distinct m.id from context_parts p \
@@ -525,6 +548,17 @@ async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
         .await?;
     for (memory,) in forgotten {
         derived::changed(c, SourceId::Memory(memory), Change::Deleted).await?;
+    }
+    let without_file: Vec<(WorkspaceId, UserId)> = c
+        .q("select distinct t.workspace_id, k.source_id from context_parts p join tasks t on t.id = p.task_id \
+            join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'user_file' \
+            left join user_files f on f.workspace_id = t.workspace_id and f.user_id = k.source_id and f.content is not null \
+            where p.task_id = $1 and f.user_id is null")
+        .bind(task)
+        .all()
+        .await?;
+    for (workspace, user) in without_file {
+        derived::forget_user_file(c, workspace, user).await?;
     }
     Ok(())
 }

@@ -328,7 +328,10 @@ async fn a_deleted_or_edited_message_is_not_quoted_as_it_was() {
         .await
         .is(200);
     let found = answer(&t.bo, &other, "@vibe what is the launch code?").await;
-    assert!(found.contains("1234") && !found.contains(" 4711"), "{found}");
+    assert!(
+        found.contains("1234") && !found.contains(" 4711"),
+        "{found}"
+    );
     t.ada.delete(&path).await.ok();
     let found = answer(&t.bo, &other, "@vibe what is the launch code?").await;
     assert!(

@@ -12,14 +12,23 @@ async fn watched() -> Team {
     team_with(&[("COMPACTION_INTERVAL", "0s"), ("RATE_LIMITS", "off")]).await
 }
 
-/// Restarts the server with messages from long ago; returns Ada.
-async fn aged(t: &mut Team) -> Person {
+/// Makes messages old, as if no pass had been made since.
+const AGE: [&str; 2] = [
+    "update messages set created_at = '2026-01-02 03:04:05+00:00' where content <> 'Just now'",
+    "update conversations set last_compacted_at = null",
+];
+
+/// Restarts the server after changes of the database; returns Ada.
+async fn restarted(t: &mut Team, changes: &[&str]) -> Person {
     t.app.stop().await;
-    let age =
-        "update messages set created_at = '2026-01-02 03:04:05+00:00' where content <> 'Just now'";
-    t.app.place.run(&[age]).await;
+    t.app.place.run(changes).await;
     t.app.restart(&[]).await;
     t.ada.at(&t.app.base)
+}
+
+/// Restarts the server with messages from long ago; returns Ada.
+async fn aged(t: &mut Team) -> Person {
+    restarted(t, &AGE).await
 }
 
 /// A thread with six messages by people and an agent's reply.
@@ -127,6 +136,26 @@ async fn conversations_that_are_not_due_are_left_alone() {
     for thread in [unanswered, short, without, forgetful, lively] {
         assert_eq!(compactions(&ada, &thread).await, Vec::<Value>::new());
     }
+}
+
+#[tokio::test]
+async fn a_quiet_conversation_waits_for_another_pass() {
+    let mut t = watched().await;
+    let waiting = talk(&t.ada, &t.general, "vibe").await;
+    answered(&t.ada, &waiting, "@vibe hello again").await;
+    let other = talk(&t.ada, &t.general, "vibe").await;
+    // The task of the first reply becomes a pass that waits for its next attempt.
+    let busy = "update tasks set kind = 'compact', lane = 'background', status = 'queued', completed_at = null, \
+        retry_at = '2099-01-01 00:00:00+00:00' where id = (select id from tasks where kind = 'reply' order by id limit 1)";
+    let ada = restarted(&mut t, &[AGE[0], AGE[1], busy]).await;
+    // They are checked in this order.
+    remembered(&ada, &other).await;
+    let passes = compactions(&ada, &waiting).await;
+    assert_eq!(passes.len(), 1, "{passes:?}");
+    let end = "update tasks set status = 'cancelled' where kind = 'compact' and status = 'queued'";
+    let ada = restarted(&mut t, &[end]).await;
+    assert_eq!(remembered(&ada, &waiting).await["trigger"], "quiet");
+    assert_eq!(compactions(&ada, &other).await.len(), 1);
 }
 
 #[tokio::test]

@@ -204,14 +204,15 @@ pub async fn rank_entries<T: FromAnyRow>(
         .await
 }
 
-/// Published entries that everyone who reads the channel of `place` can read, those used most first.
+/// Published entries, all of which have this `key`, that everyone who reads the channel of `place` can read, those used most first.
 pub async fn published_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,
+    key: String,
     limit: i64,
 ) -> Result<Vec<T>, DbError> {
     c.q(concat!(
-        "select e.id, e.text, e.created_at from memories e where e.scope = 'organization' and ",
+        "select e.id, e.text, e.created_at from memories e where e.key = $15 and e.scope = 'organization' and ",
         is_usable!(),
         " order by e.uses desc, e.created_at desc, e.id desc limit $2"
     ))
@@ -229,6 +230,7 @@ pub async fn published_entries<T: FromAnyRow>(
     .bind(place.scopes.organization)
     .bind(place.conversation)
     .bind(place.unused_since)
+    .bind(key)
     .all()
     .await
 }

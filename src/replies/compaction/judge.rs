@@ -251,6 +251,10 @@ impl Compactor {
         let Some(model) = self.model(pass, own.as_deref()).await? else {
             return Ok(());
         };
+        let text = comparison.request(model.room(INSTRUCTIONS));
+        if comparison.pairs.is_empty() {
+            return Ok(());
+        }
         let call = UtilityCall {
             workspace: lease.workspace,
             task: Some(CallTask {
@@ -262,7 +266,7 @@ impl Compactor {
             user: pass.task.requested_by,
             agent: pass.task.agent_id,
             system: INSTRUCTIONS.to_owned(),
-            text: comparison.request(model.room(INSTRUCTIONS)),
+            text,
             schema: Some(JsonSchema {
                 name: "comparison",
                 schema: Arc::clone(&SCHEMA),

@@ -1,6 +1,7 @@
 //! Passes of conversations that have become quiet, so that their last messages are remembered elsewhere.
 //!
-//! Every message is looked at once, when it is old enough: if it is the last one of its conversation, the conversation is quiet.
+//! A message is looked at when it is old enough: if it is the last one of its conversation, the conversation is quiet. It is looked
+//! at again only if another pass prevented that of its conversation.
 
 use std::time::Duration;
 
@@ -41,6 +42,33 @@ struct Quiet {
     thread_id: ThreadId,
     /// Its newest message.
     last_seq: i64,
+    posted_at: Timestamp,
+    last_compacted_at: Option<Timestamp>,
+}
+
+impl Quiet {
+    /// Returns true if a pass was queued since the conversation became quiet: a failed one is not made again.
+    fn is_done(&self) -> bool {
+        let quiet_since = self.posted_at + SILENCE;
+        self.last_compacted_at.is_some_and(|at| at >= quiet_since)
+    }
+}
+
+/// Result of looking at a quiet conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// A pass is queued, or none is due.
+    Done,
+    /// Another pass runs, or was made too short a time ago.
+    Later,
+}
+
+/// Part of a workspace's messages that was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    seq: i64,
+    /// No message up to `seq` has to be looked at again.
+    is_complete: bool,
 }
 
 /// Queues the passes of conversations that have become quiet since the last check.
@@ -57,21 +85,26 @@ pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbEr
         .bind(before)
         .all()
         .await?;
-    for (workspace, mut seq) in workspaces {
-        while let Some(next) = check_some(db, settings, (workspace, seq), before).await? {
-            seq = next;
+    for (workspace, seq) in workspaces {
+        let mut progress = Progress {
+            seq,
+            is_complete: true,
+        };
+        while let Some(next) = check_some(db, settings, (workspace, progress), before).await? {
+            progress = next;
         }
     }
     Ok(())
 }
 
-/// Looks at the messages after a seq that were posted before a time; returns the seq of the last one, `None` if there are none.
+/// Looks at the next messages that were posted before a time; `None` if there are none.
 async fn check_some(
     db: &Db,
     settings: CompactionSettings,
-    (workspace, after_seq): (WorkspaceId, i64),
+    (workspace, progress): (WorkspaceId, Progress),
     before: Timestamp,
-) -> Result<Option<i64>, DbError> {
+) -> Result<Option<Progress>, DbError> {
+    let after_seq = progress.seq;
     let mut c = db.read().await?;
     let last: Option<i64> = c
         .q("select max(x.seq) from (select m.seq from messages m where m.workspace_id = $1 and m.seq > $2 and m.created_at <= $3 \
@@ -92,36 +125,48 @@ async fn check_some(
         Vec::new()
     };
     drop(c);
-    for quiet in quiet {
+    let mut first_later: Option<i64> = None;
+    for quiet in quiet.into_iter().filter(|quiet| !quiet.is_done()) {
+        let looked = db
+            .write(workspace.0, async move |c: &mut Conn| {
+                queue_pass(c, settings, workspace, quiet).await
+            })
+            .await?;
+        if looked == Looked::Later {
+            let seq = first_later.map_or(quiet.last_seq, |first| first.min(quiet.last_seq));
+            first_later = Some(seq);
+        }
+    }
+    if progress.is_complete {
+        let seq = first_later.map_or(last, |first| first - 1);
         db.write(workspace.0, async move |c: &mut Conn| {
-            queue_pass(c, settings, workspace, quiet).await
+            c.q("update workspaces set quiet_seq = $2 where id = $1 and quiet_seq < $2")
+                .bind(workspace)
+                .bind(seq)
+                .run()
+                .await
         })
         .await?;
     }
-    db.write(workspace.0, async move |c: &mut Conn| {
-        c.q("update workspaces set quiet_seq = $2 where id = $1 and quiet_seq < $2")
-            .bind(workspace)
-            .bind(last)
-            .run()
-            .await
-    })
-    .await?;
-    Ok(Some(last))
+    Ok(Some(Progress {
+        seq: last,
+        is_complete: progress.is_complete && first_later.is_none(),
+    }))
 }
 
-/// Lists the conversations of these messages that are quiet, and in which an agent has replied, people have posted enough, and
-/// memory is on.
+/// Lists the conversations that end with one of these messages and are quiet, and in which an agent has replied, people have posted
+/// enough, and memory is on.
 async fn list_quiet(
     c: &mut Conn,
     (workspace, after_seq, last_seq): (WorkspaceId, i64, i64),
     before: Timestamp,
 ) -> Result<Vec<Quiet>, DbError> {
     c.q(concat!(
-        "select v.id, v.thread_id, n.seq as last_seq from (select distinct m.conversation_id from messages m \
+        "select v.id, v.thread_id, n.seq as last_seq, n.created_at as posted_at, v.last_compacted_at from (select distinct m.conversation_id from messages m \
           where m.workspace_id = $1 and m.seq > $2 and m.seq <= $3) x \
          join conversations v on v.id = x.conversation_id join threads t on t.id = v.thread_id \
          join messages n on n.conversation_id = v.id and n.seq = (select max(l.seq) from messages l where l.conversation_id = v.id) \
-         where t.memory = 'on' and n.created_at <= $4 \
+         where t.memory = 'on' and n.seq <= $3 and n.created_at <= $4 \
          and exists (select 1 from conversation_agents p where p.conversation_id = v.id and p.turns > 0) \
          and (select count(*) from (select 1 from messages m where m.conversation_id = v.id and m.author_type = 'human' and ",
         is_uncovered!("v.id"),
@@ -143,12 +188,12 @@ async fn queue_pass(
     settings: CompactionSettings,
     workspace: WorkspaceId,
     quiet: Quiet,
-) -> Result<(), DbError> {
+) -> Result<Looked, DbError> {
     dialect::lock_workspace(c, workspace.0).await?;
     let reply = queue::latest_reply(c, quiet.thread_id, quiet.id).await?;
     let target = reply.as_ref().and_then(Task::target);
     let Some((reply, target)) = reply.zip(target) else {
-        return Ok(());
+        return Ok(Looked::Done);
     };
     let place = (workspace, target.channel, target.fork.is_some());
     let strongest = Strategy(Compaction::Off)
@@ -156,13 +201,13 @@ async fn queue_pass(
         .await?;
     let agent = profiles::find_resolved(c, target.agent, target.agent_version).await?;
     let Some(agent) = agent.filter(|_| strongest.is_on()) else {
-        return Ok(());
+        return Ok(Looked::Done);
     };
     let at = now();
     if queue::active_compact(c, quiet.id).await?.is_some()
         || !store::claim_interval(c, quiet.id, at, at - settings.interval).await?
     {
-        return Ok(());
+        return Ok(Looked::Later);
     }
     let options = PassOptions {
         trigger: CompactionTrigger::Quiet,
@@ -174,5 +219,5 @@ async fn queue_pass(
     };
     let audience = queue::audience_of(c, target.channel).await?;
     wait::insert(c, &reply, (target, audience), &options).await?;
-    Ok(())
+    Ok(Looked::Done)
 }

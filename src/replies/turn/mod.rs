@@ -381,6 +381,7 @@ impl ReplyHandler {
         (loaded, options): (&Loaded, PassOptions),
     ) -> Result<(), Abort> {
         let memories = manifest.memory_ids();
+        let summarized = manifest.summarized_ids();
         let model = manifest.model;
         let text = answer.text.trim_end().to_owned();
         let truncated = answer.truncated;
@@ -413,6 +414,7 @@ impl ReplyHandler {
                 };
                 messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
                 recall::count_uses(c, &memories).await?;
+                recall::note_summarized(c, &summarized).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let output = TaskOutput {

@@ -386,7 +386,10 @@ async fn an_edit_hides_the_entry_until_it_is_made_again() {
         (&json!("active"), &json!(3))
     );
     let seen = prompt(&t, &t.general, QUESTION).await;
-    assert!(seen.contains("Pier 12") && !seen.contains(" 4711"), "{seen}");
+    assert!(
+        seen.contains("Pier 12") && !seen.contains(" 4711"),
+        "{seen}"
+    );
 }
 
 #[tokio::test]
@@ -426,7 +429,10 @@ async fn unused_automatic_entries_expire() {
     let hand = t.ada.get(&path(&by_hand)).await.ok();
     assert_eq!(hand["expires_at"], Value::Null);
     let seen = prompt(&t, &t.general, QUESTION).await;
-    assert!(!seen.contains(" 4711") && seen.contains("3 euros"), "{seen}");
+    assert!(
+        !seen.contains(" 4711") && seen.contains("3 euros"),
+        "{seen}"
+    );
 
     t.app.restart(&[("EVENT_RETENTION", "1s")]).await;
     t.ada = t.ada.at(&t.app.base);
@@ -438,6 +444,29 @@ async fn unused_automatic_entries_expire() {
     })
     .await;
     assert_eq!(entries(&t.ada, "user_id=me").await.len(), 1);
+}
+
+#[tokio::test]
+async fn entries_of_a_summary_that_is_sent_do_not_expire() {
+    let mut t = team().await;
+    let items = [item(FERRY, "fact", &["m2"])];
+    let (thread, ..) = compacted_thread(&t, &t.general, &[FERRY], &items).await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let rule = json!({"memory": {"retention_days": 30}});
+    t.ada.patch(&policy, rule).await.is(200);
+    let age = "update memories set created_at = '2026-01-02 03:04:05+00:00'";
+    t.app.stop().await;
+    t.app.place.run(&[age]).await;
+    t.app.restart(&[]).await;
+    t.ada = t.ada.at(&t.app.base);
+    let filter = format!("thread_id={thread}&kind=fact");
+    assert_eq!(entries(&t.ada, &filter).await, Vec::<Value>::new());
+    let task = t.ada.ask(&thread, "@vibe good morning").await;
+    t.ada.completed(&task).await;
+    let seen = t.model().requests().pop().unwrap().all();
+    assert!(seen.contains(" 4711"), "{seen}");
+    let used = entries(&t.ada, &filter).await;
+    assert_eq!((texts(&used), &used[0]["uses"]), (vec![FERRY], &json!(0)));
 }
 
 #[tokio::test]

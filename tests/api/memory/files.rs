@@ -130,7 +130,14 @@ async fn a_log_is_searched_and_never_sent_whole() {
             .ask(&thread, "@vibe where does the harbor ferry start?")
             .await;
     s.t.ada.completed(&task).await;
-    assert!(!s.t.model().requests().pop().unwrap().all().contains(" 4711"));
+    assert!(
+        !s.t.model()
+            .requests()
+            .pop()
+            .unwrap()
+            .all()
+            .contains(" 4711")
+    );
 }
 
 #[tokio::test]
@@ -187,6 +194,24 @@ async fn files_of_an_import_are_searched() {
         json!({"agent_id": "owl", "path": "memory/2026-11-16.md", "content": "It is closed."});
     s.t.bo.post("/v1/rpc/agents.files.set", set).await.is(200);
     assert_eq!(s.t.bo.every(&path).await[0]["text"], "It is closed.");
+}
+
+#[tokio::test]
+async fn an_import_makes_as_many_entries_as_an_agent_can_have() {
+    let s = Sage::new().await;
+    let log = |day: u32| -> String {
+        let paragraphs = (1..=1_001).map(|n| format!("On day {day}, ferry {n} was full.\n\n"));
+        paragraphs.collect()
+    };
+    let agent = json!({"name": "owl", "instructions": "You are Owl."});
+    let path = |day: u32| format!("memory/2026-11-{day}.md");
+    let files = json!({path(16): log(16), path(17): log(17), path(18): log(18)});
+    let body = json!({"agent": agent, "files": files});
+    s.t.bo.post("/v1/agents/import", body).await.is(201);
+    for (day, wanted) in [(16, 0), (17, 1_000), (18, 1_000)] {
+        let entries = format!("memories where path = '{}'", path(day));
+        assert_eq!(s.t.app.place.count(&entries).await, wanted, "{day}");
+    }
 }
 
 #[tokio::test]

@@ -92,7 +92,10 @@ async fn words_of_a_title_find_no_personal_entries() {
     t.bo.patch(&path, title).await.is(200);
     let (task, request) = asked(&t, &thread, "@vibe good morning").await;
     let sent = request.all();
-    assert!(sent.contains("was cut") && !sent.contains(" 4711"), "{sent}");
+    assert!(
+        sent.contains("was cut") && !sent.contains(" 4711"),
+        "{sent}"
+    );
     for reader in [&t.ada, &t.bo] {
         let seen = reader.task_context(&task).await;
         assert_eq!(seen["memories"]["considered"], json!({"conversation": 1}));

@@ -165,6 +165,32 @@ async fn a_long_file_is_cut() {
 }
 
 #[tokio::test]
+async fn a_deleted_file_leaves_the_records_of_its_workspace() {
+    let t = team().await;
+    let other = t
+        .ada
+        .post("/v1/workspaces", json!({"name": "Other"}))
+        .await
+        .is(201);
+    let here = t.ada.in_workspace(&t.ada.workspace);
+    let elsewhere = t.ada.in_workspace(&id(&other));
+    let mut tasks = Vec::new();
+    for ada in [&here, &elsewhere] {
+        write(ada, "I live at Pier quoll.", "workspace").await;
+        let general = id(&ada.channel("general").await);
+        let thread = ada.thread(&general, "Root").await;
+        let (task, sent) = asked(&t, ada, &thread).await;
+        assert!(sent.contains("quoll"), "{sent}");
+        tasks.push(task);
+    }
+    here.delete(FILE).await.is(204);
+    for (ada, task, is_kept) in [(&here, &tasks[0], false), (&elsewhere, &tasks[1], true)] {
+        let record = ada.task_context(task).await.to_string();
+        assert_eq!(record.contains("quoll"), is_kept, "{record}");
+    }
+}
+
+#[tokio::test]
 async fn export_and_erasure_cover_the_file() {
     let t = team().await;
     write(&t.bo, "I live at Pier quoll.", "workspace").await;
