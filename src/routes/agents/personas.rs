@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, list_of_versions, tagged, version_before};
+use super::{St, list_of_versions, no_answer, tagged, utility_of, version_before};
 use crate::{
     agents::{
         AgentError,
@@ -16,12 +16,12 @@ use crate::{
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
     db::Conn,
     http::{
-        ApiError, ErrorCode,
+        ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::PersonaId,
-    replies::{persona, utility::Utility},
+    replies::persona,
     server::{State, caller::FreeDiskSpace},
 };
 
@@ -370,22 +370,10 @@ async fn compress_persona(
     actor.require(Scope::AgentsWrite)?;
     let (persona, user) = (get(&mut c, &actor, id).await?, actor.user);
     drop(c);
-    let provider = state.providers.of(member.workspace).await?;
-    if provider.is_offline() {
-        let text = "this workspace has no language model: write the text yourself".to_owned();
-        return Err(ApiError::unprocessable(ErrorCode::NoModel, text));
-    }
-    let utility = Utility {
-        db: state.db.clone(),
-        provider,
-        calls: state.calls.clone(),
-        delays: state.config.retry_delays.clone(),
-    };
+    let utility = utility_of(&state, member.workspace, "write the text yourself").await?;
     let drafted = persona::compress(&utility, member.workspace, user, &persona).await?;
     let drafted = drafted.ok_or_else(|| {
-        let text = "the model did not write a usable text: try again, or write it yourself";
-        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable);
-        ApiError::new(status, code, text.to_owned())
+        no_answer("the model did not write a usable text: try again, or write it yourself")
     })?;
     Ok(Json(CompressedPersona {
         compressed: drafted.text,
