@@ -63,8 +63,15 @@ test('a draft fills the fields, which are created as they are shown', async () =
   expect(await run).toBe(true);
   expect([it.busy, it.model, draft.round]).toEqual([false, 'tiny', round + 1]);
   await draft.save();
-  const { role: _, ...shown } = DRAFTED.draft;
-  expect(created()).toEqual({ ...shown, model: 'huge' });
+  const { name, display_name, description, instructions, capabilities } = DRAFTED.draft;
+  expect(created()).toEqual({
+    name,
+    display_name,
+    description,
+    instructions,
+    capabilities,
+    model: 'huge',
+  });
 });
 
 test('Undo restores what was there before', async () => {
