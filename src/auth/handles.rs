@@ -85,27 +85,93 @@ pub async fn claim_from_name(
     name: &str,
     id: Uuid,
 ) -> Result<String, DbError> {
-    let mut base = slugify(name, HANDLE_CHARS_MAX - 8);
-    if base.is_empty() {
-        "member".clone_into(&mut base);
-    }
-    let mut n = 1_u64;
+    let mut candidates = Candidates::new(name, "member");
     loop {
-        let handle = if n == 1 {
-            base.clone()
-        } else {
-            format!("{base}-{n}")
-        };
-        if check(&handle, "handle").is_ok()
-            && claim(c, workspace, &handle, Owner::Person, id).await?
-        {
+        let handle = candidates.next_handle();
+        if claim(c, workspace, &handle, Owner::Person, id).await? {
             return Ok(handle);
         }
-        // After a few attempts, numbers are skipped, so that thousands of equal names stay cheap.
-        n = if n < 20 {
-            n + 1
-        } else {
-            n + 1 + u64::from(rand::random::<u16>())
-        };
+    }
+}
+
+/// Returns a free handle derived from `name`, or from `otherwise` if no character of the name can be part of a handle. The
+/// handle is not claimed.
+pub async fn find_free(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    name: &str,
+    otherwise: &str,
+) -> Result<String, DbError> {
+    let mut candidates = Candidates::new(name, otherwise);
+    loop {
+        let handle = candidates.next_handle();
+        let taken: Option<(String,)> = c
+            .q("select handle from handles where workspace_id = $1 and handle = $2")
+            .bind(workspace)
+            .bind(handle.clone())
+            .opt()
+            .await?;
+        if taken.is_none() {
+            return Ok(handle);
+        }
+    }
+}
+
+/// Handles derived from a name: the name itself, then the name with growing numbers.
+struct Candidates {
+    base: String,
+    n: u64,
+}
+
+impl Candidates {
+    fn new(name: &str, otherwise: &str) -> Self {
+        let mut base = slugify(name, HANDLE_CHARS_MAX - 8);
+        if base.is_empty() {
+            otherwise.clone_into(&mut base);
+        }
+        Self { base, n: 1 }
+    }
+
+    /// Returns the next handle that is not reserved.
+    fn next_handle(&mut self) -> String {
+        loop {
+            let (base, n) = (&self.base, self.n);
+            let handle = if n == 1 {
+                base.clone()
+            } else {
+                format!("{base}-{n}")
+            };
+            // After a few attempts, numbers are skipped, so that thousands of equal names stay cheap.
+            self.n = if n < 20 {
+                n + 1
+            } else {
+                n + 1 + u64::from(rand::random::<u16>())
+            };
+            if check(&handle, "handle").is_ok() {
+                return handle;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_from_a_name_is_well_formed_and_not_reserved() {
+        for (name, handle) in [
+            ("Release Notes", "release-notes"),
+            ("@here!", "here-2"),
+            ("_main_", "main-2"),
+            ("日本", "agent"),
+            ("", "agent"),
+        ] {
+            assert_eq!(Candidates::new(name, "agent").next_handle(), handle);
+        }
+        let mut long = Candidates::new(&"x".repeat(200), "agent");
+        for _ in 0..100 {
+            assert!(check(&long.next_handle(), "name").is_ok());
+        }
     }
 }

@@ -35,6 +35,8 @@ const READS: (Duration, u32) = (Duration::from_millis(20), 1000);
 const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
 /// Uploads of one person.
 const UPLOADS: (Duration, u32) = (SECOND, 60);
+/// Agents that a model drafts for one person: 10 per hour.
+const AGENT_DRAFTS: (Duration, u32) = (Duration::from_mins(6), 10);
 /// Requests from one address: all, and anonymous ones.
 const REQUESTS: (Duration, u32) = (Duration::from_millis(2), 5000);
 const ANONYMOUS: (Duration, u32) = (Duration::from_millis(100), 200);
@@ -70,6 +72,7 @@ pub struct Limits {
     reads: Buckets<UserId>,
     writes: Buckets<UserId>,
     uploads: Buckets<UserId>,
+    agent_drafts: Buckets<UserId>,
     requests: Buckets<IpAddr>,
     anonymous: Buckets<IpAddr>,
     sockets: Arc<Mutex<Sockets>>,
@@ -134,6 +137,7 @@ impl Limits {
             reads: buckets(READS),
             writes: buckets(WRITES),
             uploads: buckets(UPLOADS),
+            agent_drafts: buckets(AGENT_DRAFTS),
             requests: buckets(REQUESTS),
             anonymous: buckets(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
@@ -174,6 +178,14 @@ impl Limits {
             self.count(&self.uploads, caller.user, "uploads")?;
         }
         self.count(&self.writes, caller.user, "writes")
+    }
+
+    /// Counts an agent that a model drafts.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn draft_agent(&self, user: UserId) -> Result<(), AuthError> {
+        self.count(&self.agent_drafts, user, "agent_drafts")
     }
 
     fn count<K: std::hash::Hash + Eq>(
@@ -300,6 +312,7 @@ impl Limits {
         self.reads.cleanup(now);
         self.writes.cleanup(now);
         self.uploads.cleanup(now);
+        self.agent_drafts.cleanup(now);
         self.requests.cleanup(now);
         self.anonymous.cleanup(now);
     }
@@ -372,6 +385,15 @@ mod tests {
         assert_eq!((n, wait), (60, 1));
         assert!(limits.act(&session(ada), RateClass::Uploading).is_err());
         limits.act(&session(ada), RateClass::Writing).unwrap();
+    }
+
+    #[test]
+    fn ten_agents_an_hour_are_drafted_for_a_person() {
+        let (limits, ada) = (limits(), UserId::new());
+        let (n, wait) = granted(|| limits.draft_agent(ada));
+        assert_eq!(n, 10);
+        assert!((359..=360).contains(&wait), "{wait}");
+        limits.draft_agent(UserId::new()).unwrap();
     }
 
     #[test]

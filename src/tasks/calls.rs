@@ -80,7 +80,7 @@ pub struct CallTask {
 #[derive(Debug, Clone)]
 pub struct NewCall {
     pub workspace: WorkspaceId,
-    /// `None` for the test of a connection and for the text of a persona.
+    /// `None` for the test of a connection, the text of a persona, and the draft of an agent.
     pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,

@@ -8,6 +8,7 @@ mod access;
 mod accounts;
 mod agent_access;
 mod agent_cli;
+mod agent_draft;
 mod agent_files;
 mod agent_inheritance;
 mod agent_profiles;

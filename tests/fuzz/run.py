@@ -41,7 +41,7 @@ CHECKS = [
 LEFT_OUT = {"/v1/ws": "a WebSocket is not a request: it responds with 101"}
 
 # Operations that fail without a model, which the server of a run does not have.
-NEEDS_MODEL = {"POST /v1/personas/{id}/compress"}
+NEEDS_MODEL = {"POST /v1/personas/{id}/compress", "POST /v1/agents/draft"}
 
 # Operations with the same form as POST and PATCH /v1/agents, at a thousand cases each: only in long runs.
 SAME_FORM = ["PUT /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview"]

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
+import { png } from './lib/made.mjs';
 import { dialog, inspect, main } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
@@ -55,6 +56,30 @@ test('steps are filled and saved', async () => {
     items: ['Names the risk', 'Offers a way out'],
   });
   assert.equal(persona.description, 'For reviews');
+});
+
+test('a persona has an avatar', async () => {
+  const { id } = await stored(ada, 'Calm engineer');
+  await step(ada, 'Name').click();
+  await box(ada.page, 'Emoji').fill('🧭');
+  await button(ada.page, 'Blue').click();
+  const file = { name: 'calm.png', mimeType: 'image/png', buffer: png(16, 16) };
+  await main(ada).locator('input[type=file]').setInputFiles(file);
+  await button(ada.page, 'Remove picture').waitFor();
+  await inspect(ada, 'personas-avatar');
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved');
+  const { avatar } = await api(ada, 'GET', `personas/${id}`);
+  assert.deepEqual([avatar.emoji, avatar.color, /^file_/.test(avatar.file_id)], ['🧭', '#2563eb', true]);
+  // The picture is for everyone in the workspace.
+  await openPersona(bo, 'Calm engineer');
+  await bo.page.waitForFunction(() => document.querySelector('main .av img')?.naturalWidth === 16);
+  await button(ada.page, 'Remove picture').click();
+  await button(ada.page, 'Blue').click();
+  await box(ada.page, 'Emoji').fill('');
+  await button(ada.page, 'Save').click();
+  await button(ada.page, 'Save').and(ada.page.locator(':disabled')).waitFor();
+  assert.equal((await api(ada, 'GET', `personas/${id}`)).avatar, null);
 });
 
 test('the text is drafted by the model, and approved', async () => {

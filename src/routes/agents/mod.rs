@@ -15,9 +15,11 @@ use crate::{
     db::{Conn, Db},
     http::{ApiError, ErrorCode, page::List},
     ids::{AgentId, WorkspaceId},
+    replies::utility::Utility,
     server::{State, caller::workspace_of},
 };
 
+mod drafts;
 mod files;
 mod model_connection;
 mod model_test;
@@ -39,6 +41,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(versions::router())
         .merge(files::router())
         .merge(personas::router())
+        .merge(drafts::router())
         .merge(policies::router())
         .merge(prompt_profiles::router())
         .merge(task_context::router())
@@ -82,6 +85,34 @@ fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) ->
     // Version numbers are not IDs that a client can page by.
     (list.first_id, list.last_id) = (None, None);
     list
+}
+
+/// Calls of the workspace's small model for a person who waits. `otherwise` is what the person can do without one.
+///
+/// # Errors
+/// `no_model` if the workspace has no language model.
+async fn utility_of(
+    state: &State,
+    workspace: WorkspaceId,
+    otherwise: &str,
+) -> Result<Utility, ApiError> {
+    let provider = state.providers.of(workspace).await?;
+    if provider.is_offline() {
+        let text = format!("this workspace has no language model: {otherwise}");
+        return Err(ApiError::unprocessable(ErrorCode::NoModel, text));
+    }
+    Ok(Utility {
+        db: state.db.clone(),
+        provider,
+        calls: state.calls.clone(),
+        delays: state.config.retry_delays.clone(),
+    })
+}
+
+/// 503 for a model that did not answer or whose answer cannot be used.
+fn no_answer(text: &str) -> ApiError {
+    let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable);
+    ApiError::new(status, code, text.to_owned())
 }
 
 /// Determines which model of the workspace's provider replies.

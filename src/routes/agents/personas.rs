@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, list_of_versions, tagged, version_before};
+use super::{St, list_of_versions, no_answer, tagged, utility_of, version_before};
 use crate::{
     agents::{
         AgentError,
@@ -16,12 +16,12 @@ use crate::{
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
     db::Conn,
     http::{
-        ApiError, ErrorCode,
+        ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::PersonaId,
-    replies::{persona, utility::Utility},
+    replies::persona,
     server::{State, caller::FreeDiskSpace},
     tasks::queue::tenancy,
 };
@@ -372,25 +372,13 @@ async fn compress_persona(
     let (persona, user) = (get(&mut c, &actor, id).await?, actor.user);
     let tenancy = tenancy(&mut c).await?;
     drop(c);
-    let provider = state.providers.of(member.workspace).await?;
-    if provider.is_offline() {
-        let text = "this workspace has no language model: write the text yourself".to_owned();
-        return Err(ApiError::unprocessable(ErrorCode::NoModel, text));
-    }
+    let utility = utility_of(&state, member.workspace, "write the text yourself").await?;
     // The request waits for the model, so it counts as one of the concurrent calls of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
     let _permit = slots.take(member.workspace, user, tenancy)?;
-    let utility = Utility {
-        db: state.db.clone(),
-        provider,
-        calls: state.calls.clone(),
-        delays: state.config.retry_delays.clone(),
-    };
     let drafted = persona::compress(&utility, member.workspace, user, &persona).await?;
     let drafted = drafted.ok_or_else(|| {
-        let text = "the model did not write a usable text: try again, or write it yourself";
-        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable);
-        ApiError::new(status, code, text.to_owned())
+        no_answer("the model did not write a usable text: try again, or write it yourself")
     })?;
     Ok(Json(CompressedPersona {
         compressed: drafted.text,

@@ -148,8 +148,12 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
     let is_elsewhere =
         row.route == "POST /v1/workspaces" && w.app.db().engine() == Engine::Postgres;
     // A model call is recorded even if the caller loses access; only storing the response needs permission.
-    let is_call =
-        ["POST /v1/responses", "POST /v1/personas/{id}/compress"].contains(&row.route.as_str());
+    let is_call = [
+        "POST /v1/responses",
+        "POST /v1/personas/{id}/compress",
+        "POST /v1/agents/draft",
+    ]
+    .contains(&row.route.as_str());
     if is_elsewhere
         || is_call
         || cell(who) != Some(Cell::Ok)

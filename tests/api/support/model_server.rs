@@ -2,7 +2,8 @@
 //!
 //! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lowercase
 //! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, `judge` for its
-//! comparison of entries, or `resolver` for drafts of resolutions. A speaker without a remaining script responds `Fine.`.
+//! comparison of entries, `drafter` for drafts of agents, or `resolver` for drafts of resolutions. A speaker without a
+//! remaining script responds `Fine.`, and the drafter with `DRAFT`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,6 +25,9 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::within;
+
+/// Draft of an agent.
+const DRAFT: &str = r#"{"name": "helper", "display_name": "Helper", "description": "Helps.", "instructions": "You help.", "capabilities": ["help"], "role": "specialist"}"#;
 
 /// A point in a response at which the model waits for the test.
 #[derive(Clone, Default)]
@@ -394,6 +398,9 @@ fn speaker_of(body: &Value) -> String {
     if system.starts_with("You compare") {
         return "judge".to_owned();
     }
+    if system.starts_with("You draft an agent") {
+        return "drafter".to_owned();
+    }
     let rest = system.split_once("You are ").map_or("", |(_, rest)| rest);
     let rest = rest.strip_prefix("the ").unwrap_or(rest);
     rest.chars()
@@ -434,7 +441,8 @@ async fn complete(
         .unwrap()
         .get_mut(&speaker)
         .and_then(VecDeque::pop_front);
-    let answer = scripted.unwrap_or_else(|| Answer::text("Fine."));
+    let default = if speaker == "drafter" { DRAFT } else { "Fine." };
+    let answer = scripted.unwrap_or_else(|| Answer::text(default));
     let authorization = headers
         .get("authorization")
         .and_then(|v| v.to_str().ok())

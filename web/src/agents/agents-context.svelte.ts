@@ -30,6 +30,11 @@ export class AgentsContext {
     const { me } = this.ws.people;
     return me.role === 'admin' || (me.role === 'member' && this.policy?.members_write_agents !== false);
   }
+  /** No language model replies in this workspace. */
+  get lacksModel(): boolean {
+    const { agents } = this.ws.people;
+    return agents.length > 0 && agents.every((a) => a.effective_model === null);
+  }
   async loadPolicy(): Promise<void> {
     try {
       this.policy = await this.api.policy(this.ws.id);

@@ -64,6 +64,8 @@ export type ContextSection = S['ContextSection'];
 /** The workspace context as it is sent. */
 export type SentContext = S['SentWorkspaceContext'];
 
+/** Fields of a new agent that a model drafted from a description, and the model. */
+export type DraftedAgent = S['DraftedAgent'];
 /** Fields of a new agent, ready to be edited. */
 export type AgentTemplate = S['Template'];
 

@@ -10,6 +10,7 @@ import type {
   AgentPreview,
   AgentTemplate,
   AgentVersion,
+  DraftedAgent,
   NewAgent,
   ResponseEvent,
   ResponseRequest,
@@ -107,6 +108,11 @@ export class AgentsApi {
   }
   async templates(): Promise<AgentTemplate[]> {
     return (await this.#take(this.#http.GET('/v1/agent-templates'))).data;
+  }
+  /** Drafts an agent with a model, which can take longer than other requests. */
+  draft(description: string, signal: AbortSignal): Promise<DraftedAgent> {
+    const init = { body: { description }, signal, fetch: this.#transport.untimed };
+    return this.#take(this.#http.POST('/v1/agents/draft', init));
   }
   preview({ agent, ...of }: AgentDraftForm): Promise<AgentPreview> {
     const body = { ...of, agent: agent as NewAgent }; // the document requires a name, the server does not

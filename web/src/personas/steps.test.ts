@@ -22,6 +22,12 @@ test('a step is marked by what it contains', () => {
   expect(of({ compressed: 'You are brief.' }, 'You are calm.')[2]).toBe('started');
 });
 
+test('an avatar is chosen and removed', () => {
+  const colored = fieldsOf(persona({ avatar: { color: '#2563eb' } }));
+  expect(changes(fieldsOf(persona({})), colored)).toEqual({ avatar: { color: '#2563eb' } });
+  expect(changes(colored, { ...colored, avatar: null })).toEqual({ avatar: null });
+});
+
 test('only changed fields are sent', () => {
   const before = fieldsOf(persona({}));
   expect(changes(before, { ...before })).toEqual({});

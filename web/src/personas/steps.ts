@@ -11,6 +11,7 @@ export type PersonaFields = Pick<
   | 'principles'
   | 'taste'
   | 'compressed'
+  | 'avatar'
 >;
 export type SectionKey = 'problem_space' | 'high_level' | 'archetype' | 'principles' | 'taste';
 export type StepKey = 'name' | SectionKey | 'compressed';
@@ -61,6 +62,7 @@ export const fieldsOf = (p: Persona): PersonaFields => ({
   principles: p.principles,
   taste: p.taste,
   compressed: p.compressed,
+  avatar: p.avatar,
 });
 
 /** Fields of `after` that differ from `before`. */

@@ -86,6 +86,14 @@ export class AgentDraft {
     if (this.param === key) this.problem = '';
     this.#timer ??= setTimeout(() => this.keep(), KEEP_AFTER_MS);
   }
+  /** Replaces fields other than by typing. */
+  fill(more: Partial<AgentFields>): void {
+    this.fields = { ...this.fields, ...more };
+    this.problem = '';
+    this.param = null;
+    this.round++;
+    this.keep();
+  }
   /** Sets or clears the parse error of a field. */
   setBroken(key: FieldKey, why: string | null): void {
     const others = Object.entries(this.broken).filter(([k]) => k !== key);

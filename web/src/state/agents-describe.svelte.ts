@@ -1,0 +1,60 @@
+import type { AgentFields, DraftedAgent } from '../api/agent-types';
+import { errorMessage } from '../api/problem';
+import type { AgentDraft } from './agents-draft.svelte';
+
+/** API call that the description needs. */
+export interface DescribeApi {
+  draft(description: string, signal: AbortSignal): Promise<DraftedAgent>;
+}
+
+/** Fills the fields of a new agent from a description. Nothing is stored until the agent is created. */
+export class AgentDescription {
+  text = $state('');
+  busy = $state(false);
+  problem = $state('');
+  /** The model that filled the fields; empty if none did. */
+  model = $state('');
+  #api: DescribeApi;
+  #draft: AgentDraft;
+  /** The fields as they were before. */
+  #before: AgentFields | null = null;
+  #stop = new AbortController();
+
+  constructor(api: DescribeApi, draft: AgentDraft) {
+    this.#api = api;
+    this.#draft = draft;
+  }
+  /** Asks the model; false if it did not fill the fields. */
+  async run(): Promise<boolean> {
+    const description = this.text.trim();
+    if (this.busy || !description) return false;
+    this.busy = true;
+    this.problem = '';
+    const { signal } = (this.#stop = new AbortController());
+    try {
+      const { draft, model } = await this.#api.draft(description, signal);
+      if (signal.aborted) return false;
+      this.#before = this.#draft.fields;
+      // The editor does not show the role, so it is not set.
+      const { name, display_name, description: about, instructions, capabilities } = draft;
+      this.#draft.fill({ name, display_name, description: about, instructions, capabilities });
+      this.model = model;
+      return true;
+    } catch (e) {
+      if (!signal.aborted) this.problem = errorMessage(e);
+      return false;
+    } finally {
+      this.busy = false;
+    }
+  }
+  /** Restores the fields as they were before the last run. */
+  undo(): void {
+    if (this.#before) this.#draft.fill(this.#before);
+    this.#before = null;
+    this.model = '';
+  }
+  /** Gives up the request, as when the page is left. */
+  stop(): void {
+    this.#stop.abort();
+  }
+}
