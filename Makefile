@@ -34,9 +34,16 @@ test: check test-rust test-web test-clients test-fuzz ## Run all checks and test
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web
+
+.PHONY: check-rust
+check-rust: node packages
 	cargo fmt --all --check
 	$(CLEAN) cargo clippy -p openvibe -p openvibe-extract -p openvibe-responder --all-targets -- -D warnings
 	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe -p openvibe-extract -p openvibe-responder --no-deps --document-private-items --quiet
+
+.PHONY: check-web
+check-web: node packages
 	cd web && npm run --silent check
 	scripts/audit.sh
 

@@ -150,6 +150,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/agents/draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Draft an agent from a description; stores nothing
+         * @description `POST /v1/agents` takes the draft as it is. A person can draft 10 agents per hour.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["draft_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents/import": {
         parameters: {
             query?: never;
@@ -2794,6 +2816,23 @@ export interface components {
             to: number;
             changes: components["schemas"]["FieldChange"][];
         };
+        /** @description Fields of an agent that is not stored. `POST /v1/agents` takes them as they are. */
+        AgentDraft: {
+            /** @description A free handle of the workspace. */
+            name: string;
+            display_name: string | null;
+            description: string | null;
+            /** @description Markdown. */
+            instructions: string;
+            capabilities: string[];
+            /** @description Never `primary`. */
+            role: components["schemas"]["AgentRole"];
+        };
+        /** @description Fields of `POST /v1/agents/draft`. */
+        AgentDraftForm: {
+            /** @description What the agent should do, in 1 to 2000 characters. */
+            description: string;
+        };
         /** @description An event as it is stored and sent. */
         AgentEvent: {
             /** @enum {string} */
@@ -3568,6 +3607,11 @@ export interface components {
             /** @description Members besides the caller. Empty, or omitted with `agent_id`, for only the caller. */
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
+        };
+        /** @description A draft and the model that wrote it. */
+        DraftedAgent: {
+            draft: components["schemas"]["AgentDraft"];
+            model: string;
         };
         /** @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model. */
         EffectiveModel: string | null;
@@ -7698,6 +7742,63 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Agent"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    draft_agent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Drafts release notes from a list of changes, friendly and short"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AgentDraftForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "draft": {
+                     *         "capabilities": [
+                     *           "…"
+                     *         ],
+                     *         "description": null,
+                     *         "display_name": null,
+                     *         "instructions": "You help the team with its plans.",
+                     *         "name": "Ada",
+                     *         "role": "primary"
+                     *       },
+                     *       "model": "claude-sonnet-4-5"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DraftedAgent"];
                 };
             };
             400: components["responses"]["Error400"];
