@@ -65,6 +65,7 @@ export function agentsContextOf(ws: WorkspaceState): AgentsContext {
   if (!context) contexts.set(ws, (context = new AgentsContext(ws)));
   else {
     void context.list.load();
+    void context.loadPolicy();
     void context.loadPersonas();
   }
   return context;

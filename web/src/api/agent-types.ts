@@ -12,9 +12,15 @@ export type Agency = S['Agency'];
 /** Tool object of the OpenAI Responses format, discriminated by `type`. */
 export type AgentTool = S['Tool'];
 export type AgentMemory = Partial<S['Memory']>;
+/** How messages of people who allow it are scored; unset fields follow the profile. */
+export type AgentSentiment = Partial<NonNullable<NewAgent['sentiment']>>;
+/** Questions about conversations with people who allow it. */
+export type AgentReflection = Partial<NonNullable<NewAgent['reflection']>>;
+export type Metaprompt = NonNullable<AgentReflection['metaprompts']>[number];
+export type MetapromptTrigger = Metaprompt['trigger'];
 
-/** An agent in lists, the snapshot, and chat; null access lists mean everyone. */
-export type Agent = S['AgentSummary'];
+/** An agent in lists, the snapshot, and chat; null access lists mean everyone. `adapts`: to people who allow it. */
+export type Agent = S['AgentSummary'] & { adapts?: boolean };
 /** A complete agent. */
 export type AgentProfile = S['Agent'];
 export type BaseRef = S['Base'];
@@ -40,7 +46,13 @@ export type AgentFields = Pick<
   | 'base_profile_id'
   | 'access_control'
   | 'metadata'
-> & { avatar: AgentAvatar | null; tools: AgentTool[]; memory: AgentMemory | null };
+> & {
+  avatar: AgentAvatar | null;
+  tools: AgentTool[];
+  memory: AgentMemory | null;
+  sentiment: AgentSentiment | null;
+  reflection: AgentReflection | null;
+};
 export type NewAgent = S['NewAgent'];
 /** A draft, which may have no name yet, and the agent that it changes. */
 export type AgentDraftForm = { agent_id?: string; agent: Partial<NewAgent> };

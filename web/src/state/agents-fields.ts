@@ -1,4 +1,11 @@
-import type { Agency, AgentFields, AgentMemory, AgentPatch, NewAgent } from '../api/agent-types';
+import type {
+  Agency,
+  AgentFields,
+  AgentMemory,
+  AgentPatch,
+  AgentReflection,
+  NewAgent,
+} from '../api/agent-types';
 
 export type FieldKey = keyof AgentFields;
 
@@ -22,6 +29,8 @@ export const FIELD_LABELS: Record<FieldKey, string> = {
   access_control: 'Access',
   tools: 'Tools',
   memory: 'Memory',
+  sentiment: 'Adaptation',
+  reflection: 'Reflection',
   store: 'Store responses',
   store_required: 'Require storage',
   metadata: 'Metadata',
@@ -53,6 +62,8 @@ export const blank = (): AgentFields => ({
   agency: null,
   tools: [],
   memory: null,
+  sentiment: null,
+  reflection: null,
   store: null,
   store_required: null,
   base_profile_id: null,
@@ -74,6 +85,21 @@ function tidyMemory(m: AgentMemory | null | undefined): AgentMemory | null {
   return kept.length ? Object.fromEntries(kept) : null;
 }
 
+/** The fields that are set; null if none is. */
+function setFields<T extends object>(x: T | null | undefined): T | null {
+  const kept = Object.entries(x ?? {}).filter(([, v]) => v !== null && v !== undefined);
+  return kept.length ? (Object.fromEntries(kept) as T) : null;
+}
+function tidyReflection(r: AgentReflection | null | undefined): AgentReflection | null {
+  const metaprompts = (r?.metaprompts ?? []).map((m) => ({
+    ...setFields(m)!,
+    trigger: setFields(m.trigger)!,
+  }));
+  return r?.interval_turns || metaprompts.length
+    ? setFields({ interval_turns: r?.interval_turns, metaprompts })
+    : null;
+}
+
 /** Canonical form of a value, so that equal texts mean equal values. */
 export function tidy(f: Partial<AgentFields>): AgentFields {
   const all = { ...blank(), ...f };
@@ -89,6 +115,8 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
     agency: isNothing(all.agency) ? null : { ...NO_AGENCY, ...all.agency },
     access_control: orNull(all.access_control),
     memory: tidyMemory(all.memory),
+    sentiment: setFields(all.sentiment),
+    reflection: tidyReflection(all.reflection),
     tools: all.tools.map(({ available: _, ...tool }) => tool as AgentFields['tools'][number]),
   };
 }

@@ -1,3 +1,4 @@
+import type { AdaptationState } from '../api/adaptation';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { Fork, Message, Task, Thread } from '../api/types';
@@ -13,6 +14,8 @@ export class Backend {
   forks = new Map<string, Fork>();
   messages: Message[] = [];
   tasks: Task[] = [];
+  /** Mia's adaptation states. */
+  adaptation: AdaptationState[] = [];
   /** Threads of published results. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
@@ -76,6 +79,12 @@ export class Backend {
       return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
     if (/^(GET \/v1\/channels\/\w+|POST \/v1\/channels\/\w+\/read)$/.test(call))
       return this.snapshot.channels[0];
+    if (call === 'GET /v1/adaptation') return list(this.adaptation);
+    if (/^DELETE \/v1\/agents\/\w+\/state$/.test(call)) {
+      const thread = url.searchParams.get('thread_id');
+      this.adaptation = this.adaptation.filter((s) => s.agent_id !== id || s.thread_id !== thread);
+      return { deleted: true };
+    }
     if (/^PUT .*reactions/.test(call)) return this.messages[0];
     throw new Error(`unexpected ${call}`);
   }

@@ -16,6 +16,7 @@ export const profile = (x: Partial<AgentProfile> = {}): AgentProfile => ({
   memory: null,
   prompting: null,
   sentiment: null,
+  reflection: null,
   trust: null,
   persona_id: null,
   persona: null,

@@ -1,0 +1,171 @@
+// Adaptation: the switches of the workspace, the agent, and the person, and what agents keep about a person.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { box, button, startThread } from './lib/browser.mjs';
+import { agentCard, agentPanel, answers, dialog, inspect, main } from './lib/parts.mjs';
+import { api, startTeam } from './lib/team.mjs';
+
+const { ada, bo } = await startTeam({ model: true });
+const SETTINGS = '/northwind/settings';
+const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).last().waitFor();
+const allow = (p) => p.page.getByRole('switch', { name: 'Allow agents to adapt to people' });
+const adapt = (p) => p.page.getByRole('switch', { name: 'Let agents adapt to me' });
+const adaptation = (p) => p.page.getByRole('region', { name: 'Adaptation', exact: true });
+const section = (p) => p.page.locator('form').getByRole('button', { name: /^Adaptation/ });
+const CARD = 'Adapts to people who allow it';
+const agent = async (name) => {
+  const { id } = (await api(ada, 'GET', `agents?name=${name}`)).data[0];
+  return api(ada, 'GET', `agents/${id}`);
+};
+const stored = async (p) => (await api(p, 'GET', 'adaptation')).data;
+const settled = (p, what) => what.and(p.page.locator(':enabled')).waitFor();
+
+test('nobody is adapted to until the workspace allows it', async () => {
+  await ada.page.goto(`${SETTINGS}/memory`);
+  await adaptation(ada).getByText('Your workspace has turned this off.').waitFor();
+  await inspect(ada, 'adaptation-off');
+  await bo.page.goto(`${SETTINGS}/context`);
+  await allow(bo).waitFor();
+  assert.equal(await allow(bo).isDisabled(), true);
+  await ada.page.goto(`${SETTINGS}/context`);
+  assert.equal(await allow(ada).isChecked(), false);
+  await allow(ada).check();
+  await settled(ada, allow(ada));
+  await inspect(ada, 'adaptation-allowed');
+  const { workspace } = await api(ada, 'GET', 'snapshot');
+  assert.equal((await api(ada, 'GET', `workspaces/${workspace.id}/policy`)).adaptation_allowed, true);
+});
+
+test('an agent adapts by its profile, thresholds, and metaprompts', async () => {
+  const { id } = await agent('vibe');
+  await ada.page.goto(`${SETTINGS}/agents/${id}/edit`);
+  await section(ada).click();
+  const profile = ada.page.getByLabel('Profile', { exact: true });
+  assert.equal(await profile.inputValue(), 'inherit');
+  await profile.selectOption('Tutor');
+  await main(ada)
+    .getByText('A word list finds frustration, confusion, and satisfaction, and earlier.')
+    .waitFor();
+  const frustration = ada.page.getByLabel('Frustration (−1 to 0)');
+  assert.equal(await frustration.getAttribute('placeholder'), '-0.2');
+  await frustration.fill('-2');
+  await main(ada).getByText('-1 to 0', { exact: true }).waitFor();
+  await frustration.fill('-0.4');
+  await ada.page.getByLabel('Reflect every (replies)').fill('4');
+  await button(ada.page, 'Add a metaprompt').click();
+  const metaprompt = ada.page.getByRole('group', { name: 'Metaprompt metaprompt-1' });
+  await metaprompt.getByLabel('Template').fill('How does the person feel? {{evidence}} {{secrets}}');
+  await metaprompt.getByLabel('When').selectOption('After an event');
+  await metaprompt.getByLabel('Event').selectOption('The person is confused');
+  await inspect(ada, 'adaptation-agent');
+  await button(ada.page, 'Save').click();
+  await main(ada).getByRole('alert').filter({ hasText: 'there is no variable `secrets`' }).waitFor();
+  await metaprompt.getByLabel('Template').fill('How does the person feel? {{evidence}}');
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved as version 2');
+  const { sentiment, reflection } = await agent('vibe');
+  assert.deepEqual(
+    [sentiment.enabled, sentiment.profile, sentiment.frustration_threshold, sentiment.satisfaction_threshold],
+    [true, 'tutor', -0.4, null],
+  );
+  assert.equal(reflection.interval_turns, 4);
+  assert.deepEqual(
+    reflection.metaprompts.map(({ id, template, trigger }) => ({ id, template, trigger })),
+    [
+      {
+        id: 'metaprompt-1',
+        template: 'How does the person feel? {{evidence}}',
+        trigger: { type: 'event_based', event: 'user_confused' },
+      },
+    ],
+  );
+});
+
+test('a saved agent is not changed by opening it, and a metaprompt is removed', async () => {
+  await ada.page.reload();
+  await section(ada).click();
+  assert.equal(await ada.page.getByLabel('Profile', { exact: true }).inputValue(), 'tutor');
+  assert.equal(await button(ada.page, 'Save').count(), 0);
+  await button(ada.page, 'Remove Metaprompt metaprompt-1').click();
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved as version 3');
+  const { reflection } = await agent('vibe');
+  assert.deepEqual([reflection.interval_turns, reflection.metaprompts], [4, []]);
+});
+
+test('pages about the agent say so', async () => {
+  const { id } = await agent('vibe');
+  await ada.page.goto(`${SETTINGS}/agents/${id}`);
+  await main(ada).getByText(CARD).waitFor();
+  await bo.page.goto(`/northwind/c/general?panel=agent:${id}`);
+  await agentPanel(bo).getByText(CARD).waitFor();
+});
+
+test('the agent’s card says so', async () => {
+  await bo.page.goto(`${SETTINGS}/agents`);
+  await agentCard(bo, 'Vibe').getByText(CARD).waitFor();
+  assert.equal(await agentCard(bo, 'Coder').getByText(CARD).count(), 0);
+  await inspect(bo, 'adaptation-card');
+});
+
+test('a person turns it on, sees what is kept, and deletes it', async () => {
+  await ada.page.goto(`${SETTINGS}/memory`);
+  assert.equal(await adapt(ada).isChecked(), false);
+  await adapt(ada).check();
+  await settled(ada, adapt(ada));
+  await adaptation(ada).getByText('No agent has adapted to you yet.').waitFor();
+  assert.equal((await api(ada, 'GET', 'memory-settings')).adapt, true);
+
+  for (const title of ['Launch plan', 'Harbor fair']) {
+    await ada.page.goto('/northwind/c/general');
+    await startThread(ada.page, title);
+    await box(ada.page, 'Reply, or @mention an agent').fill('@vibe this is terrible and useless');
+    await ada.page.keyboard.press('Enter');
+    await answers(ada, 'Vibe').first().waitFor();
+  }
+  await ada.page.waitForFunction(
+    async () => (await (await fetch('/v1/adaptation')).json()).data.length === 2,
+  );
+
+  await ada.page.goto(`${SETTINGS}/memory`);
+  const line = (title) =>
+    adaptation(ada)
+      .getByRole('listitem')
+      .filter({ hasText: `Vibe in ${title}: ` });
+  await line('Launch plan').waitFor();
+  await line('Harbor fair').waitFor();
+  await inspect(ada, 'adaptation-mine');
+  await line('Launch plan').getByRole('button', { name: 'Delete' }).click();
+  await line('Launch plan').waitFor({ state: 'detached' });
+  assert.equal((await stored(ada)).length, 1);
+  await adaptation(ada).getByRole('button', { name: 'Delete all' }).click();
+  await dialog(ada).getByText('Delete all mood scores?').waitFor();
+  await inspect(ada, 'adaptation-delete-all');
+  await dialog(ada).getByRole('button', { name: 'Delete all' }).click();
+  await adaptation(ada).getByText('No agent has adapted to you yet.').waitFor();
+  assert.deepEqual(await stored(ada), []);
+});
+
+test('nobody else sees it', async () => {
+  await bo.page.goto(`${SETTINGS}/memory`);
+  await adaptation(bo).waitFor();
+  assert.equal(await adapt(bo).isChecked(), false);
+  assert.equal(await adaptation(bo).getByRole('listitem').count(), 0);
+});
+
+test('where it is turned off, the pages of agents do not promise it', async () => {
+  await ada.page.goto(`${SETTINGS}/context`);
+  await allow(ada).uncheck();
+  await settled(ada, allow(ada));
+  const { id } = await agent('vibe');
+  await ada.page.goto(`${SETTINGS}/agents/${id}/edit`);
+  await section(ada).click();
+  await main(ada).getByText('Your workspace has turned this off.').waitFor();
+  await ada.page.goto(`${SETTINGS}/agents/${id}`);
+  await main(ada).getByRole('heading', { name: 'Instructions', level: 2 }).waitFor();
+  assert.equal(await main(ada).getByText(CARD).count(), 0);
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

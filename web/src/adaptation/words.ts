@@ -1,0 +1,46 @@
+import type { AdaptationApi, AdaptationState } from '../api/adaptation';
+import { threadTitle } from '../lib/text';
+import type { WorkspaceState } from '../state/workspace.svelte';
+
+/** Values that change nothing. */
+const NEUTRAL: readonly string[] = ['neutral', 'intermediate', 'moderate'];
+
+/** A state and its line on the page. */
+export interface ShownState {
+  state: AdaptationState;
+  /** Differs for each agent and conversation. */
+  key: string;
+  /** "Vibe in Launch plan: patient, expert" */
+  text: string;
+}
+
+/** "patient, expert", or "neutral". */
+export function traitsText(state: Pick<AdaptationState, 'mood' | 'user_skill' | 'task_complexity'>): string {
+  const traits = [state.mood, state.user_skill, state.task_complexity];
+  return traits.filter((trait) => !NEUTRAL.includes(trait)).join(', ') || 'neutral';
+}
+
+/** Title of the conversation; conversations that this window has not loaded are requested. */
+async function titleOf({ thread_id, fork_id }: AdaptationState, ws: WorkspaceState): Promise<string> {
+  try {
+    if (fork_id) return (ws.forks.get(fork_id) ?? (await ws.api.fork(fork_id))).title;
+    if (thread_id) return threadTitle(ws.threads.map.get(thread_id) ?? (await ws.api.thread(thread_id)));
+  } catch {
+    // It was deleted, or the caller can no longer read it.
+  }
+  return 'a conversation';
+}
+
+export async function shownStates(
+  api: Pick<AdaptationApi, 'states'>,
+  ws: WorkspaceState,
+): Promise<ShownState[]> {
+  const states = await api.states();
+  return Promise.all(
+    states.map(async (state) => ({
+      state,
+      key: [state.agent_id, state.fork_id ?? state.thread_id].join(' '),
+      text: `${ws.people.agentName(state.agent_id)} in ${await titleOf(state, ws)}: ${traitsText(state)}`,
+    })),
+  );
+}

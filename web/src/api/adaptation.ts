@@ -1,0 +1,28 @@
+import type { Transport } from './http';
+import type { paths } from './schema';
+
+type States = paths['/v1/adaptation']['get']['responses'][200]['content']['application/json'];
+/** How an agent adapts to the caller in a conversation. Nobody else can see it. */
+export type AdaptationState = States['data'][number];
+
+/** Client of adaptation, `api.part(AdaptationApi)`. Loaded with its page. */
+export class AdaptationApi {
+  #http: Transport['http'];
+  #take: Transport['take'];
+  constructor(transport: Transport) {
+    this.#http = transport.http;
+    this.#take = transport.take;
+  }
+  /** The caller's own, of all conversations. */
+  async states(): Promise<AdaptationState[]> {
+    return (await this.#take(this.#http.GET('/v1/adaptation'))).data;
+  }
+  async remove({ agent_id: id, thread_id, fork_id }: AdaptationState): Promise<void> {
+    const query = fork_id ? { fork_id } : { thread_id: thread_id ?? undefined };
+    const params = { path: { id }, query };
+    await this.#take(this.#http.DELETE('/v1/agents/{id}/state', { params }));
+  }
+  async removeAll(): Promise<void> {
+    await this.#take(this.#http.DELETE('/v1/adaptation'));
+  }
+}

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import type { AgentReflection, AgentSentiment } from '../api/agent-types';
+import { adapts, choiceOf, newMetaprompt, triggerOf, withChoice } from './agents-adaptation';
+import { blank, changedFields, fieldsOf, patchOf } from './agents-fields';
+import { profile } from '../test/make-agents';
+
+const unset: AgentSentiment = { enabled: null, profile: null, method: null, presets: null };
+
+test('a profile turns scores on, unless they are turned off', () => {
+  const choices: [AgentSentiment | null, string][] = [
+    [null, 'inherit'],
+    [unset, 'off'],
+    [{ ...unset, profile: 'off' }, 'off'],
+    [{ ...unset, profile: 'tutor' }, 'tutor'],
+    [{ ...unset, enabled: false, profile: 'tutor' }, 'off'],
+    [{ ...unset, enabled: true }, 'custom'],
+    [{ ...unset, enabled: true, profile: 'off' }, 'custom'],
+  ];
+  for (const [sentiment, choice] of choices) expect(choiceOf(sentiment)).toBe(choice);
+  expect(withChoice(null, 'basic')).toEqual({ enabled: true, profile: 'basic' });
+  const low = { ...unset, frustration_threshold: -0.5 };
+  expect(withChoice(low, 'off')).toMatchObject({ enabled: false, frustration_threshold: -0.5 });
+  expect(withChoice(low, 'inherit')).toBeNull();
+});
+
+test('scores or reflections make an agent adapt', () => {
+  expect(adapts({})).toBe(false);
+  expect(adapts({ sentiment: unset, reflection: { metaprompts: [] } })).toBe(false);
+  expect(adapts({ sentiment: { profile: 'basic' } })).toBe(true);
+  expect(adapts({ reflection: { interval_turns: 4 } })).toBe(true);
+  expect(adapts({ reflection: { metaprompts: [newMetaprompt([])] } })).toBe(true);
+});
+
+test('unset fields are not a change', () => {
+  const full = fieldsOf(profile({ sentiment: { ...unset, enabled: true, profile: 'basic' } }));
+  const short = { ...full, sentiment: { enabled: true, profile: 'basic' } satisfies AgentSentiment };
+  expect(changedFields(full, short)).toEqual([]);
+  expect(patchOf(full, { ...full, sentiment: null })).toEqual({ sentiment: null });
+  // No presets are not the presets of the profile.
+  const none = { ...full, sentiment: { ...full.sentiment, presets: [] } };
+  expect(changedFields(full, none)).toEqual(['sentiment']);
+});
+
+test('a reflection without anything to run is none', () => {
+  const reflection = (reflection: AgentReflection) => ({ ...blank(), reflection });
+  expect(changedFields(blank(), reflection({ interval_turns: null, metaprompts: [] }))).toEqual([]);
+  const [first, second] = [newMetaprompt([]), newMetaprompt([newMetaprompt([])])];
+  expect([first.id, second.id]).toEqual(['metaprompt-1', 'metaprompt-2']);
+  const stored = { ...first, temperature: null, trigger: { ...first.trigger, event: null } };
+  expect(changedFields(reflection({ metaprompts: [first] }), reflection({ metaprompts: [stored] }))).toEqual(
+    [],
+  );
+});
+
+test('a trigger has what its type needs', () => {
+  expect(triggerOf('turn_interval')).toEqual({ type: 'turn_interval', interval_turns: 6 });
+  expect(triggerOf('event_based')).toEqual({ type: 'event_based', event: 'user_frustrated' });
+  expect(triggerOf('manual')).toEqual({ type: 'manual' });
+});
