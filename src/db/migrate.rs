@@ -94,6 +94,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_091_000, "create_personas"),
     common!(20_261_122_092_000, "create_prompt_profiles"),
     common!(20_261_122_093_000, "expire_memories"),
+    common!(20_261_122_095_000, "create_adaptation_states"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

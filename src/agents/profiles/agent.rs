@@ -14,9 +14,8 @@ use crate::{
 };
 
 use super::{
-    parts::{
-        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Sentiment, Trust,
-    },
+    adaptation::{Reflection, Sentiment},
+    parts::{AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Trust},
     tools::{Tool, ToolKind},
 };
 
@@ -46,6 +45,7 @@ pub struct Profile {
     pub memory: Option<Memory>,
     pub prompting: Option<Prompting>,
     pub sentiment: Option<Sentiment>,
+    pub reflection: Option<Reflection>,
     pub trust: Option<Trust>,
     pub persona_id: Option<PersonaId>,
     /// The persona's last approved text when the version was made.
@@ -76,11 +76,16 @@ impl Profile {
                 agency.is_some_and(|a| !a.delegation_rules.is_empty()),
             ),
             ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
-            ("sentiment", self.sentiment.is_some()),
             ("trust", self.trust.is_some()),
         ];
         let set = fields.into_iter().filter(|(_, is_set)| *is_set);
         set.map(|(field, _)| field).collect()
+    }
+
+    /// Returns true if the agent adapts to people who allow it.
+    pub fn adapts(&self) -> bool {
+        self.sentiment.as_ref().is_some_and(Sentiment::is_on)
+            || self.reflection.as_ref().is_some_and(Reflection::is_on)
     }
 
     /// Maximum length of the agent's replies in tokens.
@@ -203,6 +208,7 @@ pub struct Agent {
     pub memory: Option<Memory>,
     pub prompting: Option<Prompting>,
     pub sentiment: Option<Sentiment>,
+    pub reflection: Option<Reflection>,
     pub trust: Option<Trust>,
     pub persona_id: Option<PersonaId>,
     /// The persona of `persona_id`.
@@ -315,6 +321,7 @@ impl Row {
             memory: profile.memory,
             prompting: profile.prompting,
             sentiment: profile.sentiment,
+            reflection: profile.reflection,
             trust: profile.trust,
             persona_id: profile.persona_id,
             persona,
