@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, reply styles, usage, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, and the context of their tasks.
 
 use axum::{
     Json,
@@ -18,6 +18,7 @@ use crate::{
     server::{State, caller::workspace_of},
 };
 
+mod adaptation;
 mod files;
 mod model_connection;
 mod model_test;
@@ -38,6 +39,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(profiles::router())
         .merge(versions::router())
         .merge(files::router())
+        .merge(adaptation::router())
         .merge(personas::router())
         .merge(policies::router())
         .merge(prompt_profiles::router())
