@@ -11,6 +11,7 @@ use crate::support::{
 
 const FIELDS: &[&str] = &[
     "access_control",
+    "adapts",
     "agency",
     "avatar",
     "base_profile_id",
@@ -54,6 +55,7 @@ const FIELDS: &[&str] = &[
 
 const SUMMARY_FIELDS: &[&str] = &[
     "access_control",
+    "adapts",
     "avatar",
     "base_profile_id",
     "capabilities",

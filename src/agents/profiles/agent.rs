@@ -109,6 +109,8 @@ pub(in crate::agents) struct Brief {
     pub(super) base_profile_id: Option<AgentId>,
     pub(super) access_control: Option<AccessControl>,
     pub(super) metadata: BTreeMap<String, String>,
+    /// Whether the profile adapts to people, with its bases.
+    pub(super) adapts: bool,
 }
 
 impl Brief {
@@ -124,6 +126,7 @@ impl Brief {
             base_profile_id: profile.base_profile_id,
             access_control: profile.access_control.clone(),
             metadata: profile.metadata.clone(),
+            adapts: resolved.adapts(),
         }
     }
 }
@@ -159,6 +162,8 @@ pub struct AgentSummary {
     pub wanted_model: Option<String>,
     /// False for an agent that only serves as a base.
     pub mentionable: bool,
+    /// True if the agent, with its bases, adapts to people who allow it, where the workspace allows it.
+    pub adapts: bool,
     pub is_default: bool,
     pub is_system: bool,
     pub status: AgentStatus,
@@ -291,6 +296,7 @@ impl Row {
                     .or(self.summary.0.resolved_model.clone()),
                 model: profile.model,
                 mentionable: self.mentionable,
+                adapts: self.summary.0.adapts,
                 is_default: self.is_default(),
                 is_system: self.is_system,
                 status: self.status,

@@ -55,6 +55,7 @@ const SERVER_FIELDS: &[&str] = &[
     "created_by",
     "resolved_from",
     "sandbox",
+    "adapts",
     "effective_model",
     "not_in_force",
     "persona",

@@ -24,7 +24,7 @@ use crate::{
     tasks::Task,
 };
 
-const STATES_PAGE: i64 = 20;
+const STATES_PAGE: i64 = 100;
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
@@ -180,7 +180,7 @@ async fn reflect(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StatesQuery {
-    /// 1 to 100; 20 by default.
+    /// 1 to 100; 100 by default.
     #[param(inline)]
     limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
