@@ -26,13 +26,14 @@ mod report;
 mod resume;
 mod sends;
 mod streams;
+mod tone;
 
 use std::process::ExitCode;
 
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers",
+    "readers", "tone",
 ];
 
 fn main() -> ExitCode {
@@ -82,6 +83,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "agents" => agents::run().await?,
                 "crowd" => crowd::run().await?,
                 "readers" => readers::run().await?,
+                "tone" => tone::run(),
                 _ => resume::run().await?,
             }
         }

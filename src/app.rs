@@ -38,6 +38,7 @@ use crate::{
     providers::{self, PerWorkspace, Providers},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     replies::{
+        adaptation::{self, reflect::Reflector},
         compaction::{pass::Compactor, profile::CompactionSettings, quiet},
         facts::StoredFacts,
         manifest,
@@ -227,6 +228,18 @@ fn handlers(
         PerWorkspace::new(providers, compactor, |compactor, provider| {
             compactor.utility.provider = provider;
         });
+    let reflector = Reflector {
+        utility: Utility {
+            db: calls.db.clone(),
+            provider: providers.fallback(),
+            calls: calls.clone(),
+            delays: config.retry_delays.clone(),
+        },
+    };
+    let reflector: Arc<dyn Handler> =
+        PerWorkspace::new(providers, reflector, |reflector, provider| {
+            reflector.utility.provider = provider;
+        });
     let resolver = Resolver {
         db: calls.db.clone(),
         hub: Arc::clone(hub),
@@ -244,6 +257,8 @@ fn handlers(
         (TaskKind::Reply, replies),
         (TaskKind::Resolve, resolver),
         (TaskKind::Compact, compactor),
+        (TaskKind::Reflect, Arc::clone(&reflector)),
+        (TaskKind::Utility, reflector),
     ])
 }
 
@@ -594,6 +609,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     }
     responses::cleanup(&state.db).await?;
     memory::forget::forget_expired(&state.db).await?;
+    adaptation::state::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     state
         .db

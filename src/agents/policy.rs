@@ -266,6 +266,8 @@ pub struct Policy {
     pub sandbox_policy_id: Option<SandboxPolicyId>,
     /// True if members can create and change agents; admins always can.
     pub members_write_agents: bool,
+    /// True if agents can adapt to people who allow it.
+    pub adaptation_allowed: bool,
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,
     pub workspace_context: ContextPolicy,
@@ -285,6 +287,7 @@ impl Default for Policy {
             allowed_tools: None,
             sandbox_policy_id: None,
             members_write_agents: true,
+            adaptation_allowed: false,
             memory: MemoryPolicy::default(),
             compaction: CompactionPolicy::default(),
             workspace_context: ContextPolicy::default(),
@@ -309,6 +312,10 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub members_write_agents: Option<bool>,
+    /// Agents and people can turn it off, too.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub adaptation_allowed: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub memory: Option<MemoryPolicyPatch>,
@@ -326,6 +333,7 @@ struct Row {
     allowed_tools: Option<Json<Vec<ToolKind>>>,
     sandbox_policy_id: Option<SandboxPolicyId>,
     members_write_agents: bool,
+    adaptation_allowed: bool,
     memory: Json<MemoryPolicy>,
     compaction: Json<CompactionPolicy>,
     workspace_context: Json<ContextPolicy>,
@@ -333,7 +341,7 @@ struct Row {
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
-        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, memory, compaction, workspace_context \
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, memory, compaction, workspace_context \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
@@ -343,6 +351,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         allowed_tools: row.allowed_tools.map(|kinds| kinds.0),
         sandbox_policy_id: row.sandbox_policy_id,
         members_write_agents: row.members_write_agents,
+        adaptation_allowed: row.adaptation_allowed,
         memory: row.memory.0,
         compaction: row.compaction.0,
         workspace_context: row.workspace_context.0,
@@ -397,6 +406,9 @@ pub async fn change(
     if let Some(allowed) = patch.members_write_agents {
         policy.members_write_agents = allowed;
     }
+    if let Some(allowed) = patch.adaptation_allowed {
+        policy.adaptation_allowed = allowed;
+    }
     if let Some(memory) = patch.memory {
         policy.memory = memory.merged(policy.memory)?;
     }
@@ -431,11 +443,12 @@ pub async fn change(
 
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         memory, compaction, workspace_context, updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $10, $8, $9) \
+         memory, compaction, workspace_context, adaptation_allowed, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
-         updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+         adaptation_allowed = excluded.adaptation_allowed, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
@@ -446,6 +459,7 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(actor.user)
         .bind(now())
         .bind(Json(policy.workspace_context.clone()))
+        .bind(policy.adaptation_allowed)
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

@@ -31,6 +31,8 @@ text_enum! {
         Files = "files",
         /// Add-ons of the reply style.
         Addons = "addons",
+        /// Fixed sentences for the requester, who alone can see them.
+        Adaptation = "adaptation",
     }
 }
 
@@ -72,6 +74,13 @@ impl System {
     #[must_use]
     pub fn with_addons(mut self, text: &str) -> Self {
         self.add(SystemPartName::Addons, text);
+        self
+    }
+
+    /// Appends the sentences for the requester.
+    #[must_use]
+    pub fn with_adaptation(mut self, text: &str) -> Self {
+        self.add(SystemPartName::Adaptation, text);
         self
     }
 

@@ -317,6 +317,11 @@ pub async fn remove_member(
         .bind(now())
         .run()
         .await?;
+    c.q("delete from adaptation_states where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,

@@ -202,6 +202,17 @@ pub async fn unplaced<'a>(
     }
 }
 
+/// Checks that a task of a personal kind is the caller's own.
+///
+/// # Errors
+/// `TaskNotFound`.
+pub fn check_personal(caller: &Caller, task: &Task) -> Result<(), ChatError> {
+    if task.kind.is_personal() && task.requested_by != caller.user {
+        return Err(ChatError::TaskNotFound);
+    }
+    Ok(())
+}
+
 /// Checks access to the conversation that contains a message.
 ///
 /// # Errors

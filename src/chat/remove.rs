@@ -114,6 +114,7 @@ pub async fn cancel_task(
     let access = access::thread(c, caller, thread)
         .await
         .map_err(|_| ChatError::TaskNotFound)?;
+    access::check_personal(caller, &task)?;
     access.channel_access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
     match stop(c, &task, hub, access.channel_access.audience()).await? {

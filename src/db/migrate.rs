@@ -96,6 +96,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_093_000, "expire_memories"),
     common!(20_261_122_094_000, "create_preset_removals"),
     common!(20_261_122_094_500, "index_open_action_items"),
+    common!(20_261_122_095_000, "create_adaptation_states"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -6,6 +6,7 @@ text_enum! {
     /// Rule that a request violates, or another cause of an error, for programs.
     pub enum ErrorCode {
         ActionItemNotFound = "action_item_not_found",
+        AdaptationOff = "adaptation_off",
         AddressNotAllowed = "address_not_allowed",
         AgentNotFound = "agent_not_found",
         AlreadyRetried = "already_retried",

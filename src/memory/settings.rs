@@ -17,11 +17,14 @@ const SERVER: &str = "memory";
 
 /// Switches of the caller for memory in this workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct MemorySettings {
     /// True if agents remember things about the caller and use them; off also stops `persona`.
     pub enabled: bool,
     /// True if single agents remember how the caller wants to be treated.
     pub persona: bool,
+    /// True if agents that support it adapt to the caller; off by default. It does not depend on the other switches.
+    pub adapt: bool,
     /// False if `OPENVIBE_MEMORY` turns everything off.
     pub server_enabled: bool,
 }
@@ -36,6 +39,9 @@ pub struct MemorySettingsPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub persona: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub adapt: Option<bool>,
 }
 
 /// Stores the server's switch, which applies to every workspace.
@@ -49,7 +55,8 @@ pub async fn set_server(c: &mut Conn, is_on: bool) -> Result<(), DbError> {
 }
 
 async fn of(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<MemorySettings, DbError> {
-    c.q("select coalesce(s.enabled, TRUE) as enabled, coalesce(s.persona, TRUE) as persona, coalesce(m.value, 'on') <> 'off' as server_enabled \
+    c.q("select coalesce(s.enabled, TRUE) as enabled, coalesce(s.persona, TRUE) as persona, \
+         coalesce(s.adapt, FALSE) as adapt, coalesce(m.value, 'on') <> 'off' as server_enabled \
          from (select 1) x left join memory_settings s on s.workspace_id = $1 and s.user_id = $2 left join meta m on m.key = $3")
         .bind(workspace)
         .bind(user)
@@ -78,13 +85,15 @@ pub async fn change(
     let mut settings = of(c, actor.workspace, actor.user).await?;
     settings.enabled = patch.enabled.unwrap_or(settings.enabled);
     settings.persona = patch.persona.unwrap_or(settings.persona);
-    c.q("insert into memory_settings (workspace_id, user_id, enabled, persona, updated_at) values ($1, $2, $3, $4, $5) \
+    settings.adapt = patch.adapt.unwrap_or(settings.adapt);
+    c.q("insert into memory_settings (workspace_id, user_id, enabled, persona, adapt, updated_at) values ($1, $2, $3, $4, $5, $6) \
          on conflict (workspace_id, user_id) do update set enabled = excluded.enabled, persona = excluded.persona, \
-         updated_at = excluded.updated_at")
+         adapt = excluded.adapt, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(actor.user)
         .bind(settings.enabled)
         .bind(settings.persona)
+        .bind(settings.adapt)
         .bind(now())
         .run()
         .await?;

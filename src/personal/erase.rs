@@ -737,6 +737,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
         "delete from event_recipients where workspace_id = $1 and user_id = $2",
         "delete from memory_settings where workspace_id = $1 and user_id = $2",
+        "delete from adaptation_states where workspace_id = $1 and user_id = $2",
         "delete from user_files where workspace_id = $1 and user_id = $2",
         "delete from responses where workspace_id = $1 and user_id = $2",
         "delete from client_ids where workspace_id = $1 and user_id = $2",

@@ -22,7 +22,10 @@ use crate::{
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
         user_file::UserFileVisibility,
     },
-    tasks::calls::{CallOutcome, Purpose},
+    tasks::{
+        calls::{CallOutcome, Purpose},
+        queue::is_not_personal,
+    },
     time::Timestamp,
 };
 
@@ -50,7 +53,7 @@ pub struct Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
     /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
-    /// workspace.
+    /// workspace, and what agents adapt to, which only the user can see.
     Subject,
     /// An admin or an API client.
     Other,
@@ -306,6 +309,23 @@ struct OwnFile {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
+struct Adaptation {
+    #[serde(skip)]
+    id: Uuid,
+    agent_id: AgentId,
+    thread_id: ThreadId,
+    fork_id: Option<ForkId>,
+    mood: String,
+    user_skill: String,
+    task_complexity: String,
+    last_event: Option<Json<Value>>,
+    scores: Json<Value>,
+    turns: i64,
+    last_message_at: Timestamp,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
 struct Answer {
     id: ResponseId,
     input: Json<Value>,
@@ -364,16 +384,38 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     }
     let tasks = Part::<ExportedTask> {
         name: "tasks",
-        sql: "select id, kind, status, thread_id, trigger_message_id, input, token_usage, queued_at, completed_at from tasks \
-              where workspace_id = $1 and requested_by = $2 and id > $3 order by id limit $4",
+        sql: match who.reader {
+            ExportReader::Subject => {
+                "select id, kind, status, thread_id, trigger_message_id, input, token_usage, queued_at, completed_at from tasks \
+                 where workspace_id = $1 and requested_by = $2 and id > $3 order by id limit $4"
+            }
+            ExportReader::Other => concat!(
+                "select id, kind, status, thread_id, trigger_message_id, input, token_usage, queued_at, completed_at from tasks \
+                 where workspace_id = $1 and requested_by = $2 and id > $3 and ",
+                is_not_personal!(),
+                " order by id limit $4"
+            ),
+        },
         key: |row| row.id.0,
     };
     part(db, out, who, &tasks).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",
-        sql: "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, cost_usd, estimated, outcome, \
-              started_at, ended_at from model_calls \
-              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
+        sql: match who.reader {
+            ExportReader::Subject => {
+                "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, cost_usd, estimated, outcome, \
+                 started_at, ended_at from model_calls \
+                 where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4"
+            }
+            ExportReader::Other => concat!(
+                "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, cost_usd, estimated, outcome, \
+                 started_at, ended_at from model_calls \
+                 where workspace_id = $1 and user_id = $2 and id > $3 and (task_id is null or exists \
+                 (select 1 from tasks t where t.id = model_calls.task_id and t.",
+                is_not_personal!(),
+                ")) order by id limit $4"
+            ),
+        },
         key: |row| row.id,
     };
     part(db, out, who, &calls).await?;
@@ -400,6 +442,16 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.user_id,
     };
     part(db, out, who, &user_files).await?;
+    let adaptation = Part::<Adaptation> {
+        name: "adaptation",
+        sql: "select id, agent_id, thread_id, nullif(conversation_id, thread_id) as fork_id, mood, user_skill, task_complexity, \
+              last_event, scores, turns, last_message_at, created_at from adaptation_states \
+              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id,
+    };
+    if who.reader == ExportReader::Subject {
+        part(db, out, who, &adaptation).await?;
+    }
     let answers = Part::<Answer> {
         name: "responses",
         sql: "select id, input, response, created_at, expires_at from responses \

@@ -19,6 +19,7 @@ use crate::{
     },
     realtime::hub::Conversation,
     replies::{
+        adaptation::{note::Adapting, state::StateKey},
         attached::{self, ReadableFile},
         compaction::{
             profile::{CompactionSettings, Strategy, mode_of},
@@ -49,6 +50,8 @@ pub struct Loaded {
     pub memories: Recalled,
     pub strategy: Strategy,
     pub preset: ReplyPreset,
+    /// `None` if the agent does not adapt to the requester.
+    pub adapting: Option<Adapting>,
     pub view: View,
     pub trigger_seq: i64,
 }
@@ -245,11 +248,13 @@ async fn load_before(
         question: trigger,
     };
     let preset = preset(c, of, agent, &content).await?;
+    let adapting = adapting(c, of, agent).await?;
+    let sentences = adapting.as_ref().map_or("", |adapting| &adapting.text);
     let system = system::in_conversation(c, of.workspace, agent).await?;
     Ok(Loaded {
         readable: attached::readable(c, &attachments.0).await?,
         context: Context {
-            system: system.with_addons(&preset.text),
+            system: system.with_addons(&preset.text).with_adaptation(sentences),
             agent_id: agent.agent,
             setting,
             root,
@@ -286,9 +291,26 @@ async fn load_before(
         memories: recalled,
         strategy,
         preset,
+        adapting,
         view,
         trigger_seq,
     })
+}
+
+/// Finds out how the agent adapts to the requester.
+async fn adapting(
+    c: &mut Conn,
+    of: &ReplyPlace,
+    agent: &Resolved,
+) -> Result<Option<Adapting>, DbError> {
+    let key = StateKey {
+        workspace: of.workspace,
+        user: of.requester,
+        agent: agent.agent,
+        thread: of.target.thread,
+        fork: of.target.fork,
+    };
+    Adapting::find(c, &key, of.target.channel, &agent.profile).await
 }
 
 /// Finds the reply style of the reply to a message.

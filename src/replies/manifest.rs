@@ -336,15 +336,20 @@ impl NewPart<'_> {
 
 /// Parts of a prompt, the system text first.
 fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<NewPart<'a>> {
-    let system = prompt.system.parts.iter().map(|part| NewPart {
-        block: Block::System(part.name),
-        source: None,
-        role: None,
-        tokens: part.tokens,
-        text: &part.text,
-        cites: Vec::new(),
-        only_user: None,
-        is_gone: false,
+    let system = prompt.system.parts.iter().map(|part| {
+        // It says how the agent sees the requester.
+        let only_user = (part.name == SystemPartName::Adaptation).then_some(requester);
+        let source = only_user.map(SourceId::User);
+        NewPart {
+            block: Block::System(part.name),
+            source,
+            role: None,
+            tokens: part.tokens,
+            text: &part.text,
+            cites: source.into_iter().collect(),
+            only_user,
+            is_gone: false,
+        }
     });
     let people = || named.iter().copied().map(SourceId::User);
     let parts = prompt.parts.iter().map(|part| {

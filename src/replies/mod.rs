@@ -1,5 +1,6 @@
 //! Replies of agents: context, prompt, model call, and retries after failed calls.
 
+pub mod adaptation;
 pub mod agent_draft;
 pub mod attached;
 pub mod budget;

@@ -80,6 +80,23 @@ pub struct UtilityCall {
     pub patience: Patience,
 }
 
+/// Limits of an answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AnswerLimits {
+    pub output_tokens_max: u32,
+    /// `None` for the default of the provider.
+    pub temperature: Option<f64>,
+}
+
+impl Default for AnswerLimits {
+    fn default() -> Self {
+        Self {
+            output_tokens_max: OUTPUT_TOKENS_MAX,
+            temperature: None,
+        }
+    }
+}
+
 /// An answer, as the caller's function read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
@@ -127,13 +144,29 @@ impl Utility {
         call: &UtilityCall,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Result<Answer<T>, CollectError>, DbError> {
+        let limits = AnswerLimits::default();
+        self.ask_within(model, call, limits, read).await
+    }
+
+    /// Like `ask`, with other limits.
+    ///
+    /// # Errors
+    /// As for `ask`.
+    pub async fn ask_within<T>(
+        &self,
+        model: &UtilityModel,
+        call: &UtilityCall,
+        limits: AnswerLimits,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Result<Answer<T>, CollectError>, DbError> {
         let system = model.system(&call.system);
         let room = model.room(&call.system);
         let text = budget::without_middle(&call.text, room).unwrap_or_else(|| call.text.clone());
         let tokens = (model.window).corrected(estimate_tokens(&system) + estimate_tokens(&text));
         let request = ChatRequest {
             model: model.name.clone(),
-            max_output_tokens: Some(model.window.output_limit(OUTPUT_TOKENS_MAX, tokens)),
+            max_output_tokens: Some(model.window.output_limit(limits.output_tokens_max, tokens)),
+            temperature: limits.temperature,
             system,
             turns: vec![ChatMessage::new(Role::User, text)],
             json_schema: call.schema.clone(),

@@ -46,8 +46,9 @@ impl From<&State> for Eraser {
 /// Export everything that the workspace stores about a user, for that user and for admins
 ///
 /// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
-/// `sessions` (only your own), `tasks`, `action_items`, `memories`, `user_files`, `responses`, `audit_log`. An interrupted
-/// export is not valid JSON.
+/// `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
+/// `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are also only in your own export. An interrupted export
+/// is not valid JSON.
 ///
 /// For another person: an admin.
 #[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin",

@@ -45,6 +45,8 @@ text_enum! {
         Reply = "reply",
         /// Summary of older messages.
         Compact = "compact",
+        /// Adjustment of an agent to a person.
+        Reflect = "reflect",
         /// Draft of a resolution.
         Resolve = "resolve",
         /// Call of `/v1/responses`.

@@ -24,8 +24,19 @@ text_enum! {
         Resolve = "resolve",
         /// Summaries of older messages.
         Compact = "compact",
+        /// Adjustment of an agent to a person; only that person sees it.
+        Reflect = "reflect",
+        /// Other work of a small model, such as the tone of a message; only the requester sees it.
+        Utility = "utility",
         /// Call of `/v1/responses`, recorded after it has ended; it is never queued.
         Response = "response",
+    }
+}
+
+impl TaskKind {
+    /// Returns true if only the requester sees tasks of this kind. `is_not_personal!` is the same condition in SQL.
+    pub fn is_personal(self) -> bool {
+        matches!(self, Self::Reflect | Self::Utility)
     }
 }
 
@@ -152,8 +163,8 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `compact` makes summaries of older messages; `response` is a call of `/v1/responses`, recorded
-    /// after it has ended.
+    /// `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
+    /// `response` is a call of `/v1/responses`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
     /// Null only for a `response` without an agent.

@@ -626,6 +626,7 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
     assert_eq!(
         found,
         json!({"required_text": null, "allowed_tools": null, "sandbox_policy_id": null, "members_write_agents": true,
+            "adaptation_allowed": false,
             "memory": {"enabled": true, "user": true, "persona": true, "organization": true, "quiet": true, "retention_days": null},
             "compaction": {"default": "standard", "by_mode": {}},
             "workspace_context": {"enabled": false, "text": "", "sections": ["decisions", "action_items", "members", "memories"]}})
@@ -1120,7 +1121,7 @@ async fn duplicate_tool_names_are_rejected_and_a_childs_tool_replaces_its_bases(
 async fn ignored_fields_are_listed_and_not_sent() {
     let t = team().await;
     let fields = json!({
-        "sentiment": {}, "trust": {}, "memory": {"summary_enabled": true},
+        "trust": {}, "memory": {"summary_enabled": true},
         "agency": {"role_description": "Calm.", "responsibilities": [], "expected_outputs": [], "constraints": [],
             "delegation_rules": ["Ask Coder"]},
     });
@@ -1128,7 +1129,7 @@ async fn ignored_fields_are_listed_and_not_sent() {
     let whole = t.ada.get(&path(&agent)).await.ok();
     assert_eq!(
         whole["not_in_force"],
-        json!(["agency.delegation_rules", "sentiment", "trust"])
+        json!(["agency.delegation_rules", "trust"])
     );
     ask(&t, "@odd hi").await;
     let system = told(&t, "odd", 1).await;

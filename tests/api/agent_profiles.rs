@@ -11,6 +11,7 @@ use crate::support::{
 
 const FIELDS: &[&str] = &[
     "access_control",
+    "adapts",
     "agency",
     "avatar",
     "base_profile_id",
@@ -36,6 +37,7 @@ const FIELDS: &[&str] = &[
     "persona",
     "persona_id",
     "prompting",
+    "reflection",
     "role",
     "sandbox_policy_id",
     "sentiment",
@@ -53,6 +55,7 @@ const FIELDS: &[&str] = &[
 
 const SUMMARY_FIELDS: &[&str] = &[
     "access_control",
+    "adapts",
     "avatar",
     "base_profile_id",
     "capabilities",
@@ -112,14 +115,23 @@ fn everything() -> Value {
             "scopes": {"conversation": true, "user": false, "persona": null, "organization": false, "agent": true},
             "vector_store_ids": []},
         "prompting": {"profile": "concise", "compaction": "standard"},
-        "sentiment": {"enabled": true, "profile": "basic", "method": "lexicon", "history_window": 10,
+        "sentiment": {"enabled": true, "profile": "basic", "method": "lexicon", "model": "tiny", "history_window": 10,
             "frustration_threshold": -0.3, "satisfaction_threshold": 0.3, "consecutive_turns": 2,
             "presets": ["frustration_recovery"]},
+        "reflection": {"interval_turns": 5, "metaprompts": [{"id": "check-in", "description": "Looks back",
+            "template": "How is {{current_mood}}?", "trigger": {"type": "event_based", "event": "user_confused"},
+            "temperature": 0.5, "max_output_tokens": 100}]},
         "trust": {"autonomous": ["read"], "approve": ["write"], "escalate": ["delete"],
             "approval_rules": [{"action": "write", "requires": "any_member", "timeout_s": 60}]},
         "access_control": {"allowed_subjects": ["role:admin", "role:member"], "denied_subjects": ["role:viewer"]},
         "store": true, "store_required": false, "mentionable": false, "metadata": {"team": "blue"},
     })
+}
+
+/// Metaprompts that people start.
+fn metaprompts(count: usize, template: &str) -> Value {
+    let metaprompt = |n: usize| json!({"id": format!("ask-{n}"), "template": template, "trigger": {"type": "manual"}});
+    (0..count).map(metaprompt).collect()
 }
 
 async fn make(person: &Person, fields: Value) -> Value {
@@ -153,6 +165,7 @@ async fn an_agent_has_exactly_the_documented_fields() {
         "persona",
         "persona_id",
         "prompting",
+        "reflection",
         "sandbox_policy_id",
         "sentiment",
         "store",
@@ -246,6 +259,10 @@ async fn an_unknown_field_is_rejected_at_every_level() {
         json!({"tools": [{"type": "function", "name": "f", "colour": "red"}]}),
         json!({"prompting": {"preset": "x"}}),
         json!({"sentiment": {"volume": 1}}),
+        json!({"sentiment": {"provider": "x"}}),
+        json!({"reflection": {"questions": []}}),
+        json!({"reflection": {"metaprompts": [{"id": "a", "template": "b", "trigger": {"type": "manual"}, "role": "user"}]}}),
+        json!({"reflection": {"metaprompts": [{"id": "a", "template": "b", "trigger": {"type": "manual", "hour": 1}}]}}),
         json!({"trust": {"always": []}}),
         json!({"access_control": {"allowed": []}}),
     ] {
@@ -287,6 +304,16 @@ async fn a_value_of_the_wrong_type_is_rejected_with_its_field() {
             "prompting",
         ),
         (json!({"sentiment": {"method": "guess"}}), "sentiment"),
+        (
+            json!({"sentiment": {"method": "trained_classifier"}}),
+            "sentiment",
+        ),
+        (json!({"sentiment": {"presets": ["calm"]}}), "sentiment"),
+        (
+            json!({"reflection": {"metaprompts": [{"id": "a", "template": "b", "trigger": {"type": "hourly"}}]}}),
+            "reflection",
+        ),
+        (json!({"reflection": {"metaprompts": null}}), "reflection"),
         (
             json!({"trust": {"approval_rules": [{"action": "x", "requires": "nobody"}]}}),
             "trust",
@@ -396,6 +423,46 @@ async fn every_limit_is_enforced_exactly() {
         (
             json!({"sentiment": {"frustration_threshold": -1}}),
             json!({"sentiment": {"frustration_threshold": -1.1}}),
+        ),
+        (
+            json!({"sentiment": {"frustration_threshold": 0}}),
+            json!({"sentiment": {"frustration_threshold": 0.1}}),
+        ),
+        (
+            json!({"sentiment": {"satisfaction_threshold": 1}}),
+            json!({"sentiment": {"satisfaction_threshold": 1.1}}),
+        ),
+        (
+            json!({"sentiment": {"satisfaction_threshold": 0}}),
+            json!({"sentiment": {"satisfaction_threshold": -0.1}}),
+        ),
+        (
+            json!({"sentiment": {"consecutive_turns": 1}}),
+            json!({"sentiment": {"consecutive_turns": 0}}),
+        ),
+        (
+            json!({"sentiment": {"model": "m"}}),
+            json!({"sentiment": {"model": " "}}),
+        ),
+        (
+            json!({"reflection": {"interval_turns": 2}}),
+            json!({"reflection": {"interval_turns": 1}}),
+        ),
+        (
+            json!({"reflection": {"interval_turns": 100}}),
+            json!({"reflection": {"interval_turns": 101}}),
+        ),
+        (
+            json!({"reflection": {"metaprompts": metaprompts(10, "{{evidence}}")}}),
+            json!({"reflection": {"metaprompts": metaprompts(11, "{{evidence}}")}}),
+        ),
+        (
+            json!({"reflection": {"metaprompts": metaprompts(1, &"x".repeat(4000))}}),
+            json!({"reflection": {"metaprompts": metaprompts(1, &"x".repeat(4001))}}),
+        ),
+        (
+            json!({"reflection": {"metaprompts": metaprompts(1, "Mood: {{ current_mood }}")}}),
+            json!({"reflection": {"metaprompts": metaprompts(1, "Mood: {{ current_temper }}")}}),
         ),
         (
             json!({"avatar": {"color": "#12abEF"}}),
@@ -568,6 +635,7 @@ async fn null_clears_a_field_but_a_name_cannot_be_cleared() {
         "agency",
         "memory",
         "prompting",
+        "reflection",
         "sentiment",
         "trust",
         "access_control",

@@ -59,6 +59,11 @@ fn luggage() -> Value {
             "constraints": [], "delegation_rules": []},
         "memory": {"conversation_retention_days": 9, "summary_enabled": null, "summary_model": null, "scopes": null,
             "vector_store_ids": []},
+        "sentiment": {"enabled": true, "profile": "tutor", "method": null, "model": null, "history_window": null,
+            "frustration_threshold": -0.5, "satisfaction_threshold": null, "consecutive_turns": null, "presets": []},
+        "reflection": {"interval_turns": 5, "metaprompts": [{"id": "check-in", "description": "",
+            "template": "How is {{current_mood}}?", "trigger": {"type": "manual"}, "temperature": null,
+            "max_output_tokens": null}]},
         "metadata": {"team": "blue"}, "store": false, "mentionable": false,
     })
 }

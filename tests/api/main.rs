@@ -6,6 +6,7 @@
 
 mod access;
 mod accounts;
+mod adaptation;
 mod agent_access;
 mod agent_cli;
 mod agent_draft;

@@ -49,6 +49,14 @@ def _styled(kind):
     return lambda t: {"id": getattr(t, kind)(), "body": {"agent_id": t.agent(), "preset": t.preset()}}
 
 
+def _state(t):
+    return {"id": t.reflecting(), "query": {"thread_id": t.thread()}}
+
+
+def _reflection(t):
+    return {"id": t.reflecting(), "body": {"thread_id": t.thread(), "metaprompt_id": "check-in"}}
+
+
 def _named(kind):
     return lambda t: {"body": {"name": t.word(kind)}}
 
@@ -129,6 +137,9 @@ FRESH = {
     "POST /v1/agents/{id}/default": _of("agent"),
     "POST /v1/agents/{id}/duplicate": lambda t: {"id": t.agent(), "body": {"name": t.word("copy")}},
     "POST /v1/agents/{id}/rollback": _of("agent"),
+    "GET /v1/agents/{id}/state": _state,
+    "DELETE /v1/agents/{id}/state": _state,
+    "POST /v1/agents/{id}/reflect": _reflection,
     "DELETE /v1/agents/{id}/files/{path}": lambda t: {"id": t.agent(), "path": "NOTES.md"},
     "POST /v1/rpc/{method}": _method,
     "POST /v1/memories": lambda t: {"body": {"text": t.word("The door is")}},

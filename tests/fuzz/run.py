@@ -41,7 +41,7 @@ CHECKS = [
 LEFT_OUT = {"/v1/ws": "a WebSocket is not a request: it responds with 101"}
 
 # Operations that fail without a model, which the server of a run does not have.
-NEEDS_MODEL = {"POST /v1/personas/{id}/compress", "POST /v1/agents/draft"}
+NEEDS_MODEL = {"POST /v1/personas/{id}/compress", "POST /v1/agents/draft", "POST /v1/agents/{id}/reflect"}
 
 # Operations with the same form as POST and PATCH /v1/agents, at a thousand cases each: only in long runs.
 SAME_FORM = ["PUT /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview"]
@@ -56,7 +56,7 @@ KIND_OF_PATH = {
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",
-    "channel_id": "channel", "agent_id": "agent", "author_id": "user", "actor_id": "user", "owner_id": "user",
+    "fork_id": "fork", "channel_id": "channel", "agent_id": "agent", "author_id": "user", "actor_id": "user", "owner_id": "user",
     "message_id": "message", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
     "base_profile_id": "agent", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",

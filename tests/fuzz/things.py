@@ -163,6 +163,14 @@ class Things:
         self.call("PUT", f"/v1/agents/{agent}/files/NOTES.md", {"content": "x"})
         return agent
 
+    def reflecting(self):
+        """An agent that can be asked to reflect. Requests of the run can turn adaptation off."""
+        self.call("PATCH", f"/v1/workspaces/{self.workspace}/policy", {"adaptation_allowed": True})
+        self.call("PATCH", "/v1/memory-settings", {"adapt": True})
+        prompt = {"id": "check-in", "template": "{{evidence}}", "trigger": {"type": "manual"}}
+        form = {"name": self.word("helper"), "instructions": "You help.", "reflection": {"metaprompts": [prompt]}}
+        return self.post("/v1/agents", form)["id"]
+
     def shared_file(self):
         self.call("PUT", f"/v1/workspaces/{self.workspace}/files/AGENTS.md", {"content": self.word("rule")})
         return "AGENTS.md"

@@ -14,9 +14,8 @@ use crate::{
 };
 
 use super::{
-    parts::{
-        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Sentiment, Trust,
-    },
+    adaptation::{Reflection, Sentiment},
+    parts::{AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Trust},
     tools::{Tool, ToolKind},
 };
 
@@ -46,6 +45,7 @@ pub struct Profile {
     pub memory: Option<Memory>,
     pub prompting: Option<Prompting>,
     pub sentiment: Option<Sentiment>,
+    pub reflection: Option<Reflection>,
     pub trust: Option<Trust>,
     pub persona_id: Option<PersonaId>,
     /// The persona's last approved text when the version was made.
@@ -76,11 +76,16 @@ impl Profile {
                 agency.is_some_and(|a| !a.delegation_rules.is_empty()),
             ),
             ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
-            ("sentiment", self.sentiment.is_some()),
             ("trust", self.trust.is_some()),
         ];
         let set = fields.into_iter().filter(|(_, is_set)| *is_set);
         set.map(|(field, _)| field).collect()
+    }
+
+    /// Returns true if the agent adapts to people who allow it.
+    pub fn adapts(&self) -> bool {
+        self.sentiment.as_ref().is_some_and(Sentiment::is_on)
+            || self.reflection.as_ref().is_some_and(Reflection::is_on)
     }
 
     /// Maximum length of the agent's replies in tokens.
@@ -104,6 +109,8 @@ pub(in crate::agents) struct Brief {
     pub(super) base_profile_id: Option<AgentId>,
     pub(super) access_control: Option<AccessControl>,
     pub(super) metadata: BTreeMap<String, String>,
+    /// Whether the profile adapts to people, with its bases.
+    pub(super) adapts: bool,
 }
 
 impl Brief {
@@ -119,6 +126,7 @@ impl Brief {
             base_profile_id: profile.base_profile_id,
             access_control: profile.access_control.clone(),
             metadata: profile.metadata.clone(),
+            adapts: resolved.adapts(),
         }
     }
 }
@@ -154,6 +162,8 @@ pub struct AgentSummary {
     pub wanted_model: Option<String>,
     /// False for an agent that only serves as a base.
     pub mentionable: bool,
+    /// True if the agent, with its bases, adapts to people who allow it, where the workspace allows it.
+    pub adapts: bool,
     pub is_default: bool,
     pub is_system: bool,
     pub status: AgentStatus,
@@ -203,6 +213,7 @@ pub struct Agent {
     pub memory: Option<Memory>,
     pub prompting: Option<Prompting>,
     pub sentiment: Option<Sentiment>,
+    pub reflection: Option<Reflection>,
     pub trust: Option<Trust>,
     pub persona_id: Option<PersonaId>,
     /// The persona of `persona_id`.
@@ -285,6 +296,7 @@ impl Row {
                     .or(self.summary.0.resolved_model.clone()),
                 model: profile.model,
                 mentionable: self.mentionable,
+                adapts: self.summary.0.adapts,
                 is_default: self.is_default(),
                 is_system: self.is_system,
                 status: self.status,
@@ -315,6 +327,7 @@ impl Row {
             memory: profile.memory,
             prompting: profile.prompting,
             sentiment: profile.sentiment,
+            reflection: profile.reflection,
             trust: profile.trust,
             persona_id: profile.persona_id,
             persona,

@@ -10,8 +10,8 @@ use utoipa::openapi::{
 };
 
 use super::{
-    AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Row, Sentiment, Tool,
-    Trust, parts::AgentStatus, tools::IgnoredField,
+    AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
+    Sentiment, Tool, Trust, adaptation::Violation, parts::AgentStatus, tools::IgnoredField,
 };
 use crate::{
     agents::{
@@ -55,6 +55,7 @@ const SERVER_FIELDS: &[&str] = &[
     "created_by",
     "resolved_from",
     "sandbox",
+    "adapts",
     "effective_model",
     "not_in_force",
     "persona",
@@ -107,6 +108,8 @@ pub struct NewAgent {
     pub prompting: Option<Prompting>,
     #[serde(default)]
     pub sentiment: Option<Sentiment>,
+    #[serde(default)]
+    pub reflection: Option<Reflection>,
     #[serde(default)]
     pub trust: Option<Trust>,
     /// The persona whose approved text is sent.
@@ -354,26 +357,15 @@ fn check_numbers(profile: &Profile) -> Result<(), AgentError> {
             format!("conversation_retention_days must be from 0 to {RETENTION_DAYS_MAX}"),
         ));
     }
+    check_adaptation(profile).map_err(|violation| invalid(violation.param, violation.text))
+}
+
+fn check_adaptation(profile: &Profile) -> Result<(), Violation> {
     if let Some(sentiment) = &profile.sentiment {
-        let counts = [sentiment.history_window, sentiment.consecutive_turns];
-        let scores = [
-            sentiment.frustration_threshold,
-            sentiment.satisfaction_threshold,
-        ];
-        if counts
-            .into_iter()
-            .flatten()
-            .any(|n| !(1..=100).contains(&n))
-            || scores
-                .into_iter()
-                .flatten()
-                .any(|score| !(-1.0..=1.0).contains(&score))
-        {
-            return Err(invalid(
-                "sentiment",
-                "turn counts must be from 1 to 100, and thresholds from -1 to 1",
-            ));
-        }
+        sentiment.check()?;
+    }
+    if let Some(reflection) = &profile.reflection {
+        reflection.check()?;
     }
     Ok(())
 }
@@ -611,6 +603,7 @@ impl NewAgent {
             memory: self.memory,
             prompting: self.prompting,
             sentiment: self.sentiment,
+            reflection: self.reflection,
             trust: self.trust,
             persona_id: self.persona_id,
             // Taken from the persona.
@@ -662,6 +655,7 @@ impl NewAgent {
             memory: profile.memory,
             prompting: profile.prompting,
             sentiment: profile.sentiment,
+            reflection: profile.reflection,
             trust: profile.trust,
             persona_id: profile.persona_id,
             persona_text: profile.persona_text,

@@ -78,6 +78,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         memory: child.memory.clone().or(base.memory.clone()),
         prompting: child.prompting.clone().or(base.prompting.clone()),
         sentiment: child.sentiment.clone().or(base.sentiment.clone()),
+        reflection: child.reflection.clone().or(base.reflection.clone()),
         trust: child.trust.clone().or(base.trust.clone()),
         persona_id: named.persona_id,
         persona_text: named.persona_text.clone(),

@@ -72,6 +72,7 @@ impl From<Row> for AgentSummary {
             wanted_model: brief.resolved_model.or_else(|| brief.model.clone()),
             model: brief.model,
             mentionable: row.mentionable,
+            adapts: brief.adapts,
             is_default,
             is_system: row.is_system,
             status: row.status,

@@ -31,6 +31,7 @@ macro_rules! child_sql {
     };
 }
 
+mod adaptation;
 mod agent;
 mod announce;
 mod change;
@@ -49,6 +50,11 @@ pub mod tools;
 mod version_rows;
 mod versions;
 
+pub use adaptation::{
+    AdaptationEvent, Metaprompt, MetapromptTrigger, Reflection, SELF_TRAIT_ADJUSTMENT, Sentiment,
+    SentimentMethod, SentimentPreset, SentimentSettings, TemplatePart, TemplateVariable,
+    TriggerType, template_parts,
+};
 pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTool};
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub use announce::AgentEvent;
@@ -72,7 +78,7 @@ pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
 pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, MemoryScopes,
-    Prompting, Sentiment, Subject, Trust, can_invoke, may_see,
+    Prompting, Subject, Trust, can_invoke, may_see,
 };
 pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent};

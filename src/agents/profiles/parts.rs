@@ -106,50 +106,6 @@ pub struct Prompting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum SentimentProfile {
-    Off,
-    Basic,
-    Standard,
-    Advanced,
-    Tutor,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SentimentMethod {
-    Lexicon,
-    Llm,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SentimentPreset {
-    FrustrationRecovery,
-    ConfusionClarification,
-    SatisfactionReinforcement,
-    ErrorRecovery,
-    EngagementBoost,
-}
-
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sentiment {
-    pub enabled: Option<bool>,
-    pub profile: Option<SentimentProfile>,
-    pub method: Option<SentimentMethod>,
-    /// Number of turns; 1 to 100.
-    pub history_window: Option<u32>,
-    /// −1 to 1.
-    pub frustration_threshold: Option<f64>,
-    /// −1 to 1.
-    pub satisfaction_threshold: Option<f64>,
-    /// 1 to 100.
-    pub consecutive_turns: Option<u32>,
-    pub presets: Vec<SentimentPreset>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
 pub enum Approver {
     AnyMember,
     Admin,

@@ -52,6 +52,7 @@ pub async fn retry_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
+    access::check_personal(caller, &task)?;
     // A task without a conversation came from the API: the API client repeats its request.
     let target = task.target().ok_or(ChatError::NotRetryable)?;
     let access = access::find_conversation(c, caller, target.conversation())

@@ -26,6 +26,10 @@ use crate::{
     memory::recall::{self, Recalled},
     model::{CollectError, ModelError},
     replies::{
+        adaptation::{
+            note::{Adapting, NotedQuestion, ReplyEnd},
+            state::StateKey,
+        },
         attached,
         budget::{self, Budget, TooLarge},
         compaction::{
@@ -129,7 +133,10 @@ impl ReplyHandler {
             return Ok(());
         }
         let (ready, sources) = match offline {
-            Some(Offline::React) => return Ok(self.react(lease, &task).await?),
+            Some(Offline::React) => {
+                let noted = noted(&loaded, &task, ReplyEnd::NoReply);
+                return Ok(self.react(lease, &task, noted).await?);
+            }
             Some(Offline::Reply { text, sources }) => (Some(text), sources),
             None => (None, Vec::new()),
         };
@@ -389,6 +396,12 @@ impl ReplyHandler {
         let text = messages::ReplyText::of(text);
         failpoint!("turn_complete");
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
+        let end = if self.provider.is_offline() {
+            ReplyEnd::Offline
+        } else {
+            ReplyEnd::Completed
+        };
+        let noted = noted(loaded, task, end);
         let (start, strategy) = (loaded.view.start, loaded.strategy);
         let preset = loaded.preset.stored.clone();
         let conversation = lease.target.conversation();
@@ -443,6 +456,9 @@ impl ReplyHandler {
                         .after_reply(c, &task, &lease, strategy, &options)
                         .await?;
                 }
+                if let Some(noted) = &noted {
+                    noted.store(c, &task, &lease).await?;
+                }
                 Ok(())
             })
             .await?;
@@ -456,13 +472,18 @@ impl ReplyHandler {
     }
 
     /// Ends the task with the agent's reaction to the trigger message instead of a reply.
-    async fn react(&self, lease: Lease, task: &Task) -> Result<(), LeaseLost> {
+    async fn react(
+        &self,
+        lease: Lease,
+        task: &Task,
+        noted: Option<NotedQuestion>,
+    ) -> Result<(), LeaseLost> {
         let (trigger, agent, retry_of) =
             (task.trigger_message_id, lease.target.agent, task.retry_of);
         let model = self.provider.name().to_owned();
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::lock_lease(c, &lease).await?;
+                let task = queue::lock_lease(c, &lease).await?;
                 if let Some(trigger) = trigger {
                     messages::react_as_agent(c, trigger, agent, offline::THANKS, lease.audience)
                         .await?;
@@ -471,6 +492,9 @@ impl ReplyHandler {
                 let model = model.clone();
                 queue::finish(c, &lease, &End::Completed { output, model }).await?;
                 remove_superseded(c, retry_of, lease).await?;
+                if let Some(noted) = &noted {
+                    noted.store(c, &task, &lease).await?;
+                }
                 Ok::<_, LeaseLost>(())
             })
             .await
@@ -546,6 +570,11 @@ impl ReplyHandler {
         let failed_at = now();
         self.hub
             .close_stream(lease.workspace, (lease.task, lease.token));
+        let noted = self.noted_failure(&lease).await.unwrap_or_else(|e| {
+            // The failure itself is more important.
+            tracing::warn!(error = %e, "the question of a failed reply could not be scored");
+            None
+        });
         failpoint!("turn_fail");
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -585,12 +614,35 @@ impl ReplyHandler {
                     notice: Some(notice.id),
                 };
                 queue::finish(c, &lease, &end).await?;
+                if let Some(noted) = &noted {
+                    noted.store(c, &task, &lease).await?;
+                }
                 Ok::<_, LeaseLost>(())
             })
             .await?;
         failpoint!("turn_failed");
         Ok(())
     }
+
+    /// Notes the question of a reply that fails, perhaps before its context was loaded.
+    async fn noted_failure(&self, lease: &Lease) -> Result<Option<NotedQuestion>, DbError> {
+        let target = lease.target;
+        let mut c = self.db.read().await?;
+        let task = queue::find_task(&mut c, lease.task).await?;
+        let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
+        let Some((task, agent)) = task.zip(agent) else {
+            return Ok(None);
+        };
+        let key = StateKey::of(&task, &target);
+        let adapting = Adapting::find(&mut c, &key, target.channel, &agent.profile).await?;
+        Ok(adapting.map(|adapting| adapting.note(&task.input.0.prompt, ReplyEnd::NoReply)))
+    }
+}
+
+/// Notes the question of a reply, if the agent adapts to the requester.
+fn noted(loaded: &Loaded, task: &Task, end: ReplyEnd) -> Option<NotedQuestion> {
+    let adapting = loaded.adapting.as_ref()?;
+    Some(adapting.note(&task.input.0.prompt, end))
 }
 
 /// The context as far as overflows require it to be shorter, and the messages left out.

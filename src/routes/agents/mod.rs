@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, reply styles, usage, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, and the context of their tasks.
 
 use axum::{
     Json,
@@ -19,6 +19,7 @@ use crate::{
     server::{State, caller::workspace_of},
 };
 
+mod adaptation;
 mod drafts;
 mod files;
 mod model_connection;
@@ -40,6 +41,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(profiles::router())
         .merge(versions::router())
         .merge(files::router())
+        .merge(adaptation::router())
         .merge(personas::router())
         .merge(drafts::router())
         .merge(policies::router())

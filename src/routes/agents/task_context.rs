@@ -10,7 +10,7 @@ use super::St;
 use crate::{
     agents::{
         AgentError, profiles,
-        system::{System, SystemPart},
+        system::{System, SystemPart, SystemPartName},
     },
     auth::{Caller, Scope},
     chat::{access, bindings, threads::ParticipantKind},
@@ -240,15 +240,25 @@ fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSee
     }
 }
 
-/// Replaces the texts of personal memories of other people by one line for each person, and that of another person's USER.md.
+/// Replaces the texts of personal memories of other people by one line for each person, and those of another person's USER.md and
+/// adaptation.
 fn hide_personal(parts: &mut [SentPart], caller: UserId) -> Vec<HiddenMemories> {
     let mut people = Vec::new();
     let mut hidden: BTreeMap<UserId, usize> = BTreeMap::new();
-    let mut all = parts.iter_mut();
-    if let Some(file) = all.find(|part| part.block == Block::About)
-        && let Some((_, name)) = file.only_user.take_if(|(user, _)| *user != caller)
-    {
-        file.text = SentText::Kept(format!("({name}'s USER.md is hidden)"));
+    for part in &mut *parts {
+        let what = match part.block {
+            Block::About => "USER.md",
+            Block::System(SystemPartName::Adaptation) => "adaptation",
+            _ => continue,
+        };
+        let Some((_, name)) = part.only_user.take_if(|(user, _)| *user != caller) else {
+            continue;
+        };
+        part.text = SentText::Kept(format!("({name}'s {what} is hidden)"));
+        if part.block != Block::About {
+            // The sentences are known: their length tells which ones were sent.
+            part.tokens = 0;
+        }
     }
     let is_hidden = |part: &SentPart| {
         let only = part.only_user.as_ref();
@@ -569,5 +579,32 @@ mod tests {
         assert_eq!(parts[0].text.shown(), "I like tea.");
         assert!(hide_personal(&mut parts, UserId::new()).is_empty());
         assert_eq!(parts[0].text.shown(), "(Ada's USER.md is hidden)");
+        assert_eq!(parts[0].tokens, 3);
+    }
+
+    #[test]
+    fn the_adaptation_to_another_person_is_hidden_with_its_length() {
+        let ada = UserId::new();
+        let part = SentPart {
+            block: Block::System(SystemPartName::Adaptation),
+            message: None,
+            memory: None,
+            old_message: None,
+            only_user: Some((ada, "Ada".to_owned())),
+            role: model::Role::User,
+            tokens: 8,
+            text: SentText::Kept("Go one step at a time.".to_owned()),
+        };
+        let mut parts = [part];
+        assert!(hide_personal(&mut parts, ada).is_empty());
+        assert_eq!(
+            (parts[0].text.shown(), parts[0].tokens),
+            ("Go one step at a time.", 8)
+        );
+        assert!(hide_personal(&mut parts, UserId::new()).is_empty());
+        assert_eq!(
+            (parts[0].text.shown(), parts[0].tokens),
+            ("(Ada's adaptation is hidden)", 0)
+        );
     }
 }

@@ -127,6 +127,8 @@ impl TasksQuery {
 }
 
 /// Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
+///
+/// Tasks of the kinds `reflect` and `utility` are listed for their requester only.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(TasksQuery), responses((status = 200, body = List<Task>)))]
@@ -205,6 +207,7 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
         .await
         .map_err(|_| ChatError::TaskNotFound)?
         .reading()?;
+    access::check_personal(caller, &task)?;
     Ok(task)
 }
 

@@ -59,7 +59,9 @@ macro_rules! listed_sql {
             "select",
             concat!(
                 "from tasks where workspace_id = $1 and id > $2 and id < $3 \
-                 and ($4 is null or status = $4) and ",
+                 and ($4 is null or status = $4) and (requested_by = $7 or ",
+                is_not_personal!(),
+                ") and ",
                 $index,
                 " and (",
                 is_in_visible_channel!("tasks.channel_id", "$7"),
@@ -82,8 +84,8 @@ macro_rules! listed_by {
     };
 }
 
-/// Tasks in conversations that the reader can see, and the reader's own tasks without a
-/// conversation.
+/// Tasks in conversations that the reader can see, without personal ones of others, and the reader's
+/// own tasks without a conversation.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -119,7 +121,9 @@ pub async fn active(
     c.q(task_sql!(
         "select",
         concat!(
-            "from tasks where workspace_id = $1 and status in ('queued', 'running') and ",
+            "from tasks where workspace_id = $1 and status in ('queued', 'running') and (requested_by = $2 or ",
+            is_not_personal!(),
+            ") and ",
             is_in_visible_channel!("tasks.channel_id", "$2"),
             " order by id limit 500"
         )
@@ -130,7 +134,7 @@ pub async fn active(
     .await
 }
 
-/// Active tasks in the threads of a channel with `last_seq` from `low` to `high`.
+/// Active tasks in the threads of a channel with `last_seq` from `low` to `high`, without personal ones.
 pub async fn active_in_threads(
     c: &mut Conn,
     channel: ChannelId,
@@ -139,8 +143,11 @@ pub async fn active_in_threads(
 ) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
-        "from tasks where status in ('queued', 'running') and channel_id = $1 \
-         and thread_id in (select id from threads where channel_id = $1 and last_seq between $2 and $3) order by id limit 500"
+        concat!(
+            "from tasks where status in ('queued', 'running') and channel_id = $1 and ",
+            is_not_personal!(),
+            " and thread_id in (select id from threads where channel_id = $1 and last_seq between $2 and $3) order by id limit 500"
+        )
     ))
     .bind(channel)
     .bind(low)
@@ -200,6 +207,24 @@ pub async fn active_compact(c: &mut Conn, conversation: Uuid) -> Result<Option<T
     ))
     .bind(conversation)
     .opt()
+    .await
+}
+
+/// The reflections of an agent on a person in a conversation that have not ended.
+pub async fn active_reflections(
+    c: &mut Conn,
+    conversation: Uuid,
+    (agent, requester): (AgentId, UserId),
+) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where conversation_id = $1 and agent_id = $2 and requested_by = $3 and kind = 'reflect' \
+         and status in ('queued', 'running') order by id limit 100"
+    ))
+    .bind(conversation)
+    .bind(agent)
+    .bind(requester)
+    .all()
     .await
 }
 

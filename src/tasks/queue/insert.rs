@@ -5,7 +5,10 @@ use super::Wake;
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, EventType, NewEvent, log},
+    realtime::{
+        Audience, EventType, NewEvent,
+        log::{self, Recipients},
+    },
     tasks::{
         Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, calls,
         usage::{self, Ended},
@@ -123,20 +126,25 @@ pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     usage::count(c, &Ended::new(task, model.unwrap_or_default())).await
 }
 
-/// Appends the current state of the task under `seq`.
+/// Appends the current state of the task under `seq`; that of a personal task is sent to its requester only.
 pub async fn announce_as(
     c: &mut Conn,
     seq: i64,
     task: &Task,
     audience: Audience,
 ) -> Result<(), DbError> {
+    let only = task.kind.is_personal().then(|| Recipients {
+        users: vec![task.requested_by],
+        managers: false,
+    });
     let mut event = NewEvent::new(
         seq,
         EventType::TaskStatusChanged,
         audience,
         &TaskEvent { task },
     )?
-    .about(task.trigger_message_id);
+    .about(task.trigger_message_id)
+    .only_to(only);
     if let Some(thread) = task.thread_id {
         event = event.in_conversation(thread, task.fork_id);
     }

@@ -70,7 +70,7 @@ async fn each_switch_stops_use_and_writing_at_once() {
         assert!(is_used(&t, &thread, n).await, "{on}");
     }
     let stored = t.ada.get("/v1/memory-settings").await.ok();
-    let wanted = json!({"enabled": true, "persona": true, "server_enabled": true});
+    let wanted = json!({"enabled": true, "persona": true, "adapt": false, "server_enabled": true});
     assert_eq!(stored, wanted);
     t.ada
         .patch("/v1/memory-settings", json!({"persona": false}))

@@ -485,6 +485,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             | "GET /v1/agents/{id}/versions/{version}/diff",
             _,
         ) => Call::get(at(&made_agent(w, n).await).replace("{version}", "1")),
+        ("GET /v1/agents/{id}/state", _) => Call::get(state_of(w, n, path, by).await),
+        ("DELETE /v1/agents/{id}/state", _) => Call::delete(state_of(w, n, path, by).await),
+        ("POST /v1/agents/{id}/reflect", _) => reflection(w, n, path, who, by).await,
         ("GET /v1/agents/{id}/files/{path}", _) => {
             Call::get(at(&made_agent(w, n).await).replace("{path}", "SOUL.md"))
         }
@@ -592,6 +595,36 @@ fn agent(n: u64) -> Value {
 
 async fn made_agent(w: &AccessFixture, n: u64) -> String {
     id(&w.ada.post("/v1/agents", agent(n)).await.is(201))
+}
+
+/// The path of a state in a new thread.
+async fn state_of(w: &AccessFixture, n: u64, path: &str, by: &Person) -> String {
+    let agent = made_agent(w, n).await;
+    let thread = by.thread(&w.general, "Root").await;
+    format!("{}?thread_id={thread}", path.replace("{id}", &agent))
+}
+
+/// A reflection that the workspace, the agent, and the caller allow.
+async fn reflection(w: &AccessFixture, n: u64, path: &str, who: TestCaller, by: &Person) -> Call {
+    let policy = format!("/v1/workspaces/{}/policy", w.ada.workspace);
+    w.ada
+        .patch(&policy, json!({"adaptation_allowed": true}))
+        .await
+        .is(200);
+    if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
+        let on = json!({"adapt": true});
+        w.person(who).patch("/v1/memory-settings", on).await.is(200);
+    }
+    let metaprompt =
+        json!({"id": "check-in", "template": "{{evidence}}", "trigger": {"type": "manual"}});
+    let form = with(
+        agent(n),
+        json!({"reflection": {"metaprompts": [metaprompt]}}),
+    );
+    let made = id(&w.ada.post("/v1/agents", form).await.is(201));
+    let thread = by.thread(&w.general, "Root").await;
+    let body = json!({"thread_id": thread, "metaprompt_id": "check-in"});
+    Call::post(path.replace("{id}", &made), body)
 }
 
 async fn made_sandbox(w: &AccessFixture, n: u64) -> String {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -148,7 +149,9 @@ impl AccessFixture {
             let ends = sockets
                 .iter_mut()
                 .map(|s| Box::pin(s.of("task.status_changed")));
-            futures::future::select_all(ends).await;
+            // The end of a reflection is sent only to the person who asked for it.
+            let ended = futures::future::select_all(ends);
+            drop(tokio::time::timeout(Duration::from_millis(50), ended).await);
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lowercase
 //! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, `judge` for its
-//! comparison of entries, `drafter` for drafts of agents, or `resolver` for drafts of resolutions. A speaker without a
-//! remaining script responds `Fine.`, and the drafter with `DRAFT`.
+//! comparison of entries, `tone` for its ratings of questions, `reflection` for reflections, `drafter` for drafts of
+//! agents, or `resolver` for drafts of resolutions. A speaker without a remaining script responds `Fine.`, and the
+//! drafter with `DRAFT`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -400,6 +401,12 @@ fn speaker_of(body: &Value) -> String {
     }
     if system.starts_with("You draft an agent") {
         return "drafter".to_owned();
+    }
+    if system.starts_with("You rate the tone") {
+        return "tone".to_owned();
+    }
+    if system.starts_with("You reflect on") {
+        return "reflection".to_owned();
     }
     let rest = system.split_once("You are ").map_or("", |(_, rest)| rest);
     let rest = rest.strip_prefix("the ").unwrap_or(rest);

@@ -1,0 +1,354 @@
+//! States: how an agent sees a person in a conversation, with the scores of the newest messages. Statements on their rows.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    agents::profiles::{AdaptationEvent, SentimentPreset},
+    db::{Conn, Db, DbError, Json, now},
+    ids::{AgentId, ForkId, ThreadId, UserId, WorkspaceId},
+    tasks::{Task, TaskTarget},
+    text_enum::{constant, text_enum},
+    time::Timestamp,
+};
+
+use super::traits::{Mood, TaskComplexity, Traits, UserSkill};
+
+/// Time without a message after which a state is deleted.
+const EXPIRES_AFTER: Duration = Duration::from_hours(30 * 24);
+/// Maximum number of expired states deleted per transaction.
+const EXPIRED_AT_ONCE: i64 = 500;
+
+text_enum! {
+    /// Class of a message by the thresholds of the agent.
+    pub enum SentimentClass {
+        Negative = "negative",
+        Neutral = "neutral",
+        Positive = "positive",
+    }
+}
+
+impl SentimentClass {
+    /// A score at a threshold is neutral.
+    pub fn of(score: f64, frustration_threshold: f64, satisfaction_threshold: f64) -> Self {
+        if score < frustration_threshold {
+            Self::Negative
+        } else if score > satisfaction_threshold {
+            Self::Positive
+        } else {
+            Self::Neutral
+        }
+    }
+}
+
+/// Score of a message, without its text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageScore {
+    /// −1 (negative) to 1 (positive).
+    pub score: f64,
+    /// 0 to 1.
+    pub intensity: f64,
+    pub class: SentimentClass,
+    /// Length of the message in UTF-16 code units.
+    pub length: i64,
+    /// Time of the message.
+    pub at: Timestamp,
+}
+
+/// Score as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredScore {
+    #[serde(flatten)]
+    pub shown: MessageScore,
+    /// The person seemed confused.
+    #[serde(default)]
+    pub confused: bool,
+}
+
+/// The newest event of a conversation with a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LastEvent {
+    pub event: AdaptationEvent,
+    pub at: Timestamp,
+}
+
+/// Prompt of a reflection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptName {
+    Preset(SentimentPreset),
+    /// ID of a metaprompt of the agent.
+    Metaprompt(String),
+    /// The built-in reflection of an interval.
+    BuiltIn,
+}
+
+/// A person and an agent in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateKey {
+    pub workspace: WorkspaceId,
+    pub user: UserId,
+    pub agent: AgentId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+}
+
+impl StateKey {
+    /// The requester and the agent of a task.
+    pub fn of(task: &Task, target: &TaskTarget) -> Self {
+        Self {
+            workspace: task.workspace_id,
+            user: task.requested_by,
+            agent: target.agent,
+            thread: target.thread,
+            fork: target.fork,
+        }
+    }
+
+    pub fn conversation(&self) -> Uuid {
+        self.fork.map_or(self.thread.0, |fork| fork.0)
+    }
+}
+
+/// A row of `adaptation_states`.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct StoredState {
+    /// A state that was deleted and begun again has another one.
+    pub id: Uuid,
+    pub agent_id: AgentId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    #[sqlx(flatten)]
+    pub traits: Traits,
+    pub last_event: Option<Json<LastEvent>>,
+    /// Oldest first.
+    pub scores: Json<Vec<StoredScore>>,
+    /// Number of the agent's replies.
+    pub turns: i64,
+    /// Turn of the newest reflection on an event.
+    pub event_turn: Option<i64>,
+    /// Turn of the newest reflection at an interval, by metaprompt.
+    pub interval_turns: Json<BTreeMap<String, i64>>,
+    pub last_message_at: Timestamp,
+}
+
+macro_rules! state_sql {
+    ($tail:literal) => {
+        concat!(
+            "select id, agent_id, thread_id, nullif(conversation_id, thread_id) as fork_id, mood, user_skill, task_complexity, \
+             last_event, scores, turns, event_turn, interval_turns, last_message_at from adaptation_states ",
+            $tail
+        )
+    };
+}
+
+/// Time at or before which the last message of a state that has expired was posted.
+fn expiry() -> Timestamp {
+    now() - EXPIRES_AFTER
+}
+
+impl StoredState {
+    /// A state that says nothing about the person.
+    pub fn new(key: &StateKey, at: Timestamp) -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            agent_id: key.agent,
+            thread_id: key.thread,
+            fork_id: key.fork,
+            traits: Traits::NEUTRAL,
+            last_event: None,
+            scores: Json(Vec::new()),
+            turns: 0,
+            event_turn: None,
+            interval_turns: Json(BTreeMap::new()),
+            last_message_at: at,
+        }
+    }
+
+    /// Finds the state of a person; `None` if there is none, or it has expired.
+    pub async fn find(c: &mut Conn, key: &StateKey) -> Result<Option<Self>, DbError> {
+        c.q(state_sql!(
+            "where conversation_id = $1 and agent_id = $2 and user_id = $3 and last_message_at > $4"
+        ))
+        .bind(key.conversation())
+        .bind(key.agent)
+        .bind(key.user)
+        .bind(expiry())
+        .opt()
+        .await
+    }
+
+    /// Finds a state that is still the same one.
+    pub async fn find_same(
+        c: &mut Conn,
+        key: &StateKey,
+        id: Uuid,
+    ) -> Result<Option<Self>, DbError> {
+        let found = Self::find(c, key).await?;
+        Ok(found.filter(|state| state.id == id))
+    }
+
+    /// Finds the state of a person, or begins it. The workspace must be locked.
+    pub async fn open(c: &mut Conn, key: &StateKey) -> Result<Self, DbError> {
+        if let Some(state) = Self::find(c, key).await? {
+            return Ok(state);
+        }
+        // One that has expired is not continued.
+        delete(c, key).await?;
+        let state = Self::new(key, now());
+        c.q("insert into adaptation_states (id, workspace_id, user_id, agent_id, thread_id, conversation_id, mood, user_skill, \
+             task_complexity, last_event, scores, turns, event_turn, interval_turns, last_message_at, created_at) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, null, $10, 0, null, $11, $12, $12)")
+            .bind(state.id)
+            .bind(key.workspace)
+            .bind(key.user)
+            .bind(key.agent)
+            .bind(key.thread)
+            .bind(key.conversation())
+            .bind(state.traits.mood)
+            .bind(state.traits.user_skill)
+            .bind(state.traits.task_complexity)
+            .bind(state.scores.clone())
+            .bind(state.interval_turns.clone())
+            .bind(state.last_message_at)
+            .run()
+            .await?;
+        Ok(state)
+    }
+
+    /// Stores everything that changes. A deleted state stays deleted.
+    pub async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
+        c.q(
+            "update adaptation_states set mood = $2, user_skill = $3, task_complexity = $4, last_event = $5, scores = $6, turns = $7, \
+             event_turn = $8, interval_turns = $9, last_message_at = $10 where id = $1",
+        )
+        .bind(self.id)
+        .bind(self.traits.mood)
+        .bind(self.traits.user_skill)
+        .bind(self.traits.task_complexity)
+        .bind(self.last_event.clone())
+        .bind(self.scores.clone())
+        .bind(self.turns)
+        .bind(self.event_turn)
+        .bind(self.interval_turns.clone())
+        .bind(self.last_message_at)
+        .run()
+        .await?;
+        Ok(())
+    }
+}
+
+/// Deletes the state of a person with an agent in a conversation.
+pub(super) async fn delete(c: &mut Conn, key: &StateKey) -> Result<(), DbError> {
+    c.q("delete from adaptation_states where conversation_id = $1 and agent_id = $2 and user_id = $3")
+        .bind(key.conversation())
+        .bind(key.agent)
+        .bind(key.user)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Deletes all states of a person in a workspace; returns their number.
+pub(super) async fn delete_all(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<u64, DbError> {
+    c.q("delete from adaptation_states where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await
+}
+
+/// Lists the states of a person in a workspace that were begun before one, newest first.
+pub(super) async fn list(
+    c: &mut Conn,
+    (workspace, user): (WorkspaceId, UserId),
+    before: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<StoredState>, DbError> {
+    c.q(state_sql!(
+        "where workspace_id = $1 and user_id = $2 and last_message_at > $3 and id < $4 order by id desc limit $5"
+    ))
+    .bind(workspace)
+    .bind(user)
+    .bind(expiry())
+    .bind(before.unwrap_or(Uuid::max()))
+    .bind(limit)
+    .all()
+    .await
+}
+
+/// Deletes states whose last message is too old, a few per transaction.
+///
+/// # Errors
+/// If the database fails.
+pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
+    let mut has_some = false;
+    loop {
+        let before = expiry();
+        let any: bool = db
+            .read()
+            .await?
+            .q("select exists (select 1 from adaptation_states where last_message_at <= $1)")
+            .bind(before)
+            .value()
+            .await?;
+        if !any {
+            break;
+        }
+        has_some = true;
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            c.q("delete from adaptation_states where id in (select id from adaptation_states where last_message_at <= $1 \
+                 order by last_message_at limit $2)")
+                .bind(before)
+                .bind(EXPIRED_AT_ONCE)
+                .run()
+                .await
+        })
+        .await?;
+    }
+    if has_some {
+        db.scrub().await?;
+    }
+    Ok(())
+}
+
+constant! { pub AdaptationStateObject = "adaptation_state" }
+
+/// How an agent sees the caller in a conversation. Nobody else can read it.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct AdaptationState {
+    #[schema(inline)]
+    pub object: AdaptationStateObject,
+    pub agent_id: AgentId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    pub mood: Mood,
+    pub user_skill: UserSkill,
+    pub task_complexity: TaskComplexity,
+    pub last_event: Option<LastEvent>,
+    /// Scores of the caller's newest messages that asked the agent, oldest first.
+    pub scores: Vec<MessageScore>,
+}
+
+impl From<StoredState> for AdaptationState {
+    fn from(state: StoredState) -> Self {
+        let scores = state.scores.0.into_iter().map(|score| score.shown);
+        Self {
+            object: AdaptationStateObject,
+            agent_id: state.agent_id,
+            thread_id: state.thread_id,
+            fork_id: state.fork_id,
+            mood: state.traits.mood,
+            user_skill: state.traits.user_skill,
+            task_complexity: state.traits.task_complexity,
+            last_event: state.last_event.map(|event| event.0),
+            scores: scores.collect(),
+        }
+    }
+}

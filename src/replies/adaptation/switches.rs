@@ -1,0 +1,76 @@
+//! The three switches: workspace, agent, and person. Turning one off stops everything at once, also for replies that run with an
+//! earlier version of the agent.
+
+use crate::{
+    agents::profiles::{Profile, Reflection, Sentiment, SentimentSettings},
+    db::{Conn, DbError, Json, is_in_visible_channel},
+    ids::ChannelId,
+};
+
+use super::state::StateKey;
+
+/// `sentiment` and `reflection` of the current version, with its bases.
+type CurrentRow = (
+    Option<Json<Option<Sentiment>>>,
+    Option<Json<Option<Reflection>>>,
+);
+
+/// What an agent does for a person who allows it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Allowed {
+    /// `None` if nothing is scored.
+    pub sentiment: Option<SentimentSettings>,
+    /// `None` without reflections of the agent.
+    pub reflection: Option<Reflection>,
+}
+
+impl Allowed {
+    /// Reads what a version of the agent allows; `None` if it does nothing.
+    pub fn of(profile: &Profile) -> Option<Self> {
+        let own = Self {
+            sentiment: profile.sentiment.as_ref().and_then(Sentiment::settings),
+            reflection: profile.reflection.clone().filter(Reflection::is_on),
+        };
+        (own != Self::default()).then_some(own)
+    }
+
+    /// Reads all switches as they are now; `None` if one is off. The agent must be active, and its current version must allow it,
+    /// too. The person must be a member who can read the channel.
+    pub async fn current(
+        self,
+        c: &mut Conn,
+        key: &StateKey,
+        channel: ChannelId,
+    ) -> Result<Option<Self>, DbError> {
+        let row: Option<CurrentRow> = c
+            .q(concat!(
+                "select v.resolved -> 'sentiment', v.resolved -> 'reflection' from agents a \
+                 join agent_versions v on v.agent_id = a.id and v.version = a.version \
+                 join members m on m.workspace_id = a.workspace_id and m.user_id = $2 \
+                 join workspace_policies p on p.workspace_id = a.workspace_id and p.adaptation_allowed \
+                 join memory_settings s on s.workspace_id = a.workspace_id and s.user_id = m.user_id and s.adapt \
+                 where a.workspace_id = $1 and a.id = $3 and a.status = 'active' and ",
+                is_in_visible_channel!("$4", "$2")
+            ))
+            .bind(key.workspace)
+            .bind(key.user)
+            .bind(key.agent)
+            .bind(channel)
+            .opt()
+            .await?;
+        let Some((sentiment, reflection)) = row else {
+            return Ok(None);
+        };
+        let is_scored = sentiment
+            .and_then(|Json(sentiment)| sentiment)
+            .is_some_and(|sentiment| sentiment.is_on());
+        let reflects = reflection
+            .and_then(|Json(reflection)| reflection)
+            .is_some_and(|reflection| reflection.is_on());
+        let allowed = Self {
+            sentiment: self.sentiment.filter(|_| is_scored),
+            reflection: self.reflection.filter(|_| reflects),
+        };
+        Ok((allowed != Self::default()).then_some(allowed))
+    }
+}
