@@ -17,16 +17,16 @@ type CurrentRow = (
 
 /// What an agent does for a person who allows it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Allowed {
+pub(super) struct Allowed {
     /// `None` if nothing is scored.
-    pub sentiment: Option<SentimentSettings>,
+    pub(super) sentiment: Option<SentimentSettings>,
     /// `None` without reflections of the agent.
-    pub reflection: Option<Reflection>,
+    pub(super) reflection: Option<Reflection>,
 }
 
 impl Allowed {
     /// Reads what a version of the agent allows; `None` if it does nothing.
-    pub fn of(profile: &Profile) -> Option<Self> {
+    pub(super) fn of(profile: &Profile) -> Option<Self> {
         let own = Self {
             sentiment: profile.sentiment.as_ref().and_then(Sentiment::settings),
             reflection: profile.reflection.clone().filter(Reflection::is_on),
@@ -36,7 +36,7 @@ impl Allowed {
 
     /// Reads all switches as they are now; `None` if one is off. The agent must be active, and its current version must allow it,
     /// too. The person must be a member who can read the channel.
-    pub async fn current(
+    pub(super) async fn current(
         self,
         c: &mut Conn,
         key: &StateKey,
