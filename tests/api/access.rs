@@ -339,7 +339,7 @@ async fn an_account_lists_its_sign_ins_failures_password_changes_and_keys() {
 
 #[tokio::test]
 async fn a_reset_password_revokes_keys_unless_they_are_kept() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let made = ada
@@ -365,7 +365,7 @@ async fn a_reset_password_revokes_keys_unless_they_are_kept() {
 #[tokio::test]
 async fn server_files_are_accessible_only_to_its_own_user() {
     use std::os::unix::fs::PermissionsExt;
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let made = ada

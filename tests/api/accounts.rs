@@ -69,7 +69,7 @@ async fn an_invite_only_server_requires_an_invite_for_the_first_account() {
 
 #[tokio::test]
 async fn on_a_public_address_the_first_sign_up_requires_the_setup_token() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[("LISTEN", "0.0.0.0:0")]).await;
     let base = server.base.replace("0.0.0.0", "127.0.0.1");
     let link = server
@@ -435,7 +435,7 @@ async fn the_public_url_is_an_accepted_origin() {
 
 #[tokio::test]
 async fn the_command_line_creates_accounts_and_resets_passwords() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let run = |args: &[&str]| {
         let output = crate::support::command(&place, &model, &[])
             .args(args)

@@ -265,7 +265,7 @@ struct Replied {
 }
 
 async fn replied_once() -> Replied {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;

@@ -17,7 +17,7 @@ pub struct Prepared {
 }
 
 pub async fn prepared() -> Prepared {
-    prepared_at(TestDatabase::new().await).await
+    prepared_at(TestDatabase::migrated().await).await
 }
 
 pub async fn prepared_at(place: TestDatabase) -> Prepared {

@@ -734,7 +734,7 @@ async fn an_interrupted_upload_leaves_nothing() {
 
 #[tokio::test]
 async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let failing = [("FAILPOINT", "file_stored:1")];
     let server = TestProcess::start(&place, &model, &failing).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
@@ -758,7 +758,7 @@ async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
 
 #[tokio::test]
 async fn acknowledged_uploads_survive_a_kill() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada

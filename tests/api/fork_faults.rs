@@ -17,7 +17,7 @@ pub struct Prepared {
 }
 
 pub async fn prepared() -> Prepared {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada

@@ -454,7 +454,7 @@ async fn hanging(base: &str) -> tokio::net::TcpStream {
 
 #[tokio::test]
 async fn under_load_sigterm_stops_the_server_in_time_without_losses() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;

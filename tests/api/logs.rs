@@ -457,7 +457,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
 #[tokio::test]
 async fn no_secret_is_logged_even_at_trace() {
     for format in ["json", "text"] {
-        let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+        let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
         let mut secrets = Secrets(Vec::new());
         secrets.add("a password", crate::support::PASSWORD);
         secrets.add("a provider's key", "sk-a-key-of-a-provider");

@@ -8,7 +8,7 @@ use crate::support::{ModelServer, TestApp, TestDatabase, command, visitor};
 
 #[tokio::test]
 async fn the_committed_document_matches_the_program() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let output = command(&place, &model, &[])
         .arg("openapi")
         .output()

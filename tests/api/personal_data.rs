@@ -326,7 +326,7 @@ async fn two_concurrent_erasures_erase_a_user_once() {
 
 #[tokio::test]
 async fn an_erasure_interrupted_by_a_crash_is_completed_at_startup() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;

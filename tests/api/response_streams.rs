@@ -355,7 +355,7 @@ async fn a_server_that_shuts_down_fails_a_long_response() {
 #[tokio::test]
 async fn a_server_crash_in_the_middle_leaves_nothing_behind() {
     let (place, model) = (
-        TestDatabase::new().await,
+        TestDatabase::migrated().await,
         crate::support::ModelServer::start().await,
     );
     for point in ["response_piece", "response_answered"] {

@@ -14,7 +14,7 @@ use crate::support::{
 
 #[tokio::test]
 async fn passwords_are_stored_as_argon2id_with_19_mib_and_individual_salts() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada.post("/v1/workspaces", json!({"name": "Ada Works"}));
@@ -119,7 +119,7 @@ const SECRETS: [&str; 5] = [
 
 #[tokio::test]
 async fn no_secret_appears_in_logs_responses_or_events() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let settings = [
         ("MODEL_API_KEY", SECRETS[0]),
         ("METRICS_TOKEN", SECRETS[1]),

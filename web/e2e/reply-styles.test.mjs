@@ -23,7 +23,8 @@ before(async () => {
 test('the chip is there when an agent would answer, and one choice applies to everyone', async () => {
   assert.equal(await ada.page.getByText('Style: Default').count(), 0);
   await composer(ada).fill('@vibe why Monday?');
-  await chip(ada, 'Default').getByText('Style: Default').waitFor();
+  await chip(ada, 'Default').waitFor();
+  await ada.page.getByText('Style: Default').waitFor();
   await accessible(ada.page, 'the chip of a reply style');
   await chip(ada, 'Default').click();
   const names = ada.page.getByRole('menuitemradio');

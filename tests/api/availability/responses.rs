@@ -57,7 +57,7 @@ async fn asked(person: &Person, path: &str) -> (TcpStream, u16) {
 
 #[tokio::test]
 async fn unread_responses_are_limited_to_the_users_share_of_memory() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[("SIGNUP", "open")]).await;
     let mut bystander = Bystander::start(&server.base).await;
     let mut attacker = sign_up(&server.base, "Mallory", None).await;

@@ -75,6 +75,6 @@ test('an invalid document is refused with the reason, and the changes stay', asy
   const { edit } = scene(refused);
   edit.addAddon();
   expect(await edit.save()).toBe(false);
-  expect(edit.problem).toContain('at most 32 add-ons');
+  expect(edit.problem).toContain('At most 32 add-ons');
   expect(edit.addons).toHaveLength(3);
 });
