@@ -30,8 +30,7 @@ build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: test
-test: check test-rust ## Run all checks and tests; installs the tools that they need
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-web test-clients test-fuzz
+test: check test-rust test-web test-clients test-fuzz ## Run all checks and tests; installs the tools that they need
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies

@@ -71,7 +71,7 @@ test('an admin changes the reply styles; a conflict keeps unsaved changes', asyn
   await button(ada.page, 'Add a preset').click();
   await box(group(ada, 'Preset 5'), 'Name').fill('Rhyme');
   await box(group(ada, 'Preset Rhyme'), 'ID').fill('rhyme');
-  await group(ada, 'Preset Rhyme').getByLabel('rhyme').check();
+  await group(ada, 'Preset Rhyme').getByRole('checkbox', { name: 'rhyme' }).check();
 
   const current = await api(ada, 'GET', 'prompt-profiles');
   await api(ada, 'PUT', 'prompt-profiles', { ...current, rules: [] });

@@ -438,7 +438,7 @@ test('without a model, the draft consists of quotes and is marked as such', asyn
 
 test('What it saw counts the result that version 2 replaced', async () => {
   const page = await ada.context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   await page.goto(launchThread);
   await reply(page, '@coder which day is it?');
   await page

@@ -184,11 +184,11 @@ test('killing and restarting the server loses and duplicates nothing', async () 
     .waitFor();
   await message(ada.page, 'sent while it was down').waitFor();
   await server.start();
-  await message(bo.page, 'sent while it was down').waitFor({ timeout: 20_000 });
+  await message(bo.page, 'sent while it was down').waitFor({ timeout: 60_000 });
   await ada.page
     .getByText(/Reconnecting…|You are offline/)
     .first()
-    .waitFor({ state: 'detached', timeout: 20_000 });
+    .waitFor({ state: 'detached', timeout: 60_000 });
   for (const p of [ada, bo]) {
     await p.page.waitForFunction(() => document.querySelectorAll('article').length === 5);
     await p.page.reload();

@@ -21,7 +21,7 @@ before(async () => {
 /** Another window of the same person. */
 async function open(of, path) {
   const page = await of.context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   page.on('pageerror', (e) => of.errors.push(e.message));
   await page.goto(path);
   await box(page, REPLY_BOX).waitFor();
