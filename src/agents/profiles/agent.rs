@@ -139,6 +139,7 @@ constant! { pub AgentObject = "agent_profile" }
 
 /// An agent with the fields included in lists and events.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct AgentSummary {
     pub id: AgentId,
     #[schema(inline)]

@@ -227,7 +227,7 @@ impl Reflector {
                 if let Some((allowed, mut state)) = allowed.zip(state)
                     && is_allowed(&options.prompt, &allowed)
                 {
-                    state.traits = state.traits.changed(&changes);
+                    state.traits = state.traits.changed(changes);
                     state.store(c).await?;
                 }
                 end(c, &lease, Ok(model.name.clone())).await

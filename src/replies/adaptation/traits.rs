@@ -95,7 +95,7 @@ impl Traits {
 
     /// Applies an answer.
     #[must_use]
-    pub fn changed(self, changes: &TraitChanges) -> Self {
+    pub fn changed(self, changes: TraitChanges) -> Self {
         Self {
             mood: changes.mood.unwrap_or(self.mood),
             user_skill: changes.user_skill.unwrap_or(self.user_skill),
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn after(answer: &str) -> Option<Traits> {
-        TraitChanges::parse(answer).map(|changes| Traits::NEUTRAL.changed(&changes))
+        TraitChanges::parse(answer).map(|changes| Traits::NEUTRAL.changed(changes))
     }
 
     #[test]
