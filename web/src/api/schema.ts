@@ -106,6 +106,32 @@ export interface paths {
         patch: operations["update_action_item"];
         trace?: never;
     };
+    "/v1/adaptation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List how agents see you, the newest conversation first
+         * @description Only your own states, also of conversations that you can no longer read.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_states"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete how agents see you in all conversations of the workspace
+         * @description **Access:** every role; keys need `chat:write`.
+         */
+        delete: operations["delete_states"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agent-templates": {
         parameters: {
             query?: never;
@@ -358,6 +384,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/agents/{id}/reflect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let an agent reflect on how it treats you in a conversation
+         * @description Needs `adaptation_allowed` of the workspace, an agent with `reflection`, and `adapt` of your memory settings. While the same
+         *     reflection is queued or running, it is returned.
+         *
+         *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
+         */
+        post: operations["reflect"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents/{id}/rollback": {
         parameters: {
             query?: never;
@@ -373,6 +422,32 @@ export interface paths {
          */
         post: operations["roll_back"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get how an agent sees you in a conversation
+         * @description Only your own state, neutral if there is none. It is deleted 30 days after your last message to the agent there.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_state"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete how an agent sees you in a conversation
+         * @description **Access:** every role; keys need `chat:write`.
+         */
+        delete: operations["delete_state"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1568,8 +1643,9 @@ export interface paths {
         /**
          * Export everything that the workspace stores about a user, for that user and for admins
          * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
-         *     `sessions` (only your own), `tasks`, `action_items`, `memories`, `user_files`, `responses`, `audit_log`. An interrupted
-         *     export is not valid JSON.
+         *     `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
+         *     `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are also only in your own export. An interrupted export
+         *     is not valid JSON.
          *
          *     For another person: an admin.
          *
@@ -1695,7 +1771,8 @@ export interface paths {
         head?: never;
         /**
          * Change the caller's switches of memory
-         * @description Turning one off stops writing and use at once; what is remembered stays until it is forgotten.
+         * @description Turning one off stops writing and use at once; what is remembered stays until it is forgotten. `adapt` lets agents adapt to
+         *     the caller, if the workspace allows it.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2167,7 +2244,9 @@ export interface paths {
         };
         /**
          * Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description Tasks of the kinds `reflect` and `utility` are listed for their requester only.
+         *
+         *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_tasks"];
         put?: never;
@@ -2758,6 +2837,29 @@ export interface components {
         };
         /** @description ID of an action item: `item_` and 26 base-32 characters */
         ActionItemId: string;
+        /**
+         * @description Event of a conversation with a person.
+         *
+         *     `error_threshold_exceeded`: At least 2 of the person's last 10 replies failed.
+         *
+         *     `low_engagement`: Four neutral, short messages.
+         * @enum {string}
+         */
+        AdaptationEvent: "error_threshold_exceeded" | "user_frustrated" | "user_confused" | "low_engagement" | "user_satisfied";
+        /** @description How an agent sees the caller in a conversation. Nobody else can read it. */
+        AdaptationState: {
+            /** @enum {string} */
+            object: "adaptation_state";
+            agent_id: components["schemas"]["AgentId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id: components["schemas"]["ForkId"] | null;
+            mood: components["schemas"]["Mood"];
+            user_skill: components["schemas"]["UserSkill"];
+            task_complexity: components["schemas"]["TaskComplexity"];
+            last_event: components["schemas"]["LastEvent"] | null;
+            /** @description Scores of the caller's newest messages that asked the agent, oldest first. */
+            scores: components["schemas"]["MessageScore"][];
+        };
         /** @description The agent's responsibilities; included in the system prompt. */
         Agency: {
             /** @default null */
@@ -2793,6 +2895,7 @@ export interface components {
             memory: components["schemas"]["Memory"] | null;
             prompting: components["schemas"]["Prompting"] | null;
             sentiment: components["schemas"]["Sentiment"] | null;
+            reflection: components["schemas"]["Reflection"] | null;
             trust: components["schemas"]["Trust"] | null;
             persona_id: components["schemas"]["PersonaId"] | null;
             persona: components["schemas"]["NamedPersona"] | null;
@@ -2878,6 +2981,8 @@ export interface components {
             /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
             /** @description Set by the server; ignored in requests. */
+            adapts?: unknown;
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
@@ -2919,6 +3024,7 @@ export interface components {
             memory?: components["schemas"]["Memory"] | null;
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
+            reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
@@ -2966,6 +3072,8 @@ export interface components {
             effective_model?: components["schemas"]["EffectiveModel"];
             /** @description False for an agent that only serves as a base. */
             mentionable: boolean;
+            /** @description True if the agent, with its bases, adapts to people who allow it, where the workspace allows it. */
+            adapts: boolean;
             is_default: boolean;
             is_system: boolean;
             status: components["schemas"]["AgentStatus"];
@@ -3603,6 +3711,16 @@ export interface components {
             object: "response";
             deleted: boolean;
         };
+        /** @description Response of `DELETE /v1/agents/{id}/state`. */
+        DeletedState: {
+            /** @description Always true. */
+            deleted: boolean;
+        };
+        /** @description Number of states that were deleted. */
+        DeletedStates: {
+            /** Format: int64 */
+            deleted: number;
+        };
         DirectForm: {
             /** @description Members besides the caller. Empty, or omitted with `agent_id`, for only the caller. */
             member_ids?: components["schemas"]["UserId"][] | null;
@@ -3681,7 +3799,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_item_not_found" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_item_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -4064,6 +4182,11 @@ export interface components {
              */
             expires_in_s?: number | null;
         };
+        /** @description The newest event of a conversation with a person. */
+        LastEvent: {
+            event: components["schemas"]["AdaptationEvent"];
+            at: components["schemas"]["Timestamp"];
+        };
         LeftOut: {
             reason: components["schemas"]["LeftOutReason"];
             /** Format: int64 */
@@ -4101,6 +4224,18 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ActionItem"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_AdaptationState: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["AdaptationState"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -4661,6 +4796,8 @@ export interface components {
             enabled: boolean;
             /** @description True if single agents remember how the caller wants to be treated. */
             persona: boolean;
+            /** @description True if agents that support it adapt to the caller; off by default. It does not depend on the other switches. */
+            adapt: boolean;
             /** @description False if `OPENVIBE_MEMORY` turns everything off. */
             server_enabled: boolean;
         };
@@ -4668,6 +4805,7 @@ export interface components {
         MemorySettingsPatch: {
             enabled?: boolean;
             persona?: boolean;
+            adapt?: boolean;
         };
         /**
          * @description Status of an entry of memory. Agents use active entries only.
@@ -4793,6 +4931,27 @@ export interface components {
             /** @description Markdown, at most 32 KiB. Can be empty if the message has files, which stay attached. */
             content: string;
         };
+        /** @description Score of a message, without its text. */
+        MessageScore: {
+            /**
+             * Format: double
+             * @description −1 (negative) to 1 (positive).
+             */
+            score: number;
+            /**
+             * Format: double
+             * @description 0 to 1.
+             */
+            intensity: number;
+            class: components["schemas"]["SentimentClass"];
+            /**
+             * Format: int64
+             * @description Length of the message in UTF-16 code units.
+             */
+            length: number;
+            /** @description Time of the message. */
+            at: components["schemas"]["Timestamp"];
+        };
         MessageSeen: {
             message_id: components["schemas"]["MessageId"];
             author: components["schemas"]["SeenAuthor"];
@@ -4821,6 +4980,36 @@ export interface components {
          * @enum {string}
          */
         MessageState: "complete" | "streaming" | "interrupted";
+        /** @description A question about the conversation that a model answers. Only mood, skill, and complexity are read from the answer. */
+        Metaprompt: {
+            /** @description `[a-z0-9_-]{1,64}`, unique in the list. */
+            id: string;
+            /** @description At most 240 characters. */
+            description?: string;
+            /** @description 1 to 4,000 characters, with variables such as `{{current_mood}}`. */
+            template: string;
+            trigger: components["schemas"]["MetapromptTrigger"];
+            /**
+             * Format: double
+             * @description 0 to 2; 0.3 by default.
+             */
+            temperature?: number | null;
+            /**
+             * Format: int32
+             * @description 1 to 1,024; 256 by default.
+             */
+            max_output_tokens?: number | null;
+        };
+        /** @description When a metaprompt runs. */
+        MetapromptTrigger: {
+            type: components["schemas"]["TriggerType"];
+            /**
+             * Format: int32
+             * @description 2 to 100; required for `turn_interval` and only there.
+             */
+            interval_turns?: number | null;
+            event?: components["schemas"]["AdaptationEvent"] | null;
+        };
         /** @description A model of the Models API. */
         Model: {
             /** @description `agent:NAME`, or the provider's name for a model. */
@@ -4917,6 +5106,11 @@ export interface components {
             object: "list";
             data: components["schemas"]["Model"][];
         };
+        /**
+         * @description Tone of the replies.
+         * @enum {string}
+         */
+        Mood: "neutral" | "empathetic" | "patient" | "encouraging" | "focused" | "playful";
         /** @description A channel as one person sees it. */
         MyChannel: components["schemas"]["Channel"] & {
             is_member: boolean;
@@ -5010,6 +5204,8 @@ export interface components {
             /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
             /** @description Set by the server; ignored in requests. */
+            adapts?: unknown;
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
@@ -5051,6 +5247,7 @@ export interface components {
             memory?: components["schemas"]["Memory"] | null;
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
+            reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
@@ -5352,6 +5549,8 @@ export interface components {
             sandbox_policy_id: components["schemas"]["SandboxPolicyId"] | null;
             /** @description True if members can create and change agents; admins always can. */
             members_write_agents: boolean;
+            /** @description True if agents can adapt to people who allow it. */
+            adaptation_allowed: boolean;
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
             workspace_context: components["schemas"]["ContextPolicy"];
@@ -5363,6 +5562,8 @@ export interface components {
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean;
+            /** @description Agents and people can turn it off, too. */
+            adaptation_allowed?: boolean;
             memory?: components["schemas"]["MemoryPolicyPatch"];
             compaction?: components["schemas"]["CompactionPolicyPatch"];
             workspace_context?: components["schemas"]["ContextPolicyPatch"];
@@ -5391,6 +5592,8 @@ export interface components {
             resolved_from?: unknown;
             /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            adapts?: unknown;
             /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
@@ -5433,6 +5636,7 @@ export interface components {
             memory?: components["schemas"]["Memory"] | null;
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
+            reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
@@ -5702,6 +5906,32 @@ export interface components {
             migrations: string;
             /** @description `local`: events are delivered within one process. */
             bus: string;
+        };
+        /** @description Fields of `POST /v1/agents/{id}/reflect`. */
+        ReflectForm: {
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
+            /** @description A metaprompt of the agent with the trigger `manual`. */
+            metaprompt_id: string;
+        };
+        /** @description The task of a reflection; only you can see it. */
+        Reflecting: {
+            task: components["schemas"]["Task"];
+        };
+        /** @description Reflections on conversations with people who allow it. */
+        Reflection: {
+            /**
+             * Format: int32
+             * @description Number of replies after which the built-in reflection runs, 2 to 100; null for never. A metaprompt with the ID
+             *     `gmi_self_trait_adjustment` replaces it.
+             * @default null
+             */
+            interval_turns?: number | null;
+            /**
+             * @description At most 10.
+             * @default []
+             */
+            metaprompts?: components["schemas"]["Metaprompt"][];
         };
         /** @description Places that contained the text, counted after the deletion. */
         Remaining: {
@@ -6071,45 +6301,87 @@ export interface components {
             tokens: number;
             parts: components["schemas"]["PartSize"][];
         };
+        /** @description Scores of the messages of people who allow it. A field that is null has the value of `profile`, otherwise its default. */
         Sentiment: {
-            /** @default null */
+            /**
+             * @description False by default; true with a profile other than `off`.
+             * @default null
+             */
             enabled?: boolean | null;
             /** @default null */
             profile?: components["schemas"]["SentimentProfile"] | null;
             /** @default null */
             method?: components["schemas"]["SentimentMethod"] | null;
             /**
+             * @description Model for `llm`; the utility model by default.
+             * @default null
+             */
+            model?: string | null;
+            /**
              * Format: int32
-             * @description Number of turns; 1 to 100.
+             * @description Number of scores that are kept, 1 to 100; 10 by default.
              * @default null
              */
             history_window?: number | null;
             /**
              * Format: double
-             * @description −1 to 1.
+             * @description A message below it is negative: −1 to 0; −0.3 by default.
              * @default null
              */
             frustration_threshold?: number | null;
             /**
              * Format: double
-             * @description −1 to 1.
+             * @description A message above it is positive: 0 to 1; 0.3 by default.
              * @default null
              */
             satisfaction_threshold?: number | null;
             /**
              * Format: int32
-             * @description 1 to 100.
+             * @description Number of negative or positive messages in a row that count as an event, 1 to 100; 2 by default.
              * @default null
              */
             consecutive_turns?: number | null;
-            /** @default [] */
-            presets?: components["schemas"]["SentimentPreset"][];
+            /**
+             * @description Events that the server reacts to; all by default, none with an empty list. `all` is stored as all five.
+             * @default null
+             */
+            presets?: components["schemas"]["SentimentPreset"][] | null;
         };
-        /** @enum {string} */
+        /**
+         * @description Class of a message by the thresholds of the agent.
+         * @enum {string}
+         */
+        SentimentClass: "negative" | "neutral" | "positive";
+        /**
+         * @description How messages are scored.
+         *
+         *     `lexicon`: By a word list, in English, German, French, and Spanish.
+         *
+         *     `llm`: By a model, after the reply.
+         * @enum {string}
+         */
         SentimentMethod: "lexicon" | "llm";
-        /** @enum {string} */
-        SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost";
-        /** @enum {string} */
+        /**
+         * @description Reflection of the server for an event.
+         *
+         *     `all`: Stored as the five others.
+         * @enum {string}
+         */
+        SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost" | "all";
+        /**
+         * @description Values for the fields of `sentiment` that are not set.
+         *
+         *     `off`: No scores.
+         *
+         *     `basic`: Word list; reacts to frustration and confusion.
+         *
+         *     `standard`: Word list; reacts to all events.
+         *
+         *     `advanced`: Language model; reacts to all events.
+         *
+         *     `tutor`: Word list with lower thresholds; reacts to frustration, confusion, and satisfaction.
+         * @enum {string}
+         */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
         ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"];
@@ -6317,9 +6589,11 @@ export interface components {
          *     `files`: AGENTS.md, and then TOOLS.md.
          *
          *     `addons`: Add-ons of the reply style.
+         *
+         *     `adaptation`: Fixed sentences for the requester, who alone can see them.
          * @enum {string}
          */
-        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons";
+        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons" | "adaptation";
         SystemSeen: {
             /** @description Empty if `hidden`. */
             text: string;
@@ -6338,8 +6612,8 @@ export interface components {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `compact` makes summaries of older messages; `response` is a call of `/v1/responses`, recorded
-             *     after it has ended.
+             * @description `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
+             *     `response` is a call of `/v1/responses`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
             status: components["schemas"]["TaskStatus"];
@@ -6376,6 +6650,11 @@ export interface components {
             started_at: components["schemas"]["Timestamp"] | null;
             completed_at: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description Complexity of the person's task.
+         * @enum {string}
+         */
+        TaskComplexity: "simple" | "moderate" | "complex";
         /** @description The exact context that a task's model was sent. */
         TaskContext: components["schemas"]["ContextSeen"] & {
             task_id: components["schemas"]["TaskId"];
@@ -6424,10 +6703,14 @@ export interface components {
          *
          *     `compact`: Summaries of older messages.
          *
+         *     `reflect`: Adjustment of an agent to a person; only that person sees it.
+         *
+         *     `utility`: Other work of a small model, such as the tone of a message; only the requester sees it.
+         *
          *     `response`: Call of `/v1/responses`, recorded after it has ended; it is never queued.
          * @enum {string}
          */
-        TaskKind: "reply" | "resolve" | "compact" | "response";
+        TaskKind: "reply" | "resolve" | "compact" | "reflect" | "utility" | "response";
         TaskOutput: {
             /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
             message_id?: components["schemas"]["MessageId"];
@@ -6472,6 +6755,8 @@ export interface components {
             /** @description Set by the server; ignored in requests. */
             sandbox?: unknown;
             /** @description Set by the server; ignored in requests. */
+            adapts?: unknown;
+            /** @description Set by the server; ignored in requests. */
             effective_model?: unknown;
             /** @description Set by the server; ignored in requests. */
             not_in_force?: unknown;
@@ -6513,6 +6798,7 @@ export interface components {
             memory?: components["schemas"]["Memory"] | null;
             prompting?: components["schemas"]["Prompting"] | null;
             sentiment?: components["schemas"]["Sentiment"] | null;
+            reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
@@ -6719,6 +7005,17 @@ export interface components {
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
         /**
+         * @description What starts a reflection.
+         *
+         *     `turn_interval`: Every `interval_turns` replies.
+         *
+         *     `event_based`: The `event`.
+         *
+         *     `manual`: `POST /v1/agents/{id}/reflect`.
+         * @enum {string}
+         */
+        TriggerType: "turn_interval" | "event_based" | "manual";
+        /**
          * @description Handling of a conversation that does not fit into the context window.
          *
          *     `auto`: Drops the oldest part.
@@ -6836,6 +7133,11 @@ export interface components {
         UserFileVisibility: "direct" | "workspace";
         /** @description ID of a person: `user_` and 26 base-32 characters */
         UserId: string;
+        /**
+         * @description Skill of the person in the subject.
+         * @enum {string}
+         */
+        UserSkill: "novice" | "intermediate" | "expert";
         /** @description A version as an entry in a list. */
         VersionSummary: {
             /** @enum {string} */
@@ -7538,6 +7840,107 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_states: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 100 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_id": null,
+                     *           "last_event": null,
+                     *           "mood": "neutral",
+                     *           "object": "adaptation_state",
+                     *           "scores": [
+                     *             {
+                     *               "at": "2026-11-20T09:30:00.000Z",
+                     *               "class": "negative",
+                     *               "intensity": 0,
+                     *               "length": 0,
+                     *               "score": 0
+                     *             }
+                     *           ],
+                     *           "task_complexity": "simple",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "user_skill": "novice"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_AdaptationState"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_states: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedStates"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_templates: {
         parameters: {
             query?: never;
@@ -7617,6 +8020,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "access_control": null,
+                     *           "adapts": false,
                      *           "avatar": null,
                      *           "base_profile_id": null,
                      *           "capabilities": [
@@ -7692,6 +8096,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -7720,6 +8125,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -7849,6 +8255,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -7883,6 +8290,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8012,6 +8420,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -8040,6 +8449,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8107,6 +8517,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -8135,6 +8546,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8253,6 +8665,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -8281,6 +8694,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8338,6 +8752,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -8366,6 +8781,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8431,6 +8847,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -8459,6 +8876,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8725,6 +9143,83 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    reflect: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "metaprompt_id": "check-in",
+                 *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReflectForm"];
+            };
+        };
+        responses: {
+            /** @description The task is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Reflecting"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     roll_back: {
         parameters: {
             query?: never;
@@ -8758,6 +9253,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "access_control": null,
+                     *       "adapts": false,
                      *       "agency": null,
                      *       "avatar": null,
                      *       "base_profile_id": null,
@@ -8786,6 +9282,7 @@ export interface operations {
                      *       "persona": null,
                      *       "persona_id": null,
                      *       "prompting": null,
+                     *       "reflection": null,
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
@@ -8816,6 +9313,104 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_state: {
+        parameters: {
+            query?: {
+                /** @description The main line of a thread; this or `fork_id`. */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description A deep dive; this or `thread_id`. */
+                fork_id?: components["schemas"]["ForkId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "fork_id": null,
+                     *       "last_event": null,
+                     *       "mood": "neutral",
+                     *       "object": "adaptation_state",
+                     *       "scores": [
+                     *         {
+                     *           "at": "2026-11-20T09:30:00.000Z",
+                     *           "class": "negative",
+                     *           "intensity": 0,
+                     *           "length": 0,
+                     *           "score": 0
+                     *         }
+                     *       ],
+                     *       "task_complexity": "simple",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "user_skill": "novice"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdaptationState"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_state: {
+        parameters: {
+            query?: {
+                /** @description The main line of a thread; this or `fork_id`. */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description A deep dive; this or `thread_id`. */
+                fork_id?: components["schemas"]["ForkId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedState"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -14622,6 +15217,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "adapt": false,
                      *       "enabled": false,
                      *       "persona": false,
                      *       "server_enabled": false
@@ -14668,6 +15264,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "adapt": false,
                      *       "enabled": false,
                      *       "persona": false,
                      *       "server_enabled": false
@@ -17118,6 +17715,7 @@ export interface operations {
                      *       "agents": [
                      *         {
                      *           "access_control": null,
+                     *           "adapts": false,
                      *           "avatar": null,
                      *           "base_profile_id": null,
                      *           "capabilities": [
@@ -19730,6 +20328,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "adaptation_allowed": false,
                      *       "allowed_tools": null,
                      *       "compaction": {
                      *         "by_mode": {},
@@ -19800,6 +20399,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "adaptation_allowed": false,
                      *       "allowed_tools": null,
                      *       "compaction": {
                      *         "by_mode": {},
