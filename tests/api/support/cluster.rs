@@ -30,6 +30,16 @@ fn programs() -> PathBuf {
     found.pop().expect("PostgreSQL's server programs").1
 }
 
+/// Directory for servers, in memory if possible: on a busy disk, a restart can take longer than reads wait.
+fn in_memory() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if memory.is_dir() {
+        memory
+    } else {
+        std::env::temp_dir()
+    }
+}
+
 impl Cluster {
     pub fn start() -> Self {
         Self::with_connections(100)
@@ -37,7 +47,7 @@ impl Cluster {
 
     /// Starts a server with this `max_connections`.
     pub fn with_connections(connections_max: u32) -> Self {
-        let dir = std::env::temp_dir().join(format!(
+        let dir = in_memory().join(format!(
             "openvibe-cluster-{}-{}",
             std::process::id(),
             uuid::Uuid::now_v7().simple()
@@ -59,7 +69,10 @@ impl Cluster {
                 .status();
             assert!(given.unwrap().success());
         }
-        cluster.run("initdb", &["-U", "openvibe", "-A", "trust", "-E", "UTF8"]);
+        cluster.run(
+            "initdb",
+            &["-U", "openvibe", "-A", "trust", "-E", "UTF8", "--no-sync"],
+        );
         cluster.ctl("start", &[]);
         cluster
     }
