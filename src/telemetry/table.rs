@@ -208,7 +208,8 @@ pub const METRICS: &[Metric] = &[
         &["kind", "status"],
         Kind::Counter,
         Unit::Count,
-        "finished tasks: `reply`, `resolve`, `compact` (summaries of older messages), `response` (a call of `/v1/responses`); \
+        "finished tasks: `reply`, `resolve`, `compact` (summaries of older messages), `reflect` and `utility` (adaptation to a person), \
+         `response` (a call of `/v1/responses`); \
          `completed`, `failed`, `cancelled`",
     )
     .there_from_start(&[
