@@ -159,6 +159,7 @@ export const agent = (id: string, name: string, display: string): Agent => ({
   mentionable: true,
   is_default: false,
   is_system: false,
+  adapts: false,
   status: 'active',
   version: 1,
   base_profile_id: null,
