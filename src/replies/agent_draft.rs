@@ -14,12 +14,11 @@ use crate::{
     db::DbError,
     ids::{UserId, WorkspaceId},
     model::{JsonSchema, objects},
-    tasks::calls::Purpose,
 };
 
 use super::{
     lines::{DATA, one_line, without_control_tokens},
-    utility::{Answer, Patience, Utility, UtilityCall},
+    utility::{Answer, Utility, UtilityCall},
 };
 
 const INSTRUCTIONS: &str = "You draft an agent: an AI teammate in a team's chat. You receive a description of what the \
@@ -94,23 +93,16 @@ pub async fn draft_agent(
 ) -> Result<Option<DraftedAgent>, DbError> {
     let main = utility.provider.choose_model(None).await;
     let model = utility.model(workspace, None, &main).await?;
+    let text = format!(
+        "What the agent should do {DATA}):\n{}",
+        without_control_tokens(description.trim())
+    );
     let call = UtilityCall {
-        workspace,
-        task: None,
-        purpose: Purpose::Utility,
-        user,
-        agent: None,
-        system: INSTRUCTIONS.to_owned(),
-        text: format!(
-            "What the agent should do {DATA}):\n{}",
-            without_control_tokens(description.trim())
-        ),
         schema: Some(JsonSchema {
             name: "agent",
             schema: Arc::clone(&SCHEMA),
         }),
-        // A person waits.
-        patience: Patience::ReplyWaits,
+        ..UtilityCall::for_person(workspace, user, INSTRUCTIONS, text)
     };
     let mut draft = match utility.ask(&model, &call, read).await? {
         Ok(Answer::Read(draft)) => draft,

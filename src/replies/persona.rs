@@ -5,10 +5,9 @@ use crate::{
     db::DbError,
     ids::{UserId, WorkspaceId},
     model::estimate_tokens,
-    tasks::calls::Purpose,
 };
 
-use super::utility::{Answer, Patience, Utility, UtilityCall};
+use super::utility::{Answer, Utility, UtilityCall};
 
 const INSTRUCTIONS: &str = "You turn notes about a character into one text that a chat assistant receives as a part of its \
      instructions. Address the assistant as \"you\", use at most 400 words, and write in the language of the notes. Keep \
@@ -35,18 +34,7 @@ pub async fn compress(
 ) -> Result<Option<Compressed>, DbError> {
     let main = utility.provider.choose_model(None).await;
     let model = utility.model(workspace, None, &main).await?;
-    let call = UtilityCall {
-        workspace,
-        task: None,
-        purpose: Purpose::Utility,
-        user,
-        agent: None,
-        system: INSTRUCTIONS.to_owned(),
-        text: notes(persona),
-        schema: None,
-        // A person waits.
-        patience: Patience::ReplyWaits,
-    };
+    let call = UtilityCall::for_person(workspace, user, INSTRUCTIONS, notes(persona));
     let text = match utility.ask(&model, &call, read).await? {
         Ok(Answer::Read(text)) => text,
         Ok(Answer::Unread(_)) | Err(_) => return Ok(None),

@@ -12,7 +12,10 @@ use crate::{
         ChatMessage, ChatRequest, CollectError, JsonSchema, Limits, ModelError, Provider, Role,
         Window, estimate_tokens,
     },
-    tasks::calls::{self, CallLog, CallTask, NewCall, Purpose},
+    tasks::{
+        Task,
+        calls::{self, CallLog, CallTask, NewCall, Purpose},
+    },
 };
 
 use super::budget;
@@ -78,6 +81,42 @@ pub struct UtilityCall {
     pub text: String,
     pub schema: Option<JsonSchema>,
     pub patience: Patience,
+}
+
+impl UtilityCall {
+    /// A call of a task in the background.
+    pub fn for_task(task: &Task, purpose: Purpose, system: &str, text: String) -> Self {
+        Self {
+            workspace: task.workspace_id,
+            task: Some(CallTask {
+                id: task.id,
+                root: task.root_task_id,
+                attempt: task.attempt,
+            }),
+            purpose,
+            user: task.requested_by,
+            agent: task.agent_id,
+            system: system.to_owned(),
+            text,
+            schema: None,
+            patience: Patience::Background,
+        }
+    }
+
+    /// A call whose answer a person waits for.
+    pub fn for_person(workspace: WorkspaceId, user: UserId, system: &str, text: String) -> Self {
+        Self {
+            workspace,
+            task: None,
+            purpose: Purpose::Utility,
+            user,
+            agent: None,
+            system: system.to_owned(),
+            text,
+            schema: None,
+            patience: Patience::ReplyWaits,
+        }
+    }
 }
 
 /// Limits of an answer.

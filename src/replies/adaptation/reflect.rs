@@ -16,11 +16,11 @@ use crate::{
         compaction::pass::BUILT_IN,
         lines::{DATA, escape_lines, without_control_tokens},
         requester::find_requester,
-        utility::{Answer, AnswerLimits, Patience, Utility, UtilityCall, UtilityModel},
+        utility::{Answer, AnswerLimits, Utility, UtilityCall, UtilityModel},
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput,
-        calls::{CallTask, Purpose},
+        calls::Purpose,
         queue::{self, End},
         worker::{Abort, Handler},
     },
@@ -145,24 +145,6 @@ impl Reflector {
         self.utility.model(lease.workspace, choice, &main).await
     }
 
-    fn call(task: &Task, purpose: Purpose, system: &str, text: String) -> UtilityCall {
-        UtilityCall {
-            workspace: task.workspace_id,
-            task: Some(CallTask {
-                id: task.id,
-                root: task.root_task_id,
-                attempt: task.attempt,
-            }),
-            purpose,
-            user: task.requested_by,
-            agent: task.agent_id,
-            system: system.to_owned(),
-            text,
-            schema: None,
-            patience: Patience::Background,
-        }
-    }
-
     /// Ends a task that changes nothing.
     async fn finish(&self, lease: Lease, done: Result<String, FailCode>) -> Result<(), LeaseLost> {
         let db = self.utility.db.clone();
@@ -191,7 +173,7 @@ impl Reflector {
                 name: "traits",
                 schema: Arc::clone(&REFLECT_SCHEMA),
             }),
-            ..Self::call(
+            ..UtilityCall::for_task(
                 task,
                 Purpose::Reflect,
                 REFLECT_INSTRUCTIONS,
@@ -273,7 +255,7 @@ impl Reflector {
                     name: "tone",
                     schema: Arc::clone(&TONE_SCHEMA),
                 }),
-                ..Self::call(task, Purpose::Utility, TONE_INSTRUCTIONS, text)
+                ..UtilityCall::for_task(task, Purpose::Utility, TONE_INSTRUCTIONS, text)
             };
             let answer = self.utility.ask(&model, &call, parse_tone).await?;
             if let Ok(Answer::Read(tone)) = answer {

@@ -24,11 +24,7 @@ use crate::{
         lines::{visible_line, without_control_tokens},
         utility::{Answer, UtilityCall},
     },
-    tasks::{
-        LeaseLost,
-        calls::{CallTask, Purpose},
-        queue,
-    },
+    tasks::{LeaseLost, queue},
 };
 
 use super::{
@@ -256,22 +252,11 @@ impl Compactor {
             return Ok(());
         }
         let call = UtilityCall {
-            workspace: lease.workspace,
-            task: Some(CallTask {
-                id: pass.task.id,
-                root: pass.task.root_task_id,
-                attempt: pass.task.attempt,
-            }),
-            purpose: Purpose::Compact,
-            user: pass.task.requested_by,
-            agent: pass.task.agent_id,
-            system: INSTRUCTIONS.to_owned(),
-            text,
             schema: Some(JsonSchema {
                 name: "comparison",
                 schema: Arc::clone(&SCHEMA),
             }),
-            patience: pass.patience,
+            ..pass.call(INSTRUCTIONS, text)
         };
         let answer = self
             .utility

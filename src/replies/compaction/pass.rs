@@ -32,11 +32,7 @@ use crate::{
     realtime::EventType,
     secrets::Keyring,
     sql_with_ids,
-    tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskKind,
-        calls::{CallTask, Purpose},
-        queue,
-    },
+    tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, calls::Purpose, queue},
 };
 
 use super::{
@@ -89,6 +85,16 @@ pub struct Pass {
     pub lease: Lease,
     pub options: PassOptions,
     pub patience: Patience,
+}
+
+impl Pass {
+    /// A call of the pass, without a schema.
+    pub(super) fn call(&self, system: &str, text: String) -> UtilityCall {
+        UtilityCall {
+            patience: self.patience,
+            ..UtilityCall::for_task(&self.task, Purpose::Compact, system, text)
+        }
+    }
 }
 
 /// Result of a pass.
@@ -337,21 +343,10 @@ impl Compactor {
         let mut prose = None;
         let mut raw = None;
         if let Some(model) = &shared.model {
-            let lease = &pass.lease;
+            let text = draft::request(&lines, model.room(draft::INSTRUCTIONS));
             let call = UtilityCall {
-                workspace: lease.workspace,
-                task: Some(CallTask {
-                    id: pass.task.id,
-                    root: pass.task.root_task_id,
-                    attempt: pass.task.attempt,
-                }),
-                purpose: Purpose::Compact,
-                user: pass.task.requested_by,
-                agent: pass.task.agent_id,
-                system: draft::INSTRUCTIONS.to_owned(),
-                text: draft::request(&lines, model.room(draft::INSTRUCTIONS)),
                 schema: Some(draft::schema()),
-                patience: pass.patience,
+                ..pass.call(draft::INSTRUCTIONS, text)
             };
             match self.utility.ask(model, &call, draft::parse).await? {
                 Ok(Answer::Read(read)) => raw = Some(read),
