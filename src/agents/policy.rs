@@ -105,7 +105,7 @@ pub struct MemoryPolicy {
     /// Summaries of conversations in which nobody has posted for a while.
     #[schema(required)]
     pub quiet: bool,
-    /// Number of days after the last use of an automatic entry at which it is forgotten; null keeps them.
+    /// Number of days without use after which an automatic entry is forgotten; null keeps all entries.
     #[schema(required)]
     pub retention_days: Option<u32>,
 }

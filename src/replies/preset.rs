@@ -19,7 +19,7 @@ use crate::{
     ids::WorkspaceId,
 };
 
-/// A preset, and what chose it.
+/// A preset and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UsedPreset {
     pub id: String,

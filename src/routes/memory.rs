@@ -454,7 +454,7 @@ async fn get_memory_settings(
 
 /// Change the caller's switches of memory
 ///
-/// Turning one off stops writing and use at once; what is remembered stays until it is forgotten. `adapt` lets agents adapt to
+/// Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
 /// the caller, if the workspace allows it.
 #[utoipa::path(patch, path = "/v1/memory-settings", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),

@@ -50,7 +50,7 @@ pub struct PersonaContent {
     pub high_level: PersonaSection,
     /// Role models.
     pub archetype: PersonaSection,
-    /// What it does and does not do.
+    /// Rules for its behavior.
     pub principles: PersonaSection,
     /// Tone and style.
     pub taste: PersonaSection,

@@ -39,11 +39,11 @@ text_enum! {
 }
 
 text_enum! {
-    /// How messages are scored.
+    /// Scoring method for messages.
     pub enum SentimentMethod {
-        /// By a word list, in English, German, French, and Spanish.
+        /// Word list for English, German, French, and Spanish.
         Lexicon = "lexicon",
-        /// By a model, after the reply.
+        /// Language model, after the reply.
         Llm = "llm",
     }
 }
@@ -247,7 +247,7 @@ impl Sentiment {
 }
 
 text_enum! {
-    /// What starts a reflection.
+    /// Kind of trigger.
     pub enum TriggerType {
         /// Every `interval_turns` replies.
         TurnInterval = "turn_interval",
@@ -258,16 +258,16 @@ text_enum! {
     }
 }
 
-/// When a metaprompt runs.
+/// Trigger of a metaprompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MetapromptTrigger {
     #[serde(rename = "type")]
     pub kind: TriggerType,
-    /// 2 to 100; required for `turn_interval` and only there.
+    /// 2 to 100; required for `turn_interval`, not allowed otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_turns: Option<u32>,
-    /// Required for `event_based` and only there.
+    /// Required for `event_based`, not allowed otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<AdaptationEvent>,
 }

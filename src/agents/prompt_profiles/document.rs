@@ -54,13 +54,13 @@ pub struct PromptPreset {
     pub addons: Vec<String>,
 }
 
-/// When the rules are evaluated, and which preset applies without one.
+/// Review interval of the rules, and the presets that apply if no rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromptRouting {
     /// 1 to 100: rules are evaluated in the turns 1, 1 + n, 1 + 2n, and so on.
     pub review_every_n_turns: i64,
-    /// Rules are also evaluated after messages were summarized.
+    /// True if rules are also evaluated after messages are summarized.
     pub force_review_on_compaction: bool,
     /// Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part
     /// counts. At most 100.
@@ -71,7 +71,7 @@ pub struct PromptRouting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PresetRule {
-    /// One of these must occur in the message, as whole words; none is no condition. At most 20 of 1 to 60 characters.
+    /// At least one of these must occur in the message as whole words; an empty list is no condition. At most 20 of 1 to 60 characters.
     #[serde(default)]
     pub keywords: Vec<String>,
     /// Minimum length of the message in UTF-16 code units.

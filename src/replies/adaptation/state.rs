@@ -320,7 +320,7 @@ pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
 
 constant! { pub AdaptationStateObject = "adaptation_state" }
 
-/// How an agent sees the caller in a conversation. Nobody else can read it.
+/// Adaptation state of an agent for the caller in a conversation. Nobody else can read it.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct AdaptationState {
     #[schema(inline)]

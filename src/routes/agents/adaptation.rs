@@ -70,7 +70,7 @@ struct StateQuery {
     fork_id: Option<ForkId>,
 }
 
-/// Get how an agent sees you in a conversation
+/// Get your adaptation state with an agent in a conversation
 ///
 /// Only your own state, neutral if there is none. It is deleted 30 days after your last message to the agent there.
 #[utoipa::path(get, path = "/v1/agents/{id}/state", tag = "agents",
@@ -97,7 +97,7 @@ struct DeletedState {
     deleted: bool,
 }
 
-/// Delete how an agent sees you in a conversation
+/// Delete your adaptation state with an agent in a conversation
 #[utoipa::path(delete, path = "/v1/agents/{id}/state", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = inline(AgentRef), Path), StateQuery),
@@ -141,9 +141,9 @@ struct Reflecting {
     task: Task,
 }
 
-/// Let an agent reflect on how it treats you in a conversation
+/// Start a reflection on your adaptation state in a conversation
 ///
-/// Needs `adaptation_allowed` of the workspace, an agent with `reflection`, and `adapt` of your memory settings. While the same
+/// Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. While the same
 /// reflection is queued or running, it is returned.
 #[utoipa::path(post, path = "/v1/agents/{id}/reflect", tag = "agents",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
@@ -187,9 +187,9 @@ struct StatesQuery {
     cursor: Option<String>,
 }
 
-/// List how agents see you, the newest conversation first
+/// List your adaptation states, newest conversation first
 ///
-/// Only your own states, also of conversations that you can no longer read.
+/// Only your own states, including those of conversations that you can no longer read.
 #[utoipa::path(get, path = "/v1/adaptation", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(StatesQuery), responses((status = 200, body = List<AdaptationState>)))]
@@ -219,7 +219,7 @@ struct DeletedStates {
     deleted: u64,
 }
 
-/// Delete how agents see you in all conversations of the workspace
+/// Delete all of your adaptation states in the workspace
 #[utoipa::path(delete, path = "/v1/adaptation", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     responses((status = 200, body = DeletedStates)))]

@@ -23,7 +23,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AgentDraftForm {
-    /// What the agent should do, in 1 to 2000 characters.
+    /// Purpose of the agent in 1 to 2,000 characters.
     description: String,
 }
 

@@ -125,7 +125,7 @@ async fn list_personas(
     )))
 }
 
-/// Create a persona, which is a draft
+/// Create a persona as a draft
 #[utoipa::path(post, path = "/v1/personas", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     request_body(content = PersonaForm,

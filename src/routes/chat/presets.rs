@@ -92,7 +92,7 @@ async fn choose_in_fork(
     choose(&state, caller, Conversation::Fork(id), chosen).await
 }
 
-/// Remove the choice of a reply style in a thread: the agent, the rules, and the defaults choose again
+/// Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults apply
 #[utoipa::path(delete, path = "/v1/threads/{id}/preset", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path), PresetQuery),
@@ -107,7 +107,7 @@ async fn reset_in_thread(
     choose(&state, caller, Conversation::Thread(id), chosen).await
 }
 
-/// Remove the choice of a reply style in a fork: the agent, the rules, and the defaults choose again
+/// Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults apply
 #[utoipa::path(delete, path = "/v1/forks/{id}/preset", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), PresetQuery),

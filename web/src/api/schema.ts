@@ -114,8 +114,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List how agents see you, the newest conversation first
-         * @description Only your own states, also of conversations that you can no longer read.
+         * List your adaptation states, newest conversation first
+         * @description Only your own states, including those of conversations that you can no longer read.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -123,7 +123,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete how agents see you in all conversations of the workspace
+         * Delete all of your adaptation states in the workspace
          * @description **Access:** every role; keys need `chat:write`.
          */
         delete: operations["delete_states"];
@@ -394,8 +394,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let an agent reflect on how it treats you in a conversation
-         * @description Needs `adaptation_allowed` of the workspace, an agent with `reflection`, and `adapt` of your memory settings. While the same
+         * Start a reflection on your adaptation state in a conversation
+         * @description Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. While the same
          *     reflection is queued or running, it is returned.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
@@ -435,7 +435,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get how an agent sees you in a conversation
+         * Get your adaptation state with an agent in a conversation
          * @description Only your own state, neutral if there is none. It is deleted 30 days after your last message to the agent there.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -444,7 +444,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete how an agent sees you in a conversation
+         * Delete your adaptation state with an agent in a conversation
          * @description **Access:** every role; keys need `chat:write`.
          */
         delete: operations["delete_state"];
@@ -1349,7 +1349,7 @@ export interface paths {
         put: operations["choose_in_fork"];
         post?: never;
         /**
-         * Remove the choice of a reply style in a fork: the agent, the rules, and the defaults choose again
+         * Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults apply
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_fork"];
@@ -1771,7 +1771,7 @@ export interface paths {
         head?: never;
         /**
          * Change the caller's switches of memory
-         * @description Turning one off stops writing and use at once; what is remembered stays until it is forgotten. `adapt` lets agents adapt to
+         * @description Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
          *     the caller, if the workspace allows it.
          *
          *     **Access:** every role; keys need `chat:write`.
@@ -1909,7 +1909,7 @@ export interface paths {
         get: operations["list_personas"];
         put?: never;
         /**
-         * Create a persona, which is a draft
+         * Create a persona as a draft
          * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["create_persona"];
@@ -2504,7 +2504,7 @@ export interface paths {
         put: operations["choose_in_thread"];
         post?: never;
         /**
-         * Remove the choice of a reply style in a thread: the agent, the rules, and the defaults choose again
+         * Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults apply
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_thread"];
@@ -2846,7 +2846,7 @@ export interface components {
          * @enum {string}
          */
         AdaptationEvent: "error_threshold_exceeded" | "user_frustrated" | "user_confused" | "low_engagement" | "user_satisfied";
-        /** @description How an agent sees the caller in a conversation. Nobody else can read it. */
+        /** @description Adaptation state of an agent for the caller in a conversation. Nobody else can read it. */
         AdaptationState: {
             /** @enum {string} */
             object: "adaptation_state";
@@ -2933,7 +2933,7 @@ export interface components {
         };
         /** @description Fields of `POST /v1/agents/draft`. */
         AgentDraftForm: {
-            /** @description What the agent should do, in 1 to 2000 characters. */
+            /** @description Purpose of the agent in 1 to 2,000 characters. */
             description: string;
         };
         /** @description An event as it is stored and sent. */
@@ -4731,7 +4731,7 @@ export interface components {
             quiet: boolean;
             /**
              * Format: int32
-             * @description Number of days after the last use of an automatic entry at which it is forgotten; null keeps them.
+             * @description Number of days without use after which an automatic entry is forgotten; null keeps all entries.
              * @default null
              */
             retention_days: number | null;
@@ -5000,12 +5000,12 @@ export interface components {
              */
             max_output_tokens?: number | null;
         };
-        /** @description When a metaprompt runs. */
+        /** @description Trigger of a metaprompt. */
         MetapromptTrigger: {
             type: components["schemas"]["TriggerType"];
             /**
              * Format: int32
-             * @description 2 to 100; required for `turn_interval` and only there.
+             * @description 2 to 100; required for `turn_interval`, not allowed otherwise.
              */
             interval_turns?: number | null;
             event?: components["schemas"]["AdaptationEvent"] | null;
@@ -5432,7 +5432,7 @@ export interface components {
             high_level: components["schemas"]["PersonaSection"];
             /** @description Role models. */
             archetype: components["schemas"]["PersonaSection"];
-            /** @description What it does and does not do. */
+            /** @description Rules for its behavior. */
             principles: components["schemas"]["PersonaSection"];
             /** @description Tone and style. */
             taste: components["schemas"]["PersonaSection"];
@@ -5685,7 +5685,7 @@ export interface components {
         };
         /** @description A rule for agents whose profile is `auto`. It matches if all of its conditions hold. */
         PresetRule: {
-            /** @description One of these must occur in the message, as whole words; none is no condition. At most 20 of 1 to 60 characters. */
+            /** @description At least one of these must occur in the message as whole words; an empty list is no condition. At most 20 of 1 to 60 characters. */
             keywords?: string[];
             /**
              * Format: int32
@@ -5790,14 +5790,14 @@ export interface components {
             /** @description At most 100. */
             rules: components["schemas"]["PresetRule"][];
         };
-        /** @description When the rules are evaluated, and which preset applies without one. */
+        /** @description Review interval of the rules, and the presets that apply if no rule matches. */
         PromptRouting: {
             /**
              * Format: int64
              * @description 1 to 100: rules are evaluated in the turns 1, 1 + n, 1 + 2n, and so on.
              */
             review_every_n_turns: number;
-            /** @description Rules are also evaluated after messages were summarized. */
+            /** @description True if rules are also evaluated after messages are summarized. */
             force_review_on_compaction: boolean;
             /**
              * @description Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part
@@ -6353,11 +6353,11 @@ export interface components {
          */
         SentimentClass: "negative" | "neutral" | "positive";
         /**
-         * @description How messages are scored.
+         * @description Scoring method for messages.
          *
-         *     `lexicon`: By a word list, in English, German, French, and Spanish.
+         *     `lexicon`: Word list for English, German, French, and Spanish.
          *
-         *     `llm`: By a model, after the reply.
+         *     `llm`: Language model, after the reply.
          * @enum {string}
          */
         SentimentMethod: "lexicon" | "llm";
@@ -7005,7 +7005,7 @@ export interface components {
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
         /**
-         * @description What starts a reflection.
+         * @description Kind of trigger.
          *
          *     `turn_interval`: Every `interval_turns` replies.
          *
@@ -7095,7 +7095,7 @@ export interface components {
             /** @description Display name. */
             name: string;
         };
-        /** @description A preset, and what chose it. */
+        /** @description A preset and its origin. */
         UsedPreset: {
             id: string;
             chosen_by: components["schemas"]["ChosenBy"];
