@@ -132,7 +132,7 @@ async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Resu
         return Ok(());
     }
     let preset: String = preset.chars().take(64).collect();
-    let rule = format!("there is no reply style `{preset}` in this workspace");
+    let rule = format!("the workspace has no reply style `{preset}`: choose another one");
     Err(ChatError::Invalid(rule, "preset"))
 }
 

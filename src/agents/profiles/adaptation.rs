@@ -342,7 +342,7 @@ impl Metaprompt {
             && (trigger.kind == TriggerType::EventBased) == trigger.event.is_some();
         of(
             is_complete,
-            "a trigger has interval_turns for turn_interval, event for event_based, and nothing for manual"
+            "turn_interval requires interval_turns, event_based requires event, and manual allows neither"
                 .to_owned(),
         )?;
         of(

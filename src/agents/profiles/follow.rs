@@ -190,7 +190,7 @@ async fn give_text(
         Ok(_) => Ok(()),
         Err(AgentError::Db(e)) => Err(e),
         Err(e) => {
-            tracing::warn!(agent.id = %agent, error = %e, "an agent keeps the earlier text of its persona");
+            tracing::warn!(agent.id = %agent, error = %e, "could not update an agent to the approved text of its persona");
             Ok(())
         }
     }

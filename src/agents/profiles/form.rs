@@ -561,7 +561,7 @@ async fn check_preset(
     }
     let preset: String = preset.chars().take(64).collect();
     let rule = format!(
-        "there is no reply style `{preset}` in this workspace: use `{AUTO}`, `{NONE}`, or a preset"
+        "the workspace has no reply style `{preset}`: choose another one, `{AUTO}`, or `{NONE}`"
     );
     Err(invalid("prompting.profile", rule))
 }

@@ -141,7 +141,7 @@ async fn unset_preset(
         Ok(_) => Ok(()),
         Err(AgentError::Db(e)) => Err(e),
         Err(e) => {
-            tracing::warn!(agent.id = %agent, error = %e, "an agent keeps the name of a deleted preset");
+            tracing::warn!(agent.id = %agent, error = %e, "could not remove a deleted preset from an agent");
             Ok(())
         }
     }

@@ -100,7 +100,7 @@ fn check_ids<'a>(
         require(is_id, param, || {
             let id: String = id.chars().take(ID_CHARS_MAX).collect();
             format!(
-                "`{id}` is not an ID: use 1 to {ID_CHARS_MAX} of a-z, 0-9, and _; `{AUTO}` and `{NONE}` are reserved"
+                "`{id}` is not a valid ID: use 1 to {ID_CHARS_MAX} of a-z, 0-9, and _; `{AUTO}` and `{NONE}` are reserved"
             )
         })?;
         require(seen.insert(id), param, || {
@@ -164,7 +164,7 @@ fn check_presets(content: &PromptContent) -> Result<(), AgentError> {
 
 fn check_known(content: &PromptContent, id: &str, param: &'static str) -> Result<(), AgentError> {
     require(content.preset(id).is_some(), param, || {
-        format!("there is no preset `{id}` in `presets`")
+        format!("`presets` has no preset `{id}`: add it, or choose another")
     })
 }
 

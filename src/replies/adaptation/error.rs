@@ -9,14 +9,16 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum AdaptationError {
     #[error(
-        "agents do not adapt to you here: the workspace, the agent, and you must all allow it, the last one in your memory settings"
+        "the agent does not adapt to you: the workspace, the agent, and your memory settings must all allow it"
     )]
     Off,
     #[error("{0}")]
     Invalid(String, &'static str),
     #[error("the cursor does not belong to a list of adaptation states")]
     InvalidCursor,
-    #[error("this workspace has no language model: agents cannot reflect")]
+    #[error(
+        "this workspace has no language model, which a reflection needs: ask an admin to set one up"
+    )]
     NoModel,
     #[error(transparent)]
     Auth(#[from] AuthError),
