@@ -691,7 +691,7 @@ async fn refresh_agents_forever(state: State) {
     }
 }
 
-/// Queues passes of conversations that have become quiet; no more often than passes of a conversation may follow each other.
+/// Queues passes of conversations that have become quiet, at most once per minimum interval between passes of a conversation.
 async fn compact_quiet_forever(state: State) {
     let settings = CompactionSettings::of(&state.config);
     let every = settings.interval;

@@ -124,13 +124,13 @@ impl Default for MemoryPolicy {
 }
 
 impl MemoryPolicy {
-    /// Returns how long automatic entries are kept after their last use.
+    /// Returns the time without use after which automatic entries expire.
     pub fn retention(self) -> Option<Duration> {
         self.retention_days
             .map(|days| Duration::from_hours(24 * u64::from(days)))
     }
 
-    /// Returns the time at or before which automatic entries were used last that have expired.
+    /// Returns the expiry cutoff: automatic entries last used at or before it have expired.
     pub fn unused_since(self, now: Timestamp) -> Timestamp {
         self.retention()
             .map_or(Timestamp::EPOCH, |retention| now - retention)

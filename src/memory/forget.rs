@@ -151,12 +151,12 @@ pub async fn forget_some(
     Ok(i64::try_from(some.len()).unwrap_or(i64::MAX))
 }
 
-/// Reason why entries are forgotten without a request.
+/// Reason for forgetting entries without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
-    /// Their time is over.
+    /// Their expiration time has passed.
     Over,
-    /// They are automatic, and no reply has used them for long.
+    /// They are automatic and have not been used for the retention time.
     Unused,
 }
 
@@ -191,7 +191,7 @@ impl Expiry {
 
     async fn forget(self, c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
         if self == Self::Unused {
-            // A copy that somebody published has its own uses.
+            // A published copy has its own last use.
             c.q("delete from citations where source_type = 'memory' and source_id = $1 and owner_type = 'memory'")
                 .bind(id)
                 .run()
@@ -200,7 +200,7 @@ impl Expiry {
         derived::changed(c, SourceId::Memory(id), Change::Deleted).await
     }
 
-    /// Forgets all of these entries, a few per transaction; returns whether there were any.
+    /// Forgets all of these entries, a few per transaction; returns true if there were any.
     async fn forget_all(self, db: &Db, of: (WorkspaceId, Timestamp)) -> Result<bool, DbError> {
         let mut has_some = false;
         while !self.list(&mut db.read().await?, of).await?.is_empty() {

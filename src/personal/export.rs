@@ -53,7 +53,7 @@ pub struct Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
     /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
-    /// workspace, and what agents adapt to, which only the user can see.
+    /// workspace, and adaptation states, which only the user can see.
     Subject,
     /// An admin or an API client.
     Other,

@@ -119,7 +119,7 @@ pub async fn draft_agent(
 /// Reads an answer; `None` without an object that holds usable instructions. The name is not a handle yet.
 fn read(answer: &str) -> Option<AgentDraft> {
     let found = objects(answer);
-    // Some models put the object into another one.
+    // Some models wrap the object in another one.
     let inner = found.iter().filter_map(Value::as_object);
     let inner = inner.flat_map(serde_json::Map::values);
     found.iter().chain(inner).find_map(draft_of)

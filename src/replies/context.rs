@@ -297,7 +297,7 @@ async fn load_before(
     })
 }
 
-/// Finds out how the agent adapts to the requester.
+/// Finds the agent's adaptation to the requester.
 async fn adapting(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -537,7 +537,7 @@ struct Origin {
     first_seq: i64,
     /// Number of messages of the thread before `background` that are in no summary.
     left_out: u64,
-    /// Replaces those that are in one.
+    /// Replaces the messages before `background` that it covers.
     summary: Option<Summary>,
 }
 

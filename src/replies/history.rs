@@ -170,7 +170,7 @@ pub(super) async fn between(
     .await
 }
 
-/// Reads the messages with these seqs, in no order.
+/// Reads the messages with these seqs, in no particular order.
 pub(super) async fn list(
     c: &mut Conn,
     conversation: Conversation,

@@ -337,7 +337,7 @@ impl NewPart<'_> {
 /// Parts of a prompt, the system text first.
 fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<NewPart<'a>> {
     let system = prompt.system.parts.iter().map(|part| {
-        // It says how the agent sees the requester.
+        // The part reveals the agent's state for the requester.
         let only_user = (part.name == SystemPartName::Adaptation).then_some(requester);
         let source = only_user.map(SourceId::User);
         NewPart {

@@ -1,4 +1,4 @@
-//! The reply style of a reply: the preset whose add-ons are sent, and what chose it.
+//! The reply style of a reply: the preset whose add-ons are sent, and its origin.
 
 use std::cmp::Reverse;
 
@@ -32,7 +32,7 @@ pub struct ReplyPreset {
     pub used: Option<UsedPreset>,
     /// Add-ons of the preset as one text; may be empty.
     pub text: String,
-    /// What the conversation stores with the reply; `None` leaves it unchanged.
+    /// Choice to store in the conversation with the reply; `None` leaves it unchanged.
     pub stored: Option<StoredPreset>,
 }
 
@@ -132,13 +132,13 @@ impl Choice<'_> {
         }
     }
 
-    /// Number of this turn, from 1 on.
+    /// Number of this turn, starting at 1.
     fn turn(&self) -> i64 {
         self.stored.turns + 1
     }
 
     /// Checks whether rules and mode default are evaluated in this turn. They are in the turns 1, 1 + n, 1 + 2n, and so on;
-    /// if what is stored is no longer valid; and in the turn after one of these that was not completed.
+    /// if the stored choice is no longer valid; and in the turn after one of these that was not completed.
     fn is_due(&self) -> bool {
         let every = self.content.routing.review_every_n_turns.max(1);
         let reviewed_from = 1 + self.stored.turns / every * every;
@@ -405,7 +405,7 @@ mod tests {
             of("a", ChosenBy::Mode)
         );
         assert_eq!(kept("a", ChosenBy::Mode, None), of("a", ChosenBy::Mode));
-        // The agent follows no rules any more, or the preset was deleted.
+        // The agent no longer follows rules, or the preset was deleted.
         assert_eq!(kept("b", ChosenBy::Rule, None), of("c", ChosenBy::Mode));
         assert_eq!(kept("gone", ChosenBy::Mode, None), of("c", ChosenBy::Mode));
     }

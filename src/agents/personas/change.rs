@@ -176,7 +176,7 @@ pub async fn delete_persona(
     Ok(())
 }
 
-/// An approval covers texts only as they were.
+/// Status after an edit: a change of a text ends an approval.
 fn status_of_edit(before: &Persona, content: &PersonaContent) -> PipelineStatus {
     match before.pipeline_status {
         PipelineStatus::Approved if !content.has_texts_of(&before.content) => {

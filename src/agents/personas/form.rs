@@ -16,7 +16,7 @@ const DESCRIPTION_UNITS_MAX: usize = 1024;
 const SECTION_BYTES_MAX: usize = 4 * 1024;
 const ITEMS_MAX: usize = 20;
 const ITEM_UNITS_MAX: usize = 240;
-/// In UTF-8 bytes.
+/// Maximum size in UTF-8 bytes.
 pub const COMPRESSED_BYTES_MAX: usize = 8 * 1024;
 
 /// Fields of `POST` and `PUT`; omitted fields are blank.

@@ -483,7 +483,7 @@ pub(super) struct Violation {
     pub(super) param: &'static str,
 }
 
-/// Fails with a text unless `holds`.
+/// Returns an error with this text unless `holds`.
 fn require(
     holds: bool,
     param: &'static str,

@@ -109,7 +109,7 @@ pub(in crate::agents) struct Brief {
     pub(super) base_profile_id: Option<AgentId>,
     pub(super) access_control: Option<AccessControl>,
     pub(super) metadata: BTreeMap<String, String>,
-    /// Whether the profile adapts to people, with its bases.
+    /// True if the profile, with its bases, adapts to people.
     pub(super) adapts: bool,
 }
 

@@ -42,7 +42,7 @@ macro_rules! persona_refresh_sql {
     };
 }
 
-/// Gives agents the text of a persona that was approved: the first ones immediately, the others in the background. The
+/// Sets the approved text of a persona in its agents: in the first ones immediately, in the others in the background. The
 /// workspace must be locked.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ async fn bytes_after(
         .await
 }
 
-/// Gives the next few agents of a workspace the approved texts of their personas.
+/// Sets the approved texts of personas in the next few agents of a workspace.
 async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let mut left = CHILDREN_AT_ONCE;
     while left > 0 {

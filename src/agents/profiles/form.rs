@@ -481,7 +481,7 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Checks that the objects referenced by a profile exist in its workspace, and takes over the text of its persona; the base
+/// Checks that the objects referenced by a profile exist in its workspace, and copies the text of its persona; the base
 /// is looked up during the merge. References that `before` already had may be stale.
 pub(in crate::agents) async fn check_names(
     c: &mut Conn,
@@ -606,7 +606,7 @@ impl NewAgent {
             reflection: self.reflection,
             trust: self.trust,
             persona_id: self.persona_id,
-            // Taken from the persona.
+            // Copied from the persona.
             persona_text: None,
             base_profile_id: self.base_profile_id,
             access_control: self.access_control.filter(|access| !access.is_open()),

@@ -42,7 +42,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     }
     let mut metadata = base.metadata.clone();
     metadata.extend(child.metadata.clone());
-    // Its text belongs to the persona that is named.
+    // The persona and its text are inherited together.
     let named = if child.persona_id.is_some() {
         child
     } else {

@@ -10,7 +10,7 @@ use super::document::{
 use crate::agents::{AgentError, profiles::tools::IgnoredField};
 
 const ADDONS_MAX: usize = 32;
-/// In UTF-8 bytes.
+/// Maximum size in UTF-8 bytes.
 const ADDON_BYTES_MAX: usize = 4 * 1024;
 const PRESETS_MAX: usize = 32;
 const PRESET_ADDONS_MAX: usize = 8;
@@ -65,7 +65,7 @@ fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Fails with a text unless `holds`.
+/// Returns an error with this text unless `holds`.
 fn require(
     holds: bool,
     param: &'static str,

@@ -1,5 +1,5 @@
 //! Prompt profiles of a workspace: add-ons to the system text, presets of add-ons (reply styles), and the rules that
-//! choose a preset. Replies apply them; this module knows no conversation.
+//! choose a preset. Replies apply them; this module does not depend on conversations.
 
 mod change;
 mod document;

@@ -11,14 +11,14 @@ use serde::Deserialize;
 
 use crate::chat::search::folded;
 
-/// Words before an entry among which a negation counts.
+/// Number of words before an entry that are searched for a negation.
 const NEGATION_WORDS: usize = 3;
 const NEGATED: f64 = -0.74;
 const BOOSTED: f64 = 1.3;
 const DAMPENED: f64 = 0.7;
-/// Softens the score of few entries.
+/// Constant that dampens the score of a message with few entries.
 const NORM: f64 = 15.0;
-/// Maximum length of the beginning by which the language is recognized.
+/// Maximum length of the prefix from which the language is detected.
 const LANGUAGE_BYTES_MAX: usize = 4_096;
 
 /// Tone of a message.
@@ -35,7 +35,7 @@ pub struct Tone {
 }
 
 impl Tone {
-    /// The tone of a message that says nothing about it.
+    /// Neutral tone.
     const NONE: Self = Self {
         score: 0.0,
         intensity: 0.0,
@@ -73,16 +73,16 @@ struct Seed {
 struct Entry {
     words: Vec<String>,
     valence: f64,
-    /// It contains a negation, so that another one before it does not turn it.
+    /// True if it contains a negation itself; one before it then has no effect.
     is_negation: bool,
 }
 
 /// Words of one language.
 #[derive(Debug, Default)]
 struct ToneLexicon {
-    /// By their first word, the longest ones first.
+    /// Entries by their first word, longest first.
     entries: HashMap<String, Vec<Entry>>,
-    /// Beginnings of words.
+    /// Valences of word prefixes.
     prefixes: HashMap<String, f64>,
     negations: HashSet<String>,
     boosters: HashSet<String>,
@@ -91,12 +91,12 @@ struct ToneLexicon {
     confusion: HashMap<String, Vec<Vec<String>>>,
 }
 
-/// Lengths of beginnings of words in bytes.
+/// Length of a word prefix in bytes.
 const PREFIX_BYTES: RangeInclusive<usize> = 3..=16;
 
 const SEED: &str = include_str!("../../../seeds/sentiment.yaml");
 
-/// In the order of `LANGUAGES`.
+/// Word lists in the order of `LANGUAGES`.
 static LEXICONS: LazyLock<Vec<ToneLexicon>> = LazyLock::new(|| {
     read(SEED).unwrap_or_else(|e| {
         tracing::error!(
@@ -347,7 +347,7 @@ mod tests {
         }
         assert_eq!((languages.len(), all), (4, 120));
         assert!(right * 10 >= all * 8, "{right} of {all}");
-        // Beside it: always neutral.
+        // Always answering "neutral" must be much worse.
         assert!(right > 2 * neutral, "{right} and {neutral}");
     }
 
@@ -364,7 +364,7 @@ mod tests {
             ("This is slightly good", good * DAMPENED),
             ("This is not very good", good * NEGATED * BOOSTED),
             ("This isn't good", good * NEGATED),
-            // A phrase with a negation is what it is.
+            // An entry that contains a negation is not negated again.
             ("No, this is not bad", 1.7),
         ] {
             assert!(

@@ -21,7 +21,7 @@ use super::{
     switches::Allowed,
 };
 
-/// Number of negative words from which on a neutral message counts as confused.
+/// Minimum number of negative words for which a neutral message counts as confused.
 const CONFUSED_WORDS_MIN: usize = 3;
 
 /// Adaptation of an agent to the requester of a reply; only if the workspace, the agent, and the requester allow it.
@@ -33,7 +33,7 @@ pub struct Adapting {
 }
 
 impl Adapting {
-    /// `None` if somebody does not allow it.
+    /// `None` if the workspace, the agent, or the requester does not allow it.
     pub async fn find(
         c: &mut Conn,
         key: &StateKey,
@@ -70,7 +70,7 @@ impl Adapting {
     }
 }
 
-/// How a reply ended.
+/// End of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyEnd {
     Completed,
@@ -84,7 +84,7 @@ pub enum ReplyEnd {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct MeasuredTone {
     pub(super) tone: Tone,
-    /// In UTF-16 code units.
+    /// Length in UTF-16 code units.
     pub(super) length: i64,
 }
 
@@ -166,7 +166,7 @@ impl NotedQuestion {
                 event = score(c, &key, &mut state, settings, (measured, asked_at)).await?;
             }
             (Some(_), None) => {
-                // What follows is decided once the model has read it.
+                // A model reads the tone first; the task then finds the event and queues the reflection.
                 state.store(c).await?;
                 let options = ToneOptions { state_id: state.id };
                 insert_task(c, TaskKind::Utility, &key, &origin, &options).await?;

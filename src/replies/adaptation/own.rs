@@ -140,7 +140,7 @@ pub fn parse_cursor(text: Option<&str>) -> Result<Option<Uuid>, AdaptationError>
     parts.map(Some).ok_or(AdaptationError::InvalidCursor)
 }
 
-/// Lists the caller's states in the workspace, those that were begun last first, and the cursor of the next page.
+/// Lists the caller's states in the workspace, newest first, and the cursor of the next page.
 ///
 /// # Errors
 /// An error from `Actor::require`.

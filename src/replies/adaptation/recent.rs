@@ -18,7 +18,7 @@ const RECENT_TURNS: i64 = 5;
 const RECENT_TOKENS_MAX: u64 = 2_000;
 const RECENT_ERRORS: i64 = 3;
 
-/// The newest tasks of a thread, among which those of a person are searched.
+/// Selects from the newest 1,000 tasks of a thread as `t`; the arguments are the columns and the rest of the query.
 macro_rules! recent_sql {
     ($head:literal, $tail:literal) => {
         concat!(

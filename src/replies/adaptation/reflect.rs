@@ -190,7 +190,7 @@ impl Reflector {
             .await?;
         let changes = match answer {
             Ok(Answer::Read(changes)) => changes,
-            // An answer that names nothing changes nothing.
+            // An unreadable answer changes nothing.
             Ok(Answer::Unread(_)) => TraitChanges::default(),
             Err(_) => {
                 let failed = Err(FailCode::ModelUnavailable);
@@ -287,7 +287,7 @@ async fn find_agent(c: &mut Conn, lease: &Lease) -> Result<Option<Resolved>, DbE
     profiles::find_resolved(c, target.agent, target.agent_version).await
 }
 
-/// Loads a reflection; `None` if somebody does not allow it any more, or its state was deleted.
+/// Loads a reflection; `None` if it is no longer allowed, or if its state was deleted.
 async fn reflecting(
     c: &mut Conn,
     task: &Task,

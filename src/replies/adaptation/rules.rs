@@ -1,4 +1,4 @@
-//! Events of a conversation, and the reflection that follows. Pure.
+//! Pure functions that find the event of a conversation and the reflection that follows.
 
 use crate::agents::profiles::{
     AdaptationEvent, Reflection, SELF_TRAIT_ADJUSTMENT, SentimentPreset, SentimentSettings,
@@ -7,15 +7,15 @@ use crate::agents::profiles::{
 
 use super::state::{PromptName, SentimentClass, StoredScore, StoredState};
 
-/// A stronger negative message is an event alone.
+/// Intensity above which a single negative message is an event.
 const FRUSTRATED_ABOVE: f64 = 0.6;
-/// A stronger positive message is an event alone.
+/// Intensity above which a single positive message is an event.
 const SATISFIED_ABOVE: f64 = 0.5;
-/// Number of failed replies among the last ones that are an event.
+/// Minimum number of failed replies among the last 10 for an event.
 const FAILED_MIN: i64 = 2;
-/// Number of neutral messages whose mean length is compared.
+/// Number of neutral messages whose mean length is compared with `DULL_LENGTH`.
 const DULL_MESSAGES: usize = 4;
-/// In UTF-16 code units.
+/// Mean length in UTF-16 code units below which messages show low engagement.
 const DULL_LENGTH: i64 = 50;
 
 /// Counts the newest scores of a class in a row.
@@ -68,7 +68,7 @@ fn is_dull(scores: &[StoredScore]) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DueReflection {
     pub(super) prompt: PromptName,
-    /// `None` for one that an event starts.
+    /// `None` for a reflection on an event.
     pub(super) interval_id: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! States: how an agent sees a person in a conversation, with the scores of the newest messages. Statements on their rows.
+//! Adaptation states of an agent for a person in a conversation, with the scores of the newest messages, and their statements.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -115,7 +115,7 @@ impl StateKey {
 /// A row of `adaptation_states`.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct StoredState {
-    /// A state that was deleted and begun again has another one.
+    /// A state that is created again after its deletion has a new ID.
     pub id: Uuid,
     pub agent_id: AgentId,
     pub thread_id: ThreadId,
@@ -144,13 +144,13 @@ macro_rules! state_sql {
     };
 }
 
-/// Time at or before which the last message of a state that has expired was posted.
+/// Returns the expiry cutoff: states whose last message was posted at or before it have expired.
 fn expiry() -> Timestamp {
     now() - EXPIRES_AFTER
 }
 
 impl StoredState {
-    /// A state that says nothing about the person.
+    /// A neutral state.
     pub fn new(key: &StateKey, at: Timestamp) -> Self {
         Self {
             id: Uuid::now_v7(),
@@ -190,12 +190,12 @@ impl StoredState {
         Ok(found.filter(|state| state.id == id))
     }
 
-    /// Finds the state of a person, or begins it. The workspace must be locked.
+    /// Finds the state of a person, or creates it. The workspace must be locked.
     pub async fn open(c: &mut Conn, key: &StateKey) -> Result<Self, DbError> {
         if let Some(state) = Self::find(c, key).await? {
             return Ok(state);
         }
-        // One that has expired is not continued.
+        // An expired state is replaced.
         delete(c, key).await?;
         let state = Self::new(key, now());
         c.q("insert into adaptation_states (id, workspace_id, user_id, agent_id, thread_id, conversation_id, mood, user_skill, \

@@ -15,7 +15,7 @@ type CurrentRow = (
     Option<Json<Option<Reflection>>>,
 );
 
-/// What an agent does for a person who allows it.
+/// Settings of an agent for people who allow adaptation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Allowed {
     /// `None` if nothing is scored.
@@ -25,7 +25,7 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// Reads what a version of the agent allows; `None` if it does nothing.
+    /// Reads the settings of an agent's version; `None` if it does not adapt.
     pub(super) fn of(profile: &Profile) -> Option<Self> {
         let own = Self {
             sentiment: profile.sentiment.as_ref().and_then(Sentiment::settings),

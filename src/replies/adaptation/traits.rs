@@ -1,4 +1,4 @@
-//! What a reflection can change: three values, each with a fixed sentence for the system text.
+//! Values that a reflection can change. Each has a fixed sentence for the system text.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ impl TaskComplexity {
     }
 }
 
-/// How an agent sees a person in a conversation.
+/// Values that a reflection selects for a person in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct Traits {
     pub mood: Mood,
@@ -104,7 +104,7 @@ impl Traits {
     }
 }
 
-/// Answer of a reflection; what it does not name stays.
+/// Answer of a reflection; omitted values are unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TraitChanges {
     mood: Option<Mood>,

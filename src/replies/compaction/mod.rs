@@ -6,8 +6,8 @@
 //! segments that begin before the window ── render ──> block `summary`            no model rewrites a summary
 //! ```
 //!
-//! Then a model compares new entries with older ones. Without a model, the extractor makes the entries. What depends on a message that changes is not sent until the
-//! segment is made again (`agents::segments`).
+//! Then a model compares new entries with older ones. Without a model, the extractor makes the entries. If a message changes,
+//! its segment and entries are not sent until the segment is made again (`agents::segments`).
 
 mod check;
 mod draft;

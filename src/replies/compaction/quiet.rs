@@ -1,7 +1,7 @@
 //! Passes of conversations that have become quiet, so that their last messages are remembered elsewhere.
 //!
-//! A message is looked at when it is old enough: if it is the last one of its conversation, the conversation is quiet. It is looked
-//! at again only if another pass prevented that of its conversation.
+//! A message is checked when it is old enough: if it is the last one of its conversation, the conversation is quiet. It is
+//! checked again only if another pass delays that of its conversation.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ use super::{
 pub const CHECKED_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Time without a message after which a conversation is quiet.
 const SILENCE: Duration = Duration::from_mins(15);
-/// Fewest messages by people in no segment for which a pass is made.
+/// Minimum number of messages by people, in no segment yet, for a pass.
 const PERSON_MESSAGES_MIN: i64 = 6;
-/// Number of messages that are looked at at once.
+/// Number of messages that are checked at once.
 const MESSAGES_AT_ONCE: i64 = 5_000;
 
 /// A conversation in which nobody has posted for a while.
@@ -47,27 +47,27 @@ struct Quiet {
 }
 
 impl Quiet {
-    /// Returns true if a pass was queued since the conversation became quiet: a failed one is not made again.
+    /// Returns true if a pass was queued since the conversation became quiet: a failed pass is not repeated.
     fn is_done(&self) -> bool {
         let quiet_since = self.posted_at + SILENCE;
         self.last_compacted_at.is_some_and(|at| at >= quiet_since)
     }
 }
 
-/// Result of looking at a quiet conversation.
+/// Result of checking a quiet conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looked {
+enum QuietCheck {
     /// A pass is queued, or none is due.
     Done,
-    /// Another pass runs, or was made too short a time ago.
+    /// Another pass is running, or the last one was too recent.
     Later,
 }
 
-/// Part of a workspace's messages that was looked at.
+/// Messages of a workspace that were checked.
 #[derive(Debug, Clone, Copy)]
 struct Progress {
     seq: i64,
-    /// No message up to `seq` has to be looked at again.
+    /// True if no message up to `seq` must be checked again.
     is_complete: bool,
 }
 
@@ -97,7 +97,7 @@ pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbEr
     Ok(())
 }
 
-/// Looks at the next messages that were posted before a time; `None` if there are none.
+/// Checks the next messages that were posted before a time; `None` if there are none.
 async fn check_some(
     db: &Db,
     settings: CompactionSettings,
@@ -127,12 +127,12 @@ async fn check_some(
     drop(c);
     let mut first_later: Option<i64> = None;
     for quiet in quiet.into_iter().filter(|quiet| !quiet.is_done()) {
-        let looked = db
+        let checked = db
             .write(workspace.0, async move |c: &mut Conn| {
                 queue_pass(c, settings, workspace, quiet).await
             })
             .await?;
-        if looked == Looked::Later {
+        if checked == QuietCheck::Later {
             let seq = first_later.map_or(quiet.last_seq, |first| first.min(quiet.last_seq));
             first_later = Some(seq);
         }
@@ -188,12 +188,12 @@ async fn queue_pass(
     settings: CompactionSettings,
     workspace: WorkspaceId,
     quiet: Quiet,
-) -> Result<Looked, DbError> {
+) -> Result<QuietCheck, DbError> {
     dialect::lock_workspace(c, workspace.0).await?;
     let reply = queue::latest_reply(c, quiet.thread_id, quiet.id).await?;
     let target = reply.as_ref().and_then(Task::target);
     let Some((reply, target)) = reply.zip(target) else {
-        return Ok(Looked::Done);
+        return Ok(QuietCheck::Done);
     };
     let place = (workspace, target.channel, target.fork.is_some());
     let strongest = Strategy(Compaction::Off)
@@ -201,13 +201,13 @@ async fn queue_pass(
         .await?;
     let agent = profiles::find_resolved(c, target.agent, target.agent_version).await?;
     let Some(agent) = agent.filter(|_| strongest.is_on()) else {
-        return Ok(Looked::Done);
+        return Ok(QuietCheck::Done);
     };
     let at = now();
     if queue::active_compact(c, quiet.id).await?.is_some()
         || !store::claim_interval(c, quiet.id, at, at - settings.interval).await?
     {
-        return Ok(Looked::Later);
+        return Ok(QuietCheck::Later);
     }
     let options = PassOptions {
         trigger: CompactionTrigger::Quiet,
@@ -219,5 +219,5 @@ async fn queue_pass(
     };
     let audience = queue::audience_of(c, target.channel).await?;
     wait::insert(c, &reply, (target, audience), &options).await?;
-    Ok(Looked::Done)
+    Ok(QuietCheck::Done)
 }

@@ -102,7 +102,7 @@ impl Compactor {
             patience: Patience::Background,
         };
         let mut last = Passed::default();
-        // Those that a reply waited for.
+        // Segments of passes that a reply waited for.
         let mut unjudged = store::made_by(&mut self.utility.db.read().await?, &lease).await?;
         unjudged.drain(..unjudged.len().saturating_sub(SEGMENTS_AT_ONCE));
         for _ in 0..ROUNDS_MAX {

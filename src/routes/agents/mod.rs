@@ -89,7 +89,7 @@ fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) ->
     list
 }
 
-/// Calls of the workspace's small model for a person who waits. `otherwise` is what the person can do without one.
+/// Calls of the workspace's small model for a person who waits. `otherwise` is the alternative without one.
 ///
 /// # Errors
 /// `no_model` if the workspace has no language model.

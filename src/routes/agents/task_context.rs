@@ -256,7 +256,7 @@ fn hide_personal(parts: &mut [SentPart], caller: UserId) -> Vec<HiddenMemories> 
         };
         part.text = SentText::Kept(format!("({name}'s {what} is hidden)"));
         if part.block != Block::About {
-            // The sentences are known: their length tells which ones were sent.
+            // The sentences are fixed, so their length reveals which ones were sent.
             part.tokens = 0;
         }
     }
