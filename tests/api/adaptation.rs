@@ -216,7 +216,7 @@ async fn the_newest_event_is_kept() {
 }
 
 #[tokio::test]
-async fn each_switch_turns_it_off_at_once() {
+async fn each_switch_turns_adaptation_off_at_once() {
     let on = json!({"sentiment": {"enabled": true, "presets": []}, "reflection": {"metaprompts": [manual("check-in")]}});
     let (t, sage) = adapting(&[("RATE_LIMITS", "off")], on.clone()).await;
     // The version of the agent that replies in this thread stays the same.
@@ -232,9 +232,9 @@ async fn each_switch_turns_it_off_at_once() {
         let task = t.ada.ask(&thread, PLAIN).await;
         t.ada.completed(&task).await;
         let scored = classes(&state(&t.ada, &sage, &thread).await).len() > before;
-        let is_told = system(&t.ada, &task).await.contains(STEP);
-        assert_eq!(scored, is_told, "both or nothing");
-        is_told
+        let is_sent = system(&t.ada, &task).await.contains(STEP);
+        assert_eq!(scored, is_sent, "both or neither");
+        is_sent
     };
     assert!(adapts().await);
     let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
@@ -264,7 +264,7 @@ async fn each_switch_turns_it_off_at_once() {
 }
 
 #[tokio::test]
-async fn a_switch_counts_for_what_already_runs() {
+async fn a_switch_also_applies_to_running_tasks() {
     let fields = json!({"sentiment": {"enabled": true}, "reflection": {"metaprompts": [manual("check-in")]}});
     let (t, sage) = adapting(&[], fields).await;
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -297,7 +297,7 @@ async fn a_switch_counts_for_what_already_runs() {
     let neutral = "neutral intermediate moderate";
     assert_eq!(traits(&state(&t.ada, &sage, &thread).await), neutral);
 
-    // A deleted state does not come back.
+    // A deleted state is not stored again.
     let (gate, task) = held().await;
     t.ada.delete(&at(&sage, &thread)).await.is(200);
     gate.open();
@@ -352,7 +352,7 @@ async fn a_reflection_changes_the_system_text_from_the_next_turn_on() {
     let asked = t.model().asked("sage", 2).await;
     assert!(!asked[0].instructions().contains(sentences));
     assert!(asked[1].instructions().ends_with(sentences));
-    // Nobody is told: the thread has only questions and replies.
+    // There is no notice: the thread has only questions and replies.
     assert_eq!(t.ada.messages(&thread).await.len(), 5);
 
     // Another person is treated as before, and so is Ada elsewhere.
@@ -401,7 +401,7 @@ async fn only_known_values_of_an_answer_count() {
     reflected(&t, &sage, &thread, &mixed).await;
     let next = said(&t.ada, &thread, PLAIN).await;
     assert_eq!(system(&t.ada, &next).await, format!("{before}\n\n{STEP}"));
-    // What an answer does not name stays.
+    // Values that an answer omits are unchanged.
     reflected(&t, &sage, &thread, &json!({"task_complexity": "complex"})).await;
     let now = state(&t.ada, &sage, &thread).await;
     assert_eq!(traits(&now), "patient intermediate complex");
@@ -837,7 +837,7 @@ async fn a_state_expires_30_days_after_the_last_message() {
     age(&t, days).await;
     assert_eq!(classes(&state(&t.ada, &sage, &thread).await), [""; 0]);
     assert_eq!(t.ada.every(STATES).await, Vec::<Value>::new());
-    // One that has expired is not continued.
+    // An expired state is replaced.
     said(&t.ada, &thread, GREAT).await;
     assert_eq!(classes(&state(&t.ada, &sage, &thread).await), ["positive"]);
     age(&t, days).await;
@@ -886,7 +886,7 @@ async fn states_are_exported_to_the_person_only_and_erased_with_them() {
 }
 
 #[tokio::test]
-async fn states_go_with_the_membership() {
+async fn states_are_deleted_with_the_membership() {
     let (t, _) = adapting(&[], scores_only()).await;
     adapt(&t.bo, true).await;
     for who in [&t.ada, &t.bo] {
@@ -901,7 +901,7 @@ async fn states_go_with_the_membership() {
 }
 
 #[tokio::test]
-async fn a_child_inherits_scores_and_reflections_whole() {
+async fn a_child_inherits_or_replaces_each_setting_as_a_whole() {
     let fields = json!({"sentiment": {"profile": "tutor"}, "reflection": {"interval_turns": 4, "metaprompts": [manual("check-in")]}});
     let (t, sage) = adapting(&[], fields).await;
     let base = sage.rsplit_once('/').unwrap().1;
@@ -932,7 +932,7 @@ async fn a_child_inherits_scores_and_reflections_whole() {
         ),
         (&Value::Null, &json!(3))
     );
-    // An empty object is off, whatever the base has.
+    // An empty object turns it off, regardless of the base.
     let off = json!({"reflection": {}, "sentiment": {"enabled": false}});
     t.ada.patch(&owl, off).await.is(200);
     assert_eq!(adapts().await, false);

@@ -72,7 +72,7 @@ async fn a_draft_is_returned_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn a_draft_can_be_posted_whatever_the_model_writes() {
+async fn every_draft_is_a_valid_form_for_a_new_agent() {
     let t = team().await;
     t.ada.make_agent("taken").await;
     let odd = [
@@ -198,7 +198,7 @@ async fn a_description_has_limits() {
 }
 
 #[tokio::test]
-async fn who_cannot_create_agents_cannot_draft_them() {
+async fn a_person_who_cannot_create_agents_cannot_draft_them() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "viewer").await;
     let (reader, _) = t.ada.make_key(&["agents:read", "agents:use"]).await;
@@ -218,7 +218,7 @@ async fn a_person_drafts_ten_agents_an_hour() {
         draft(&t.bo).await.is(200);
         draft(&robot).await.is(200);
     }
-    // What is refused before the model is called does not count.
+    // Requests that are refused before the model is called do not count.
     t.bo.post(DRAFT, json!({"description": ""}))
         .await
         .refused(422);

@@ -420,7 +420,7 @@ async fn a_fork_of_a_long_thread_gets_the_summary_of_its_older_messages() {
         );
     }
     assert!(!prompt.contains("]: message 24"), "{prompt}");
-    // Nothing of a deleted message remains.
+    // No text of a deleted message remains.
     t.ada
         .delete(&format!("/v1/messages/{}", messages[0]))
         .await

@@ -115,7 +115,7 @@ async fn a_workspace_has_the_servers_reply_styles_until_an_admin_replaces_them()
         "role_too_low"
     );
 
-    // What was read can be sent back.
+    // A returned document can be sent back.
     let reply = put_if(&t.ada, 0, &seeded).await;
     assert_eq!(reply.header("etag").as_deref(), Some("\"1\""));
     assert_eq!(reply.is(200)["presets"], seeded["presets"]);
@@ -276,7 +276,7 @@ async fn the_preset_of_a_reply_is_a_persons_then_the_agents_then_a_rules_then_th
 }
 
 #[tokio::test]
-async fn whoever_can_post_chooses_a_preset_and_an_event_is_sent_only_when_it_changes() {
+async fn a_person_who_can_post_chooses_a_preset_and_only_a_change_sends_an_event() {
     let (t, vibe) = styled(&[]).await;
     let viewer = t.app.join(&t.ada, "Vi", "viewer").await;
     let dive = t.dive().await;

@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_stored_as_all_five_and_nothing_is_not_unset() {
+    fn all_is_stored_as_five_presets_and_an_empty_list_stays_empty() {
         for (presets, wanted) in [
             (json!(["all"]), json!(SentimentPreset::EACH)),
             (

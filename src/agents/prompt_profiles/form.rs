@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_can_be_sent_back_and_unknown_fields_are_rejected() {
+    fn a_returned_document_can_be_sent_back_and_unknown_fields_are_rejected() {
         let mut sent = serde_json::to_value(seed()).unwrap();
         sent["object"] = json!("prompt_profiles");
         sent["version"] = json!(7);

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_message_is_read_in_the_language_that_knows_it() {
+    fn a_short_message_is_read_in_the_language_with_the_most_known_words() {
         for (text, wanted) in [
             ("Perfekt!", SentimentClass::Positive),
             ("Merci", SentimentClass::Positive),

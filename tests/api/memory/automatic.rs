@@ -501,7 +501,7 @@ async fn a_model_finds_entries_that_newer_ones_replace_or_settle() {
     let (old, new) = (of("superseded").await, of("active").await);
     assert_eq!((texts(&old), texts(&new)), (vec![said[1]], vec![newer]));
     assert_eq!(old[0]["superseded_by"], new[0]["id"]);
-    // A redo does not bring back what is done.
+    // A redo does not restore archived entries.
     t.model().script("summary", [answer(&items)]);
     redo(&t.ada, &thread, &record).await;
     assert_eq!(texts(&of("archived").await), [said[0]]);
