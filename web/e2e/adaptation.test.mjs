@@ -1,4 +1,4 @@
-// Adaptation: the switches of the workspace, the agent, and the person, and what agents keep about a person.
+// Adaptation: the switches of the workspace, the agent, and the person, and the states that agents keep.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button, startThread } from './lib/browser.mjs';
@@ -43,9 +43,7 @@ test('an agent adapts by its profile, thresholds, and metaprompts', async () => 
   const profile = ada.page.getByLabel('Profile', { exact: true });
   assert.equal(await profile.inputValue(), 'inherit');
   await profile.selectOption('Tutor');
-  await main(ada)
-    .getByText('A word list finds frustration, confusion, and satisfaction, and earlier.')
-    .waitFor();
+  await main(ada).getByText('A word list finds frustration, confusion, and satisfaction sooner.').waitFor();
   const frustration = ada.page.getByLabel('Frustration (−1 to 0)');
   assert.equal(await frustration.getAttribute('placeholder'), '-0.2');
   await frustration.fill('-2');

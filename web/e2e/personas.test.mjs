@@ -97,7 +97,7 @@ test('the text is drafted by the model, and approved', async () => {
   await main(ada).getByText('Approved', { exact: true }).waitFor();
   assert.equal((await marks(ada))[6], 'done');
   await box(ada.page, 'Compressed text').fill(`${TEXT} You offer a way out.`);
-  await main(ada).getByRole('heading', { name: 'Difference to the approved text' }).waitFor();
+  await main(ada).getByRole('heading', { name: 'Changes since the approved text' }).waitFor();
   await inspect(ada, 'personas-difference');
   await button(ada.page, 'Save').click();
   await main(ada).getByText('Refined', { exact: true }).waitFor();
@@ -152,7 +152,7 @@ test('an agent names a persona', async () => {
   await openPersona(ada, draft.name);
   await button(ada.page, 'Delete').click();
   await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();
-  await toast(ada, 'The persona “Poet” is deleted');
+  await toast(ada, 'The persona “Poet” was deleted');
   assert.equal(await stored(ada, 'Poet'), undefined);
 });
 

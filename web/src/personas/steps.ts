@@ -22,11 +22,11 @@ export const STEPS: { key: StepKey; name: string; hint: string }[] = [
   {
     key: 'problem_space',
     name: 'Problem space',
-    hint: 'What does this character help with, and whom?',
+    hint: 'What does this character help with, and who is it for?',
   },
   { key: 'high_level', name: 'High level', hint: 'Who is it, in a few sentences?' },
   { key: 'archetype', name: 'Archetype', hint: 'Which role or person does it resemble?' },
-  { key: 'principles', name: 'Principles', hint: 'What does it always do, and what never?' },
+  { key: 'principles', name: 'Principles', hint: 'What does it always do, and what does it never do?' },
   { key: 'taste', name: 'Taste', hint: 'How does it sound? What does it like and dislike?' },
   {
     key: 'compressed',

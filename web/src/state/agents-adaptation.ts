@@ -14,8 +14,8 @@ export const PROFILES: Record<SentimentProfile, { name: string; hint: string }> 
     name: 'Standard',
     hint: 'A word list finds frustration, confusion, satisfaction, loss of interest, and repeated errors.',
   },
-  advanced: { name: 'Advanced', hint: 'As Standard, but a model scores each message.' },
-  tutor: { name: 'Tutor', hint: 'A word list finds frustration, confusion, and satisfaction, and earlier.' },
+  advanced: { name: 'Advanced', hint: 'Like Standard, but a model scores each message.' },
+  tutor: { name: 'Tutor', hint: 'A word list finds frustration, confusion, and satisfaction sooner.' },
 };
 
 /** Checks whether messages are scored. */
