@@ -13,14 +13,14 @@ function show(x: { allowed?: boolean; on?: boolean } = {}) {
   screen.show(MyAdaptation, { allowed: true, on: true, busy: false, onchange, ...x });
   return onchange;
 }
-/** What Vibe and Coder keep about Mia. */
+/** States of Vibe and Coder for Mia. */
 function keep() {
   const { backend } = screen.scene;
   backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, title: 'Launch plan' });
   backend.adaptation = [state({ mood: 'patient', user_skill: 'expert' }), state({ agent_id: 'agent_coder' })];
 }
 
-test('the switch says what it does, and is changed', async () => {
+test('the switch has a hint and reports changes', async () => {
   const onchange = show({ on: false });
   const choice = page.getByRole('switch', { name: 'Let agents adapt to me' });
   expect((choice as HTMLInputElement).checked).toBe(false);
@@ -28,7 +28,7 @@ test('the switch says what it does, and is changed', async () => {
   await fireEvent.click(choice);
   expect(onchange).toHaveBeenCalledExactlyOnceWith(true);
 });
-test('each conversation has a line, which is deleted by itself', async () => {
+test('each conversation has a line, which can be deleted', async () => {
   keep();
   show();
   expect(await page.findByText('Vibe in Launch plan: patient, expert')).toBeTruthy();
@@ -38,7 +38,7 @@ test('each conversation has a line, which is deleted by itself', async () => {
   expect(screen.scene.backend.calls.at(-1)).toBe('DELETE /v1/agents/agent_vibe/state');
   expect(page.queryByText(/^Vibe in/)).toBeNull();
 });
-test('where the workspace has turned it off, what was kept can still be deleted', async () => {
+test('states can be deleted even if the workspace has turned adaptation off', async () => {
   keep();
   show({ allowed: false });
   expect(page.getByText('Your workspace has turned this off.')).toBeTruthy();

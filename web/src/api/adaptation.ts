@@ -2,7 +2,7 @@ import type { Transport } from './http';
 import type { paths } from './schema';
 
 type States = paths['/v1/adaptation']['get']['responses'][200]['content']['application/json'];
-/** How an agent adapts to the caller in a conversation. Nobody else can see it. */
+/** Adaptation state of an agent for the caller in a conversation. Nobody else can see it. */
 export type AdaptationState = States['data'][number];
 
 /** Client of adaptation, `api.part(AdaptationApi)`. Loaded with its page. */

@@ -12,7 +12,7 @@ export type Agency = S['Agency'];
 /** Tool object of the OpenAI Responses format, discriminated by `type`. */
 export type AgentTool = S['Tool'];
 export type AgentMemory = Partial<S['Memory']>;
-/** How messages of people who allow it are scored; unset fields follow the profile. */
+/** Scoring of messages by people who allow it; unset fields follow the profile. */
 export type AgentSentiment = Partial<NonNullable<NewAgent['sentiment']>>;
 /** Questions about conversations with people who allow it. */
 export type AgentReflection = Partial<NonNullable<NewAgent['reflection']>>;

@@ -11,7 +11,7 @@ export interface EditApi {
 
 /** A persona that is being edited. Changes are saved only over the version that they started from. */
 export class PersonaEdit {
-  /** As last loaded or saved. */
+  /** The persona as last loaded or saved. */
   persona = $state.raw<Persona>({} as Persona);
   fields = $state.raw<PersonaFields>({} as PersonaFields);
   /** Text that agents receive; null if none was approved. */
@@ -54,7 +54,7 @@ export class PersonaEdit {
     this.fields = { ...this.fields, ...more };
     if (this.drafted && this.fields.compressed !== this.drafted.compressed) this.drafted = null;
   }
-  /** Saves the changes, also over the version of someone else that is shown. */
+  /** Saves the changes, even over another person's version that is shown. */
   save(): Promise<boolean> {
     return this.#patch(this.changed);
   }
@@ -88,7 +88,7 @@ export class PersonaEdit {
       this.busy = '';
     }
   }
-  /** Gives up the changes for what someone else saved. */
+  /** Discards the changes in favor of another person's version. */
   adopt(): void {
     if (this.theirs) this.#begin(this.theirs);
   }

@@ -47,7 +47,7 @@ test('an approval contains the unsaved changes', async () => {
   ]);
 });
 
-test('a change of someone else keeps the own changes until the person decides', async () => {
+test('unsaved changes are kept after a change by someone else until the person decides', async () => {
   const { edit, others } = start();
   others({ description: 'By Bo' });
   edit.set({ name: 'Calm' });

@@ -45,7 +45,7 @@ export class StylesEdit {
     this.#api = api;
     this.show(stored);
   }
-  /** Shows a stored document, and discards what was typed. */
+  /** Shows a stored document, and discards unsaved changes. */
   show(stored: ReplyStyles): void {
     const { addons, presets, routing, rules } = formOf(stored);
     this.#stored = stored;

@@ -36,12 +36,12 @@ test('unset fields are not a change', () => {
   const short = { ...full, sentiment: { enabled: true, profile: 'basic' } satisfies AgentSentiment };
   expect(changedFields(full, short)).toEqual([]);
   expect(patchOf(full, { ...full, sentiment: null })).toEqual({ sentiment: null });
-  // No presets are not the presets of the profile.
+  // An empty list differs from the presets of the profile.
   const none = { ...full, sentiment: { ...full.sentiment, presets: [] } };
   expect(changedFields(full, none)).toEqual(['sentiment']);
 });
 
-test('a reflection without anything to run is none', () => {
+test('a reflection without an interval or metaprompts counts as unset', () => {
   const reflection = (reflection: AgentReflection) => ({ ...blank(), reflection });
   expect(changedFields(blank(), reflection({ interval_turns: null, metaprompts: [] }))).toEqual([]);
   const [first, second] = [newMetaprompt([]), newMetaprompt([newMetaprompt([])])];
@@ -52,7 +52,7 @@ test('a reflection without anything to run is none', () => {
   );
 });
 
-test('a trigger has what its type needs', () => {
+test('a trigger has the fields of its type', () => {
   expect(triggerOf('turn_interval')).toEqual({ type: 'turn_interval', interval_turns: 6 });
   expect(triggerOf('event_based')).toEqual({ type: 'event_based', event: 'user_frustrated' });
   expect(triggerOf('manual')).toEqual({ type: 'manual' });

@@ -53,7 +53,7 @@ export class AgentDescription {
     this.#before = null;
     this.model = '';
   }
-  /** Gives up the request, as when the page is left. */
+  /** Cancels the request, such as when the page is left. */
   stop(): void {
     this.#stop.abort();
   }

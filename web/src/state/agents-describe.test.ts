@@ -74,7 +74,7 @@ test('a draft fills the fields, which are created as they are shown', async () =
   });
 });
 
-test('Undo restores what was there before', async () => {
+test('Undo restores the earlier fields', async () => {
   const { it, draft, reply } = start();
   draft.set('instructions', 'Mine.');
   it.text = 'Drafts release notes';
@@ -106,7 +106,7 @@ test('a failure keeps the fields and the description', async () => {
   ]);
 });
 
-test('nothing is asked without a description, or twice; a page that was left stays as it is', async () => {
+test('no request is sent without a description or twice, and a page that was left is unchanged', async () => {
   const { it, draft, asked, reply } = start();
   it.text = ' ';
   expect(await it.run()).toBe(false);
