@@ -31,7 +31,7 @@ text_enum! {
         Files = "files",
         /// Add-ons of the reply style.
         Addons = "addons",
-        /// Fixed sentences for the requester, who alone can see them.
+        /// Fixed sentences about the requester; only the requester can see them.
         Adaptation = "adaptation",
     }
 }

@@ -141,7 +141,7 @@ impl Candidates {
             } else {
                 format!("{base}-{n}")
             };
-            // After a few attempts, numbers are skipped, so that thousands of equal names stay cheap.
+            // After a few attempts, numbers are skipped, so that thousands of equal names take few queries.
             self.n = if n < 20 {
                 n + 1
             } else {

@@ -1,6 +1,6 @@
-//! Draft of an agent from a description of what it should do.
+//! Draft of an agent from a description of its purpose.
 //!
-//! The answer of the model is data. Only the fields of a draft are read from it, and they are made to fit the rules of a
+//! The answer of the model is data. Only the fields of a draft are read from it, and they are adjusted to the rules for a
 //! new agent. Tools, access, trust, and files cannot come from a model.
 
 use std::sync::{Arc, LazyLock};

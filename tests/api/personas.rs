@@ -163,7 +163,7 @@ async fn names_are_unique_in_the_workspace() {
     ] {
         assert_eq!(reply.refused(409), "name_taken");
     }
-    // Its own name stays free for it.
+    // A persona can keep its own name.
     t.ada.put(&path(&first), first.clone()).await.is(200);
 }
 

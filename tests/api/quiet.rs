@@ -7,7 +7,7 @@ use crate::{
     support::{Person, Team, id, list, team_with, text},
 };
 
-/// A server that looks for quiet conversations often.
+/// A server with a short interval between checks for quiet conversations.
 async fn watched() -> Team {
     team_with(&[("COMPACTION_INTERVAL", "0s"), ("RATE_LIMITS", "off")]).await
 }

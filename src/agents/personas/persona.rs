@@ -44,7 +44,7 @@ impl PersonaSection {
 pub struct PersonaContent {
     /// At most 1,024 characters; not sent to agents.
     pub description: String,
-    /// Problem that agents with this character solve, and for whom.
+    /// Problem and audience of agents with this character.
     pub problem_space: PersonaSection,
     /// The character in a few sentences.
     pub high_level: PersonaSection,

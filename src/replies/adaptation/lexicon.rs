@@ -30,7 +30,7 @@ pub struct Tone {
     pub intensity: f64,
     /// Number of entries that count as negative.
     pub negative_words: usize,
-    /// The person says that they do not understand.
+    /// True if the person does not understand something.
     pub is_confused: bool,
 }
 
@@ -198,10 +198,10 @@ impl ToneLexicon {
             .find_map(|end| self.prefixes.get(&word[..end]).copied())
     }
 
-    /// Valences of the entries in a text, with what is before them.
+    /// Returns the valences of the entries in a text, modified by the words before them.
     fn valences(&self, words: &[&str]) -> Vec<f64> {
         let mut found = Vec::new();
-        // Words of phrases do not change what follows.
+        // Words of phrases do not modify later entries.
         let mut own_from = 0;
         let mut at = 0;
         while at < words.len() {
@@ -243,7 +243,7 @@ impl ToneLexicon {
 }
 
 /// Finds the word list for a text; `None` for other languages. A short text without function words, such as "Perfect!", is read
-/// in the language that knows most of its words.
+/// in the language whose word list has most of its words.
 fn lexicon_of(text: &str, words: &[&str]) -> Option<&'static ToneLexicon> {
     let mut end = text.len().min(LANGUAGE_BYTES_MAX);
     while !text.is_char_boundary(end) {

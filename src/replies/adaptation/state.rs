@@ -264,7 +264,7 @@ pub(super) async fn delete_all(
         .await
 }
 
-/// Lists the states of a person in a workspace that were begun before one, newest first.
+/// Lists the states of a person in a workspace that were created before one, newest first.
 pub(super) async fn list(
     c: &mut Conn,
     (workspace, user): (WorkspaceId, UserId),

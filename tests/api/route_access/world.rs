@@ -149,7 +149,7 @@ impl AccessFixture {
             let ends = sockets
                 .iter_mut()
                 .map(|s| Box::pin(s.of("task.status_changed")));
-            // The end of a reflection is sent only to the person who asked for it.
+            // The end of a reflection is sent only to its requester.
             let ended = futures::future::select_all(ends);
             drop(tokio::time::timeout(Duration::from_millis(50), ended).await);
         }

@@ -5426,7 +5426,7 @@ export interface components {
         PersonaContent: {
             /** @description At most 1,024 characters; not sent to agents. */
             description: string;
-            /** @description Problem that agents with this character solve, and for whom. */
+            /** @description Problem and audience of agents with this character. */
             problem_space: components["schemas"]["PersonaSection"];
             /** @description The character in a few sentences. */
             high_level: components["schemas"]["PersonaSection"];
@@ -6590,7 +6590,7 @@ export interface components {
          *
          *     `addons`: Add-ons of the reply style.
          *
-         *     `adaptation`: Fixed sentences for the requester, who alone can see them.
+         *     `adaptation`: Fixed sentences about the requester; only the requester can see them.
          * @enum {string}
          */
         SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons" | "adaptation";
