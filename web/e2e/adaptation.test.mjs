@@ -91,7 +91,7 @@ test('a saved agent is not changed by opening it, and a metaprompt is removed', 
   assert.deepEqual([reflection.interval_turns, reflection.metaprompts], [4, []]);
 });
 
-test('pages about the agent say so', async () => {
+test('the agent’s page and panel show that it adapts', async () => {
   const { id } = await agent('vibe');
   await ada.page.goto(`${SETTINGS}/agents/${id}`);
   await main(ada).getByText(CARD).waitFor();
@@ -99,14 +99,14 @@ test('pages about the agent say so', async () => {
   await agentPanel(bo).getByText(CARD).waitFor();
 });
 
-test('the agent’s card says so', async () => {
+test('the agent’s card shows that it adapts', async () => {
   await bo.page.goto(`${SETTINGS}/agents`);
   await agentCard(bo, 'Vibe').getByText(CARD).waitFor();
   assert.equal(await agentCard(bo, 'Coder').getByText(CARD).count(), 0);
   await inspect(bo, 'adaptation-card');
 });
 
-test('a person turns it on, sees what is kept, and deletes it', async () => {
+test('a person turns adaptation on, sees the states, and deletes them', async () => {
   await ada.page.goto(`${SETTINGS}/memory`);
   assert.equal(await adapt(ada).isChecked(), false);
   await adapt(ada).check();
@@ -144,14 +144,14 @@ test('a person turns it on, sees what is kept, and deletes it', async () => {
   assert.deepEqual(await stored(ada), []);
 });
 
-test('nobody else sees it', async () => {
+test('nobody else sees a state', async () => {
   await bo.page.goto(`${SETTINGS}/memory`);
   await adaptation(bo).waitFor();
   assert.equal(await adapt(bo).isChecked(), false);
   assert.equal(await adaptation(bo).getByRole('listitem').count(), 0);
 });
 
-test('where it is turned off, the pages of agents do not promise it', async () => {
+test('if adaptation is turned off, an agent’s page does not show that it adapts', async () => {
   await ada.page.goto(`${SETTINGS}/context`);
   await allow(ada).uncheck();
   await settled(ada, allow(ada));

@@ -58,7 +58,7 @@ test('Undo restores the fields, and a draft is created as it is shown', async ()
   );
 });
 
-test('while a model drafts, the button waits; a failure keeps what was typed', async () => {
+test('the button is busy while a model drafts, and a failure keeps the fields', async () => {
   await ada.page.goto(NEW);
   await box(ada.page, 'Display name').fill('Mine');
   await box(ada.page, QUESTION).fill('hold and refuse');
@@ -83,7 +83,7 @@ test('a name that is taken gets a number', async () => {
   assert.equal(await value(ada, 'Name'), 'release-notes-2');
 });
 
-test('without a model, the button is disabled and says why', async () => {
+test('without a model, the button is disabled with a reason', async () => {
   const { ada: ann } = await startTeam({ bo: null });
   await ann.page.goto(NEW);
   await main(ann).getByText('Needs a model').waitFor();

@@ -21,7 +21,7 @@ const openPersona = async (p, name) => {
   await steps(p).waitFor();
 };
 
-test('there are no personas at first; one is made by name', async () => {
+test('the list is empty at first, and a persona is created by its name', async () => {
   await ada.page.goto(PAGE);
   await main(ada).getByText('No personas yet. A persona is a reusable character for agents.').waitFor();
   await inspect(ada, 'personas-none');
@@ -103,7 +103,7 @@ test('the text is drafted by the model, and approved', async () => {
   await main(ada).getByText('Refined', { exact: true }).waitFor();
 });
 
-test('someone else’s change keeps the own one until it is decided', async () => {
+test('unsaved changes are kept after someone else’s change', async () => {
   await openPersona(bo, 'Calm engineer');
   await box(bo.page, 'Description').fill('By Bo');
   const { id } = await stored(ada, 'Calm engineer');
@@ -156,7 +156,7 @@ test('an agent names a persona', async () => {
   assert.equal(await stored(ada, 'Poet'), undefined);
 });
 
-test('without a model, the draft is disabled and says why', async () => {
+test('without a model, the draft is disabled with a reason', async () => {
   const { ada: ann } = await startTeam({ bo: null });
   const { id } = await api(ann, 'POST', 'personas', { name: 'Calm engineer' });
   await ann.page.goto(`${PAGE}?persona=${id}`);

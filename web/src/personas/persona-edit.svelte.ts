@@ -58,7 +58,7 @@ export class PersonaEdit {
   save(): Promise<boolean> {
     return this.#patch(this.changed);
   }
-  /** Saves the changes and approves the text. A person has to look at a version of someone else first. */
+  /** Saves the changes and approves the text. Does nothing while another person's version is shown. */
   async approve(): Promise<boolean> {
     if (this.theirs) return false;
     if (!(await this.#patch({ ...this.changed, pipeline_status: 'approved' }))) return false;
