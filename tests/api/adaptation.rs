@@ -442,9 +442,9 @@ async fn only_the_person_sees_a_state_and_its_tasks() {
         assert_eq!(reply.refused(404), "task_not_found", "{path}");
     }
     assert!(own_tasks(&t.ada, &thread).await.is_empty());
-    let told = |events: &[Value]| events.iter().any(|event| event.to_string().contains(&task));
-    assert!(!told(&t.ada.events().await) && !told(&socket.settle().await));
-    assert!(told(&t.bo.events().await));
+    let received = |events: &[Value]| events.iter().any(|event| event.to_string().contains(&task));
+    assert!(!received(&t.ada.events().await) && !received(&socket.settle().await));
+    assert!(received(&t.bo.events().await));
     assert!(!shown(&t.ada, "/v1/audit-log").await);
 
     // An admin's request is about the admin.

@@ -125,8 +125,8 @@ fn conversation(turns: &[TurnRow], person: &str, agent: &str) -> String {
     );
     let mut newest_first = Vec::new();
     for turn in turns {
-        let is_told = turn.state != Some(MessageState::Streaming);
-        let reply = turn.reply.as_deref().filter(|_| is_told);
+        let is_complete = turn.state != Some(MessageState::Streaming);
+        let reply = turn.reply.as_deref().filter(|_| is_complete);
         newest_first.extend(reply.map(|reply| line(&agent, reply)));
         newest_first.push(line(&person, &turn.question));
     }
