@@ -115,6 +115,14 @@ impl Http {
     pub(crate) async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.send("POST", path, &body.to_string()).await?.json()
     }
+
+    pub(crate) async fn put(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send("PUT", path, &body.to_string()).await?.json()
+    }
+
+    pub(crate) async fn patch(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send("PATCH", path, &body.to_string()).await?.json()
+    }
 }
 
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {

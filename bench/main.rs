@@ -25,6 +25,7 @@ mod reads;
 mod report;
 mod resume;
 mod sends;
+mod steering;
 mod streams;
 mod tone;
 
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "tone",
+    "readers", "tone", "steering",
 ];
 
 fn main() -> ExitCode {
@@ -84,6 +85,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "crowd" => crowd::run().await?,
                 "readers" => readers::run().await?,
                 "tone" => tone::run(),
+                "steering" => steering::run().await?,
                 _ => resume::run().await?,
             }
         }

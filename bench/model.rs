@@ -57,6 +57,7 @@ impl Plan {
 
 struct Shared {
     plan: Mutex<Plan>,
+    newest: Mutex<Bytes>,
     asked: mpsc::Sender<Instant>,
     waiting: watch::Sender<usize>,
     number: AtomicUsize,
@@ -74,6 +75,7 @@ impl Model {
         let (send, asked) = mpsc::channel(4096);
         let shared = Arc::new(Shared {
             plan: Mutex::new(Plan::short()),
+            newest: Mutex::default(),
             asked: send,
             waiting: watch::channel(0).0,
             number: AtomicUsize::new(0),
@@ -131,15 +133,31 @@ impl Model {
             .context("the model received no request in time")?
             .context("the model server ended")
     }
+
+    /// Number of requests whose time was not used.
+    pub(crate) fn unused(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Body of the newest request.
+    pub(crate) fn newest(&self) -> Bytes {
+        self.shared
+            .newest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
 }
 
 fn event(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-async fn complete(State(shared): State<Arc<Shared>>, _: Bytes) -> Response {
+async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let asked = Instant::now();
+    *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = body;
     // Full only if the times are not used.
-    let _unheard = shared.asked.try_send(Instant::now());
+    let _unheard = shared.asked.try_send(asked);
     let plan = shared
         .plan
         .lock()
