@@ -3,6 +3,7 @@
 //! Each derived text cites its sources in the same transaction (`citations`), so that a change finds every such text
 //! by an index, regardless of the thread or fork in which it was used.
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
@@ -10,9 +11,10 @@ use super::{
     segments::{self, CompactionState},
 };
 use crate::{
-    db::{Conn, DbError, dialect::hexadecimal_ids, now},
+    db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
     ids::{AgentId, CompactionId, MemoryId, MessageId, UserId, WorkspaceId},
     sql_with_ids,
+    time::Timestamp,
 };
 
 /// Replaces a text whose source was deleted.
@@ -93,7 +95,10 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
         }
         Change::Deleted => {
             match source {
-                SourceId::Message(id) => lose_source(c, id.0).await?,
+                SourceId::Message(id) => {
+                    lose_source(c, id.0).await?;
+                    forget_scores(c, id).await?;
+                }
                 SourceId::Memory(id) => forget_all(c, vec![id]).await?,
                 SourceId::Compaction(id) => blank_segment(c, id).await?,
                 SourceId::User(user) => {
@@ -112,6 +117,34 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
                 .run()
                 .await?;
         }
+    }
+    Ok(())
+}
+
+/// Removes the scores of a message from the adaptation states of its author.
+async fn forget_scores(c: &mut Conn, message: MessageId) -> Result<(), DbError> {
+    let states: Vec<(Uuid, Json<Vec<Value>>, Timestamp)> = c
+        .q(
+            "select s.id, s.scores, m.created_at from messages m join adaptation_states s \
+            on s.conversation_id = m.conversation_id and s.user_id = m.author_id where m.id = $1",
+        )
+        .bind(message)
+        .all()
+        .await?;
+    for (id, Json(mut scores), at) in states {
+        let at = Value::from(at.to_text());
+        let is_newest = scores.last().is_some_and(|score| score["at"] == at);
+        let before = scores.len();
+        scores.retain(|score| score["at"] != at);
+        if scores.len() == before {
+            continue;
+        }
+        c.q("update adaptation_states set scores = $2, last_event = case when $3 then null else last_event end where id = $1")
+            .bind(id)
+            .bind(Json(scores))
+            .bind(is_newest)
+            .run()
+            .await?;
     }
     Ok(())
 }

@@ -317,11 +317,13 @@ pub async fn remove_member(
         .bind(now())
         .run()
         .await?;
-    c.q("delete from adaptation_states where workspace_id = $1 and user_id = $2")
-        .bind(workspace)
-        .bind(user)
-        .run()
-        .await?;
+    // Consent ends with the membership.
+    for sql in [
+        "delete from adaptation_states where workspace_id = $1 and user_id = $2",
+        "update memory_settings set adapt = FALSE where workspace_id = $1 and user_id = $2",
+    ] {
+        c.q(sql).bind(workspace).bind(user).run().await?;
+    }
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,

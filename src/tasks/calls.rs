@@ -478,12 +478,16 @@ struct CallUsage {
     estimated: bool,
 }
 
-/// Total usage of a task's calls that have ended; `None` if they used nothing. The model is that of the newest one.
+/// Total usage of a task's calls that have ended; `None` if they used nothing. The model is that of the newest one. Everyone in the
+/// conversation sees it, so the tokens of an adaptation, which reveal its sentences, are left out.
 pub async fn token_usage_of(c: &mut Conn, task: TaskId) -> Result<Option<TokenUsage>, DbError> {
     let calls: Vec<CallUsage> = c
-        .q("select input, output, model, cost_usd, estimated from model_calls \
+        .q("select case when purpose = $2 and input > h.tokens then input - h.tokens else input end as input, output, model, cost_usd, \
+            estimated from model_calls, (select cast(coalesce(sum(tokens), 0) as bigint) as tokens from context_parts \
+            where task_id = $1 and name = 'adaptation') h \
             where task_id = $1 and outcome <> 'running' and input + output > 0 order by id limit 10000")
         .bind(task)
+        .bind(Purpose::Reply)
         .all()
         .await?;
     let mut total: Option<TokenUsage> = None;

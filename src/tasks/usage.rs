@@ -37,8 +37,12 @@ impl Ended {
     }
 }
 
-/// Counts a task that has just ended.
+/// Counts a task that has just ended. The number of personal tasks would tell admins what only the person can see.
 pub async fn count(c: &mut Conn, ended: &Ended) -> Result<(), DbError> {
+    c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
+    if ended.kind.is_personal() {
+        return Ok(());
+    }
     c.q(
         "insert into usage (workspace_id, month, user_id, agent_id, model, tasks, failed, input_tokens, output_tokens, cost_usd) \
          values ($1, $2, $3, $4, $5, 1, $6, 0, 0, null) \
@@ -53,7 +57,6 @@ pub async fn count(c: &mut Conn, ended: &Ended) -> Result<(), DbError> {
     .bind(i64::from(ended.status == TaskStatus::Failed))
     .run()
     .await?;
-    c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
     Ok(())
 }
 

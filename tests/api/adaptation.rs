@@ -171,7 +171,64 @@ async fn a_state_keeps_no_text() {
         .await
         .is(200);
     assert_eq!(t.app.place.places_of("plugh").await, Vec::<String>::new());
-    assert_eq!(classes(&state(&t.ada, &sage, &thread).await), ["negative"]);
+    let now = state(&t.ada, &sage, &thread).await;
+    assert_eq!((classes(&now), &now["last_event"]), (vec![], &Value::Null));
+}
+
+#[tokio::test]
+async fn a_deleted_question_is_not_reflected_on() {
+    let (t, sage) = adapting(&[], json!({"sentiment": {"profile": "standard"}})).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let gate = Gate::new();
+    let patient = answer(&json!({"mood": "patient"}));
+    t.model().script("reflection", [patient.held(&gate)]);
+    said(&t.ada, &thread, GREAT).await;
+    let task = said(&t.ada, &thread, "this is bad").await;
+    gate.reached().await;
+    let trigger = text(&t.ada.task(&task).await, "/trigger_message_id");
+    t.ada
+        .delete(&format!("/v1/messages/{trigger}"))
+        .await
+        .is(200);
+    gate.open();
+    ended(&t.ada, &thread).await;
+    let now = state(&t.ada, &sage, &thread).await;
+    assert_eq!(traits(&now), "neutral intermediate moderate");
+    assert_eq!(classes(&now), ["positive"]);
+}
+
+#[tokio::test]
+async fn reflections_are_not_counted_in_usage() {
+    let (t, _) = adapting(&[], json!({"sentiment": {"profile": "standard"}})).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let patient = answer(&json!({"mood": "patient"}));
+    t.model().script("reflection", [patient]);
+    said(&t.ada, &thread, TERRIBLE).await;
+    assert_eq!(ended(&t.ada, &thread).await.len(), 1);
+    let usage = t.ada.get("/v1/usage?group_by=person").await.ok();
+    assert_eq!(number(&usage, "/data/0/tasks"), 1, "{usage}");
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_hidden_adaptation_are_not_shown() {
+    let fields = json!({"sentiment": {"profile": "standard"}, "reflection": {"metaprompts": [manual("check-in")]}});
+    let (t, sage) = adapting(&[], fields).await;
+    adapt(&t.bo, true).await;
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let begun = said(&t.bo, &thread, PLAIN).await;
+    t.model()
+        .script("reflection", [answer(&json!({"mood": "patient"}))]);
+    let form = json!({"thread_id": thread, "metaprompt_id": "check-in"});
+    let queued = t.bo.post(&format!("{sage}/reflect"), form).await.is(202);
+    t.bo.completed(&text(&queued, "/task/id")).await;
+    let next = said(&t.bo, &thread, PLAIN).await;
+    let shown = async |task: &str| number(&t.ada.task(task).await, "/token_usage/input_tokens");
+    let hidden = t.bo.task_context(&next).await;
+    let hidden = list(&hidden, "/system/parts").pop().unwrap();
+    assert!(number(&hidden, "/tokens") > 0, "{hidden}");
+    // The model server reports the same number for every reply.
+    let difference = shown(&begun).await - shown(&next).await;
+    assert_eq!(difference, number(&hidden, "/tokens"));
 }
 
 #[tokio::test]
@@ -793,20 +850,29 @@ async fn a_person_lists_and_deletes_their_states() {
     let reply = t.bo.get(&format!("{STATES}?cursor=x")).await;
     assert_eq!(reply.refused(400), "invalid_cursor");
 
-    // A person who can no longer read a conversation can still delete the state.
+    // A person who can no longer read a conversation, or see the agent, can still delete the state.
     let path = format!("/v1/channels/{hidden}/members/{}", t.bo.id);
     t.ada.delete(&path).await.ok();
     let reply = t.bo.get(&at(&sage, &threads[0])).await;
     assert_eq!(reply.refused(404), "thread_not_found");
     assert_eq!(of(&t.bo.get(STATES).await.ok()), threads);
-    let deleted = t.bo.delete(&at(&sage, &threads[1])).await.is(200);
+    let deleted = t.bo.delete(&at(&sage, &threads[0])).await.is(200);
     assert_eq!(deleted, json!({"deleted": true}));
+    let reply = t.bo.delete(&at(&sage, &threads[0])).await;
+    assert_eq!(reply.refused(404), "thread_not_found");
+    let admins = json!({"access_control": {"allowed_subjects": ["role:admin"]}});
+    t.ada.patch(&sage, admins).await.is(200);
+    t.bo.delete(&at(&sage, &threads[1])).await.is(200);
+    let reply = t.bo.delete(&at(&sage, &threads[1])).await;
+    assert_eq!(reply.refused(404), "agent_not_found");
+    let everyone = json!({"access_control": null});
+    t.ada.patch(&sage, everyone).await.is(200);
     let of_one = state(&t.bo, &sage, &threads[1]).await;
     assert_eq!(
         (&of_one["last_event"], classes(&of_one)),
         (&Value::Null, vec![])
     );
-    assert_eq!(t.bo.delete(STATES).await.is(200), json!({"deleted": 2}));
+    assert_eq!(t.bo.delete(STATES).await.is(200), json!({"deleted": 1}));
     assert_eq!(t.bo.every(STATES).await, Vec::<Value>::new());
     assert_eq!(t.app.place.count("adaptation_states").await, 0);
     said(&t.bo, &threads[2], GREAT).await;
@@ -898,6 +964,11 @@ async fn states_are_deleted_with_the_membership() {
         .await
         .is(204);
     assert_eq!(t.app.place.count("adaptation_states").await, 1);
+    let invite = t.ada.post("/v1/invites", json!({})).await.is(201);
+    let token = text(&invite, "/token");
+    t.bo.act(&format!("/v1/invites/{token}/accept")).await.ok();
+    let settings = t.bo.get(SETTINGS).await.ok();
+    assert_eq!(settings["adapt"], false);
 }
 
 #[tokio::test]

@@ -114,6 +114,8 @@ pub struct NotedQuestion {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct ToneOptions {
     pub(super) state_id: Uuid,
+    /// Turn of the reply.
+    pub(super) turn: i64,
 }
 
 /// Options of a `reflect` task.
@@ -168,14 +170,18 @@ impl NotedQuestion {
             (Some(_), None) => {
                 // A model reads the tone first; the task then finds the event and queues the reflection.
                 state.store(c).await?;
-                let options = ToneOptions { state_id: state.id };
+                let options = ToneOptions {
+                    state_id: state.id,
+                    turn: state.turns,
+                };
                 insert_task(c, TaskKind::Utility, &key, &origin, &options).await?;
                 return Ok(());
             }
             (None, _) => {}
         }
         if self.end == ReplyEnd::Completed {
-            queue_due(c, &key, &mut state, event, (&allowed, &origin)).await?;
+            let turn = state.turns;
+            queue_due(c, &key, (&mut state, turn), event, (&allowed, &origin)).await?;
         }
         state.store(c).await
     }
@@ -186,13 +192,13 @@ pub(super) async fn store_tone(
     c: &mut Conn,
     (reply, lease): (&Task, &Lease),
     allowed: Allowed,
-    state: Uuid,
+    options: ToneOptions,
     measured: &MeasuredTone,
 ) -> Result<(), DbError> {
     let key = StateKey::of(reply, &lease.target);
     let allowed = allowed.current(c, &key, lease.target.channel).await?;
     let asked_at = asked_at(c, reply).await?;
-    let state = StoredState::find_same(c, &key, state).await?;
+    let state = StoredState::find_same(c, &key, options.state_id).await?;
     let Some(((allowed, asked_at), mut state)) = allowed.zip(asked_at).zip(state) else {
         return Ok(());
     };
@@ -201,12 +207,13 @@ pub(super) async fn store_tone(
     };
     let event = score(c, &key, &mut state, settings, (measured, asked_at)).await?;
     let origin = TaskOrigin::of(reply, lease);
-    queue_due(c, &key, &mut state, event, (&allowed, &origin)).await?;
+    let at = (&mut state, options.turn);
+    queue_due(c, &key, at, event, (&allowed, &origin)).await?;
     state.store(c).await
 }
 
 /// Time of the question; `None` if it was deleted.
-async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timestamp>, DbError> {
+pub(super) async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timestamp>, DbError> {
     let row: Option<(Timestamp,)> = c
         .q("select created_at from messages where id = $1 and deleted_at is null")
         .bind(task.trigger_message_id)
@@ -215,7 +222,7 @@ async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timestamp>, DbErro
     Ok(row.map(|row| row.0))
 }
 
-/// Adds a score, and returns the event that it is part of.
+/// Adds a score, and returns the event that it is part of. A message that was overtaken by a newer one is no event.
 async fn score(
     c: &mut Conn,
     key: &StateKey,
@@ -223,7 +230,9 @@ async fn score(
     settings: &SentimentSettings,
     (measured, at): (&MeasuredTone, Timestamp),
 ) -> Result<Option<AdaptationEvent>, DbError> {
-    add(state, settings, measured, at);
+    if !add(state, settings, measured, at) {
+        return Ok(None);
+    }
     let failed = recent::count_failed(c, key).await?;
     let event = rules::event(&state.scores.0, failed, settings);
     if let Some(event) = event {
@@ -232,13 +241,14 @@ async fn score(
     Ok(event)
 }
 
-/// Adds a score to the newest ones. The message of a repeated reply is scored once.
+/// Adds a score to the newest ones, in the order of the messages, and checks whether it is the newest. The message of a repeated
+/// reply is scored once.
 fn add(
     state: &mut StoredState,
     settings: &SentimentSettings,
     measured: &MeasuredTone,
     at: Timestamp,
-) {
+) -> bool {
     let MeasuredTone { tone, length } = measured;
     let class = SentimentClass::of(
         tone.score,
@@ -249,7 +259,8 @@ fn add(
     // Stored times have milliseconds.
     let is_known = |score: &StoredScore| score.shown.at.to_text() == at.to_text();
     if !scores.iter().any(is_known) {
-        scores.push(StoredScore {
+        let place = scores.partition_point(|score| score.shown.at.to_text() < at.to_text());
+        let score = StoredScore {
             shown: MessageScore {
                 score: tone.score,
                 intensity: tone.intensity,
@@ -259,30 +270,32 @@ fn add(
             },
             confused: tone.is_confused
                 || (class == SentimentClass::Neutral && tone.negative_words >= CONFUSED_WORDS_MIN),
-        });
+        };
+        scores.insert(place, score);
     }
     let surplus = scores.len().saturating_sub(settings.history_window);
     scores.drain(..surplus);
+    scores.last().is_some_and(is_known)
 }
 
-/// Queues the reflection that is due after a reply.
+/// Queues the reflection that is due after the reply of a turn.
 async fn queue_due(
     c: &mut Conn,
     key: &StateKey,
-    state: &mut StoredState,
+    (state, turn): (&mut StoredState, i64),
     event: Option<AdaptationEvent>,
     (allowed, origin): (&Allowed, &TaskOrigin),
 ) -> Result<(), DbError> {
     let settings = allowed.sentiment.as_ref();
     let presets = settings.map_or(&[][..], |settings| settings.presets.as_slice());
-    let Some(due) = rules::due(state, event, presets, allowed.reflection.as_ref()) else {
+    let Some(due) = rules::due((state, turn), event, presets, allowed.reflection.as_ref()) else {
         return Ok(());
     };
     match due.interval_id {
         Some(id) => {
-            state.interval_turns.0.insert(id, state.turns);
+            state.interval_turns.0.insert(id, turn);
         }
-        None => state.event_turn = Some(state.turns),
+        None => state.event_turn = state.event_turn.max(Some(turn)),
     }
     let options = ReflectOptions {
         state_id: state.id,
@@ -369,11 +382,25 @@ mod tests {
         let settings = settings(json!({"enabled": true, "history_window": 3}));
         let mut state = state();
         let at = |n: u64| Timestamp::EPOCH + Duration::from_secs(n);
-        for n in [1, 2, 2, 3, 4] {
-            add(&mut state, &settings, &measured(0), at(n));
+        // The second message ends last, and the first one is repeated after it was dropped.
+        for (n, is_newest) in [
+            (1, true),
+            (3, true),
+            (3, true),
+            (4, true),
+            (5, true),
+            (2, false),
+            (1, false),
+        ] {
+            let newest = add(&mut state, &settings, &measured(0), at(n));
+            assert_eq!(newest, is_newest, "{n}");
         }
         let times: Vec<Timestamp> = state.scores.0.iter().map(|score| score.shown.at).collect();
-        assert_eq!(times, [at(2), at(3), at(4)]);
+        assert_eq!(times, [at(3), at(4), at(5)]);
+        add(&mut state, &settings, &measured(0), at(7));
+        add(&mut state, &settings, &measured(0), at(6));
+        let times: Vec<Timestamp> = state.scores.0.iter().map(|score| score.shown.at).collect();
+        assert_eq!(times, [at(5), at(6), at(7)]);
     }
 
     #[test]

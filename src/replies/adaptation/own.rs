@@ -90,10 +90,11 @@ pub async fn get(
     Ok(state.into())
 }
 
-/// Deletes the caller's state, if there is one.
+/// Deletes the caller's state, if there is one. A state in a conversation that the caller has lost access to, or with an agent that
+/// they cannot see any more, is still theirs.
 ///
 /// # Errors
-/// An error of the access checks.
+/// An error of the access checks if there is no state.
 pub async fn delete(
     c: &mut Conn,
     caller: &Caller,
@@ -102,9 +103,14 @@ pub async fn delete(
     conversation: Conversation,
 ) -> Result<(), AdaptationError> {
     require_own(actor)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    if let Ok(agent) = reference.parse()
+        && state::delete_own(c, actor, agent, conversation).await?
+    {
+        return Ok(());
+    }
     let agent = find_agent(c, actor, reference).await?;
     let (_, key) = find_place(c, caller, actor, (agent, conversation)).await?;
-    lock_workspace(c, actor.workspace.0).await?;
     Ok(state::delete(c, &key).await?)
 }
 

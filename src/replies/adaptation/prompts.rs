@@ -81,16 +81,26 @@ impl ReflectPrompt {
         }
     }
 
-    /// Renders the template. Every variable becomes labeled data.
+    /// Renders the template. Every variable becomes labeled data, once: the person pays for the text.
     pub(super) fn render(&self, state: &StoredState, recent: &Recent) -> String {
-        let parts = template_parts(&self.template).into_iter();
-        let parts = parts.map(|part| match part {
-            TemplatePart::Text(text) => text.to_owned(),
-            // Templates are checked when they are stored.
-            TemplatePart::Variable(name) => (name.parse::<TemplateVariable>())
-                .map_or_else(|_| String::new(), |name| value(name, state, recent)),
-        });
-        parts.collect()
+        let mut text = String::new();
+        let mut shown = Vec::new();
+        for part in template_parts(&self.template) {
+            match part {
+                TemplatePart::Text(words) => text.push_str(words),
+                TemplatePart::Variable(name) if shown.contains(&name) => {
+                    text.push_str(&format!("({name}: see above)"));
+                }
+                TemplatePart::Variable(name) => {
+                    shown.push(name);
+                    // Templates are checked when they are stored.
+                    if let Ok(name) = name.parse() {
+                        text.push_str(&value(name, state, recent));
+                    }
+                }
+            }
+        }
+        text
     }
 }
 
@@ -214,6 +224,22 @@ mod tests {
             output_tokens_max: OUTPUT_TOKENS_MAX,
         };
         prompt.render(&state(), &recent())
+    }
+
+    #[test]
+    fn a_repeated_variable_is_inserted_once() {
+        assert_eq!(
+            rendered("{{current_mood}} {{evidence}}{{current_mood}}")
+                .matches("neutral")
+                .count(),
+            1
+        );
+        let twice = rendered("{{recent_conversation}}{{recent_conversation}}");
+        assert_eq!(twice.matches("Because.").count(), 1);
+        assert!(
+            twice.ends_with("(recent_conversation: see above)"),
+            "{twice}"
+        );
     }
 
     #[test]

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::profiles::{self, Resolved},
+    agents::profiles::{self, Resolved, SentimentSettings},
     db::{Conn, DbError},
     failpoint,
+    ids::TaskId,
     model::{JsonSchema, objects},
     replies::{
         compaction::pass::BUILT_IN,
@@ -91,6 +92,13 @@ impl Handler for Reflector {
             let db = self.utility.db.clone();
             db.write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
+                let task = queue::find_task(c, lease.task).await?;
+                if let Some(task) = task.filter(|task| task.kind == TaskKind::Utility)
+                    && let Some(work) = tone_work(c, &task, &lease).await?
+                {
+                    let measured = MeasuredTone::by_lexicon(&work.reply.input.0.prompt);
+                    work.store(c, &lease, &measured).await?;
+                }
                 end(c, &lease, Err(FailCode::WorkerLost)).await
             })
             .await
@@ -198,6 +206,7 @@ impl Reflector {
             }
         };
         let (allowed, key) = (reflecting.allowed, StateKey::of(task, &lease.target));
+        let parent = task.parent_task_id;
         failpoint!("reflect_store");
         self.utility
             .db
@@ -208,6 +217,7 @@ impl Reflector {
                 let state = StoredState::find_same(c, &key, options.state_id).await?;
                 if let Some((allowed, mut state)) = allowed.zip(state)
                     && is_allowed(&options.prompt, &allowed)
+                    && !is_question_deleted(c, parent).await?
                 {
                     state.traits = state.traits.changed(changes);
                     state.store(c).await?;
@@ -219,36 +229,19 @@ impl Reflector {
     }
 
     async fn read_tone(&self, task: &Task, lease: Lease) -> Result<(), Abort> {
-        let options: Option<ToneOptions> = options_of(task);
         let mut c = self.utility.db.snapshot().await?;
-        let reply = match task.parent_task_id {
-            Some(reply) => queue::find_task(&mut c, reply).await?,
-            None => None,
-        };
-        let agent = find_agent(&mut c, &lease).await?;
-        let key = StateKey::of(task, &lease.target);
-        let allowed = match agent.as_ref().and_then(|agent| Allowed::of(&agent.profile)) {
-            Some(own) => own.current(&mut c, &key, lease.target.channel).await?,
-            None => None,
-        };
+        let work = tone_work(&mut c, task, &lease).await?;
         drop(c);
-        let found = options.zip(reply).zip(agent).zip(allowed);
-        // The text of a deleted question is blank.
-        let found = found.filter(|(((_, reply), _), _)| !reply.input.0.prompt.trim().is_empty());
-        let Some((((options, reply), agent), allowed)) = found else {
+        let Some(work) = work else {
             return Ok(self.finish(lease, Ok(BUILT_IN.to_owned())).await?);
         };
-        let Some(settings) = allowed.sentiment.clone() else {
-            return Ok(self.finish(lease, Ok(BUILT_IN.to_owned())).await?);
-        };
-        let question = reply.input.0.prompt.clone();
+        let question = &work.reply.input.0.prompt;
         let mut read = None;
         let mut name = BUILT_IN.to_owned();
-        if !self.utility.provider.is_offline() {
-            let model = self
-                .model(&lease, settings.model.as_deref(), &agent)
-                .await?;
-            let shown = without_control_tokens(&question);
+        if !self.utility.provider.is_offline() && !question.trim().is_empty() {
+            let choice = work.settings.model.as_deref();
+            let model = self.model(&lease, choice, &work.agent).await?;
+            let shown = without_control_tokens(question);
             let text = format!("Message {DATA}):\n{}", escape_lines(&shown));
             let call = UtilityCall {
                 schema: Some(JsonSchema {
@@ -264,21 +257,71 @@ impl Reflector {
             name = model.name;
         }
         let measured = match read {
-            Some(tone) => MeasuredTone::of(&question, tone),
-            None => MeasuredTone::by_lexicon(&question),
+            Some(tone) => MeasuredTone::of(question, tone),
+            None => MeasuredTone::by_lexicon(question),
         };
         failpoint!("tone_store");
         self.utility
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
-                let of = (&reply, &lease);
-                note::store_tone(c, of, allowed.clone(), options.state_id, &measured).await?;
+                work.store(c, &lease, &measured).await?;
                 end(c, &lease, Ok(name.clone())).await
             })
             .await?;
         Ok(())
     }
+}
+
+/// A question whose tone is still to be read.
+struct ToneWork {
+    /// Task of the reply.
+    reply: Task,
+    agent: Resolved,
+    allowed: Allowed,
+    settings: SentimentSettings,
+    options: ToneOptions,
+}
+
+impl ToneWork {
+    async fn store(
+        &self,
+        c: &mut Conn,
+        lease: &Lease,
+        measured: &MeasuredTone,
+    ) -> Result<(), DbError> {
+        let of = (&self.reply, lease);
+        note::store_tone(c, of, self.allowed.clone(), self.options, measured).await
+    }
+}
+
+/// Loads the question that a task rates; `None` if it was deleted, or somebody does not allow it any more.
+async fn tone_work(c: &mut Conn, task: &Task, lease: &Lease) -> Result<Option<ToneWork>, DbError> {
+    let reply = match task.parent_task_id {
+        Some(reply) => queue::find_task(c, reply).await?,
+        None => None,
+    };
+    let agent = find_agent(c, lease).await?;
+    let Some(((options, reply), agent)) = options_of(task).zip(reply).zip(agent) else {
+        return Ok(None);
+    };
+    let Some(own) = Allowed::of(&agent.profile) else {
+        return Ok(None);
+    };
+    let key = StateKey::of(task, &lease.target);
+    let allowed = own.current(c, &key, lease.target.channel).await?;
+    let is_deleted = note::asked_at(c, &reply).await?.is_none();
+    let Some(allowed) = allowed.filter(|_| !is_deleted) else {
+        return Ok(None);
+    };
+    let settings = allowed.sentiment.clone();
+    Ok(settings.map(|settings| ToneWork {
+        reply,
+        agent,
+        allowed,
+        settings,
+        options,
+    }))
 }
 
 /// The agent's version of a task; `None` if the agent was deleted since.
@@ -319,6 +362,18 @@ async fn reflecting(
         allowed,
         prompt,
     }))
+}
+
+/// Checks whether the message that a reflection follows was deleted; false for one that the person started.
+async fn is_question_deleted(c: &mut Conn, reply: Option<TaskId>) -> Result<bool, DbError> {
+    let reply = match reply {
+        Some(reply) => queue::find_task(c, reply).await?,
+        None => None,
+    };
+    Ok(match reply {
+        Some(reply) => note::asked_at(c, &reply).await?.is_none(),
+        None => false,
+    })
 }
 
 /// Checks whether the part of the profile that a prompt belongs to is on.

@@ -73,14 +73,14 @@ pub(super) struct DueReflection {
 }
 
 /// Finds the reflection after a reply: the preset of the event, otherwise the first metaprompt for it, otherwise a due one of an
-/// interval. None in the turn after a reflection on an event.
+/// interval. None in the turn after a reflection on an event, nor in the turn before one that was found first.
 pub(super) fn due(
-    state: &StoredState,
+    (state, turn): (&StoredState, i64),
     event: Option<AdaptationEvent>,
     presets: &[SentimentPreset],
     reflection: Option<&Reflection>,
 ) -> Option<DueReflection> {
-    if state.event_turn.is_some_and(|turn| turn + 1 == state.turns) {
+    if (state.event_turn).is_some_and(|last| last.abs_diff(turn) <= 1) {
         return None;
     }
     if let Some(event) = event {
@@ -104,7 +104,7 @@ pub(super) fn due(
     }
     let is_due = |(_, id, turns): &(PromptName, &str, u32)| {
         let last = state.interval_turns.0.get(*id).copied().unwrap_or(0);
-        state.turns - last >= i64::from(*turns)
+        turn - last >= i64::from(*turns)
     };
     let (prompt, id, _) = intervals(reflection?).into_iter().find(is_due)?;
     Some(DueReflection {
@@ -320,7 +320,12 @@ mod tests {
         let frustrated = Some(Event::UserFrustrated);
         let reflection = reflection();
         let of = |turns, event, presets: &[SentimentPreset]| {
-            name(due(&state(turns), event, presets, Some(&reflection)))
+            name(due(
+                (&state(turns), turns),
+                event,
+                presets,
+                Some(&reflection),
+            ))
         };
         for (turns, event, presets, wanted) in [
             (2, frustrated, one, Some("frustration_recovery")),
@@ -333,27 +338,30 @@ mod tests {
             let found = of(turns, event, presets);
             assert_eq!(found.as_deref(), wanted, "{turns} {event:?}");
         }
-        assert_eq!(due(&state(5), None, one, None), None);
+        assert_eq!(due((&state(5), 5), None, one, None), None);
     }
 
     #[test]
-    fn no_reflection_follows_one_on_an_event() {
+    fn no_reflection_comes_next_to_one_on_an_event() {
         let reflection = reflection();
-        let after = |turns| {
+        let at = |turn| {
             let state = StoredState {
                 event_turn: Some(4),
-                ..state(turns)
+                ..state(6)
             };
             let presets = [SentimentPreset::FrustrationRecovery];
             name(due(
-                &state,
+                (&state, turn),
                 Some(Event::UserFrustrated),
                 &presets,
                 Some(&reflection),
             ))
         };
-        assert_eq!(after(5), None);
-        assert!(after(6).is_some());
+        // A model can read the tones of earlier questions later.
+        assert!(at(2).is_some());
+        assert_eq!(at(3), None);
+        assert_eq!(at(5), None);
+        assert!(at(6).is_some());
     }
 
     #[test]
@@ -363,7 +371,7 @@ mod tests {
         let mut ran = Vec::new();
         for turn in 1..=9 {
             state.turns = turn;
-            if let Some(found) = due(&state, None, &[], Some(&reflection)) {
+            if let Some(found) = due((&state, turn), None, &[], Some(&reflection)) {
                 let id = found.interval_id.clone().unwrap();
                 state.interval_turns.0.insert(id, turn);
                 ran.push((turn, name(Some(found)).unwrap()));

@@ -7,8 +7,10 @@ use uuid::Uuid;
 
 use crate::{
     agents::profiles::{AdaptationEvent, SentimentPreset},
+    auth::Actor,
     db::{Conn, Db, DbError, Json, now},
     ids::{AgentId, ForkId, ThreadId, UserId, WorkspaceId},
+    realtime::hub::Conversation,
     tasks::{Task, TaskTarget},
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -249,6 +251,28 @@ pub(super) async fn delete(c: &mut Conn, key: &StateKey) -> Result<(), DbError> 
         .run()
         .await?;
     Ok(())
+}
+
+/// Deletes a state of the actor without access checks; returns whether there was one.
+pub(super) async fn delete_own(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    agent: AgentId,
+    conversation: Conversation,
+) -> Result<bool, DbError> {
+    let id = match conversation {
+        Conversation::Thread(thread) => thread.0,
+        Conversation::Fork(fork) => fork.0,
+    };
+    let deleted = c
+        .q("delete from adaptation_states where conversation_id = $1 and agent_id = $2 and user_id = $3 and workspace_id = $4")
+        .bind(id)
+        .bind(agent)
+        .bind(actor.user)
+        .bind(actor.workspace)
+        .run()
+        .await?;
+    Ok(deleted > 0)
 }
 
 /// Deletes all states of a person in a workspace; returns their number.

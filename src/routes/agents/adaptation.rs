@@ -112,7 +112,6 @@ async fn delete_state(
     let caller = member.caller.clone();
     member
         .write(&state.db, async move |c, actor| {
-            check_visible(c, actor, &reference).await?;
             own::delete(c, &caller, actor, &reference, conversation).await
         })
         .await
