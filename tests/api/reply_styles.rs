@@ -431,6 +431,29 @@ async fn deleting_a_preset_unsets_it_in_agents_and_conversations() {
 }
 
 #[tokio::test]
+async fn a_rollback_leaves_out_a_preset_that_was_deleted_since() {
+    let (t, vibe) = styled(&[]).await;
+    let brief = set_profile(&t.ada, &vibe, json!("brief")).await.is(200);
+    let plan = set_profile(&t.ada, &vibe, json!("plan")).await.is(200);
+    let mut smaller = document();
+    for lists in ["addons", "presets"] {
+        smaller[lists].as_array_mut().unwrap().pop();
+    }
+    t.ada.put(PROFILES, smaller).await.is(200);
+    for (version, wanted) in [
+        (&brief["version"], Value::Null),
+        (&plan["version"], json!("plan")),
+    ] {
+        let target = json!({"target_version": version});
+        let path = format!("/v1/agents/{vibe}/rollback");
+        let agent = t.ada.post(&path, target).await.is(200);
+        assert_eq!(agent["prompting"]["profile"], wanted);
+    }
+    let thread = t.ada.thread(&t.general, "Root").await;
+    assert_eq!(used(&t, &thread, "@vibe hm?").await, "plan by agent");
+}
+
+#[tokio::test]
 async fn a_deleted_preset_of_many_agents_is_unset_a_few_agents_at_a_time() {
     let (t, _) = styled(&[("RATE_LIMITS", "off")]).await;
     let mut agents = Vec::new();

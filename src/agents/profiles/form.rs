@@ -552,11 +552,7 @@ async fn check_preset(
     let Some(preset) = preset_of(profile) else {
         return Ok(());
     };
-    if [AUTO, NONE].contains(&preset) || before.and_then(preset_of) == Some(preset) {
-        return Ok(());
-    }
-    let known = find_prompt_profiles(c, workspace).await?;
-    if known.content.preset(preset).is_some() {
+    if before.and_then(preset_of) == Some(preset) || is_known(c, workspace, preset).await? {
         return Ok(());
     }
     let preset: String = preset.chars().take(64).collect();
@@ -564,6 +560,33 @@ async fn check_preset(
         "the workspace has no reply style `{preset}`: choose another one, `{AUTO}`, or `{NONE}`"
     );
     Err(invalid("prompting.profile", rule))
+}
+
+/// Returns true for the presets of the workspace and the reserved words.
+async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<bool, AgentError> {
+    if [AUTO, NONE].contains(&preset) {
+        return Ok(true);
+    }
+    let profiles = find_prompt_profiles(c, workspace).await?;
+    Ok(profiles.content.preset(preset).is_some())
+}
+
+/// Unsets `prompting.profile` if it is a preset that was deleted after the profile was stored.
+pub(super) async fn unset_deleted_preset(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    profile: &mut Profile,
+) -> Result<(), AgentError> {
+    let Some(prompting) = &mut profile.prompting else {
+        return Ok(());
+    };
+    let Some(preset) = &prompting.profile else {
+        return Ok(());
+    };
+    if !is_known(c, workspace, preset).await? {
+        prompting.profile = None;
+    }
+    Ok(())
 }
 
 /// The parts of a form: fields stored in the version, fields stored in the row, and additional actions.
