@@ -46,6 +46,39 @@ test('states can be deleted even if the workspace has turned adaptation off', as
   await vi.waitFor(() => expect(buttons()).toHaveLength(2));
   expect(page.getByRole('button', { name: 'Delete all' })).toBeTruthy();
 });
+test('older ones are shown on request, and the focus moves to the first of them', async () => {
+  screen.scene.backend.adaptation = Array.from({ length: 21 }, (_, n) => state({ agent_id: `agent_${n}` }));
+  show();
+  await vi.waitFor(() => expect(buttons()).toHaveLength(20));
+  await fireEvent.click(page.getByRole('button', { name: 'Show older' }));
+  await vi.waitFor(() => expect(buttons()).toHaveLength(21));
+  await vi.waitFor(() => expect(document.activeElement).toBe(buttons()[20]));
+  expect(page.queryByRole('button', { name: 'Show older' })).toBeNull();
+});
+test('all are deleted after a question, also those that are not shown', async () => {
+  screen.scene.backend.adaptation = Array.from({ length: 21 }, (_, n) => state({ agent_id: `agent_${n}` }));
+  show();
+  await vi.waitFor(() => expect(buttons()).toHaveLength(20));
+  const all = () => page.queryAllByRole('button', { name: 'Delete all' });
+  await fireEvent.click(all()[0]!);
+  expect(page.getByText('Delete all mood scores?')).toBeTruthy();
+  await fireEvent.click(page.getByRole('button', { name: 'Cancel' }));
+  expect(buttons()).toHaveLength(20);
+  await fireEvent.click(all()[0]!);
+  await fireEvent.submit(all().at(-1)!.closest('form')!);
+  expect(await page.findByText('No agent has adapted to you yet.')).toBeTruthy();
+  expect(screen.scene.backend.calls.at(-1)).toBe('DELETE /v1/adaptation');
+  expect(all()).toHaveLength(0);
+});
+test('a list that could not be loaded is loaded again', async () => {
+  keep();
+  screen.scene.backend.fail = 503;
+  show();
+  expect(await page.findByText('Couldn’t load the mood scores')).toBeTruthy();
+  screen.scene.backend.fail = null;
+  await fireEvent.click(page.getByRole('button', { name: 'Try again' }));
+  expect(await page.findByText('Vibe in Launch plan: patient, expert')).toBeTruthy();
+});
 test('a line that was not deleted stays', async () => {
   keep();
   show();

@@ -14,6 +14,12 @@ export interface ShownState {
   text: string;
 }
 
+export interface ShownStates {
+  list: ShownState[];
+  /** Where older states begin; null if there are none. */
+  cursor: string | null;
+}
+
 /** "patient, expert", or "neutral". */
 export function traitsText(state: Pick<AdaptationState, 'mood' | 'user_skill' | 'task_complexity'>): string {
   const traits = [state.mood, state.user_skill, state.task_complexity];
@@ -31,16 +37,19 @@ async function titleOf({ thread_id, fork_id }: AdaptationState, ws: WorkspaceSta
   return 'a conversation';
 }
 
+/** Loads the states after the cursor, or the newest ones. */
 export async function shownStates(
   api: Pick<AdaptationApi, 'states'>,
   ws: WorkspaceState,
-): Promise<ShownState[]> {
-  const states = await api.states();
-  return Promise.all(
-    states.map(async (state) => ({
+  cursor?: string,
+): Promise<ShownStates> {
+  const { data, next_cursor } = await api.states(cursor);
+  const list = await Promise.all(
+    data.map(async (state) => ({
       state,
       key: [state.agent_id, state.fork_id ?? state.thread_id].join(' '),
       text: `${ws.people.agentName(state.agent_id)} in ${await titleOf(state, ws)}: ${traitsText(state)}`,
     })),
   );
+  return { list, cursor: next_cursor ?? null };
 }

@@ -1,9 +1,13 @@
 import type { Transport } from './http';
 import type { paths } from './schema';
+import type { List } from './types';
 
 type States = paths['/v1/adaptation']['get']['responses'][200]['content']['application/json'];
 /** Adaptation state of an agent for the caller in a conversation. Nobody else can see it. */
 export type AdaptationState = States['data'][number];
+
+/** Small, because the title of each conversation is requested. */
+const PAGE = 20;
 
 /** Client of adaptation, `api.part(AdaptationApi)`. Loaded with its page. */
 export class AdaptationApi {
@@ -13,9 +17,9 @@ export class AdaptationApi {
     this.#http = transport.http;
     this.#take = transport.take;
   }
-  /** The caller's own, of all conversations. */
-  async states(): Promise<AdaptationState[]> {
-    return (await this.#take(this.#http.GET('/v1/adaptation'))).data;
+  /** The caller's own, of all conversations, the newest conversation first. */
+  states(cursor?: string): Promise<List<AdaptationState>> {
+    return this.#take(this.#http.GET('/v1/adaptation', { params: { query: { limit: PAGE, cursor } } }));
   }
   async remove({ agent_id: id, thread_id, fork_id }: AdaptationState): Promise<void> {
     const query = fork_id ? { fork_id } : { thread_id: thread_id ?? undefined };

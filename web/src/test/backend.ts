@@ -79,7 +79,18 @@ export class Backend {
       return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
     if (/^(GET \/v1\/channels\/\w+|POST \/v1\/channels\/\w+\/read)$/.test(call))
       return this.snapshot.channels[0];
-    if (call === 'GET /v1/adaptation') return list(this.adaptation);
+    if (call === 'GET /v1/adaptation') {
+      const from = Number(url.searchParams.get('cursor') ?? 0);
+      const to = from + Number(url.searchParams.get('limit'));
+      const has_more = to < this.adaptation.length;
+      const data = this.adaptation.slice(from, to);
+      return { ...list(data), has_more, next_cursor: has_more ? String(to) : null };
+    }
+    if (call === 'DELETE /v1/adaptation') {
+      const deleted = this.adaptation.length;
+      this.adaptation = [];
+      return { deleted };
+    }
     if (/^DELETE \/v1\/agents\/\w+\/state$/.test(call)) {
       const thread = url.searchParams.get('thread_id');
       this.adaptation = this.adaptation.filter((s) => s.agent_id !== id || s.thread_id !== thread);
