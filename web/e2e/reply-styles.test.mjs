@@ -72,6 +72,7 @@ test('an admin changes the reply styles; a conflict keeps unsaved changes', asyn
   await box(group(ada, 'Preset 5'), 'Name').fill('Rhyme');
   await box(group(ada, 'Preset Rhyme'), 'ID').fill('rhyme');
   await group(ada, 'Preset Rhyme').getByRole('checkbox', { name: 'rhyme' }).check();
+  await box(group(ada, 'Rule 2'), 'Keywords').fill('plan\nwell, what now');
 
   const current = await api(ada, 'GET', 'prompt-profiles');
   await api(ada, 'PUT', 'prompt-profiles', { ...current, rules: [] });
@@ -88,6 +89,7 @@ test('an admin changes the reply styles; a conflict keeps unsaved changes', asyn
     addons: ['rhyme'],
   });
   assert.equal(saved.rules.length, current.rules.length);
+  assert.deepEqual(saved.rules[1].keywords, ['plan', 'well, what now']);
 
   await ada.page.goto(thread);
   await composer(ada).fill('@vibe why?');

@@ -13,7 +13,7 @@ export interface EditedPreset {
 }
 export interface EditedRule {
   key: number;
-  /** Separated by commas. */
+  /** One per line. */
   keywords: string;
   min_length: number | null;
   max_length: number | null;
@@ -58,7 +58,7 @@ export class StylesEdit {
     }));
     this.rules = rules.map((r) => ({
       key: this.#next(),
-      keywords: (r.keywords ?? []).join(', '),
+      keywords: (r.keywords ?? []).join('\n'),
       min_length: r.min_length ?? null,
       max_length: r.max_length ?? null,
       preset: r.preset,
@@ -94,7 +94,7 @@ export class StylesEdit {
         ),
       },
       rules: this.rules.map(({ keywords, min_length, max_length, preset, priority }) => ({
-        keywords: words(keywords),
+        keywords: lines(keywords),
         min_length,
         max_length,
         preset,
@@ -158,10 +158,10 @@ export class StylesEdit {
   }
 }
 
-const words = (text: string): string[] =>
+const lines = (text: string): string[] =>
   text
-    .split(',')
-    .map((word) => word.trim())
+    .split('\n')
+    .map((line) => line.trim())
     .filter(Boolean);
 const byMode = ([a]: [string, string], [b]: [string, string]) => (a < b ? -1 : 1);
 

@@ -52,10 +52,11 @@ test('add-ons of a preset keep the order in which they were checked', () => {
   edit.discard();
   expect(edit.dirty).toBe(false);
 });
-test('keywords are separated by commas', () => {
+test('each keyword has a line, and can contain a comma', () => {
   const { edit } = scene();
-  edit.rules[0]!.keywords = ' in short,, plan ,';
-  expect(edit.form.rules[0]!.keywords).toEqual(['in short', 'plan']);
+  expect(edit.rules[0]!.keywords).toBe('in short\ntl;dr');
+  edit.rules[0]!.keywords = ' in short\n\n well, well\nplan \n';
+  expect(edit.form.rules[0]!.keywords).toEqual(['in short', 'well, well', 'plan']);
 });
 test('after a conflict, the changes stay, and saving again replaces the other document', async () => {
   const other = document({ version: 5, rules: [] });
