@@ -1,6 +1,7 @@
 import type { AdaptationState } from '../api/adaptation';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
+import type { StylePreset } from '../api/reply-styles';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
@@ -16,6 +17,8 @@ export class Backend {
   tasks: Task[] = [];
   /** Mia's adaptation states. */
   adaptation: AdaptationState[] = [];
+  /** Reply styles of the workspace. */
+  presets: StylePreset[] = [{ id: 'concise', name: 'Brief', description: '', addons: [] }];
   /** Threads of published results. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
@@ -96,6 +99,7 @@ export class Backend {
       this.adaptation = this.adaptation.filter((s) => s.agent_id !== id || s.thread_id !== thread);
       return { deleted: true };
     }
+    if (call === 'GET /v1/prompt-profiles') return { presets: this.presets };
     if (/^PUT .*reactions/.test(call)) return this.messages[0];
     throw new Error(`unexpected ${call}`);
   }
