@@ -98,6 +98,23 @@ test('an admin changes the reply styles; a conflict keeps unsaved changes', asyn
   await chip(ada, 'Rhyme').waitFor();
 });
 
+test('an agent has a style of its own', async () => {
+  const { id } = (await api(ada, 'GET', 'agents?name=vibe')).data[0];
+  await ada.page.goto(`/northwind/settings/agents/${id}/edit`);
+  await main(ada)
+    .getByRole('button', { name: /^Reply style/ })
+    .click();
+  const field = main(ada).getByLabel('Style', { exact: true });
+  assert.equal(await field.inputValue(), '');
+  await field.selectOption('By rules');
+  await main(ada).getByText('The rules of the workspace choose it by the message').waitFor();
+  await inspect(ada, 'reply-styles-agent');
+  await field.selectOption('Rhyme');
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved as version 2');
+  assert.equal((await api(ada, 'GET', `agents/${id}`)).prompting.profile, 'rhyme');
+});
+
 test('members read the reply styles and cannot change them', async () => {
   await bo.page.goto(PAGE);
   await main(bo).getByText('Only admins can change this.').waitFor();

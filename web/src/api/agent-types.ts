@@ -12,6 +12,8 @@ export type Agency = S['Agency'];
 /** Tool object of the OpenAI Responses format, discriminated by `type`. */
 export type AgentTool = S['Tool'];
 export type AgentMemory = Partial<S['Memory']>;
+/** Reply style and compaction strategy. */
+export type AgentPrompting = S['Prompting'];
 /** Scoring of messages by people who allow it; unset fields follow the profile. */
 export type AgentSentiment = Partial<NonNullable<NewAgent['sentiment']>>;
 /** Questions about conversations with people who allow it. */
@@ -50,6 +52,7 @@ export type AgentFields = Pick<
   avatar: AgentAvatar | null;
   tools: AgentTool[];
   memory: AgentMemory | null;
+  prompting: AgentPrompting | null;
   sentiment: AgentSentiment | null;
   reflection: AgentReflection | null;
 };

@@ -23,6 +23,7 @@ export const FIELD_LABELS: Record<FieldKey, string> = {
   top_p: 'Top P',
   base_profile_id: 'Base',
   persona_id: 'Persona',
+  prompting: 'Reply style',
   mentionable: 'Can be mentioned',
   agency: 'Agency',
   capabilities: 'Capabilities',
@@ -62,6 +63,7 @@ export const blank = (): AgentFields => ({
   agency: null,
   tools: [],
   memory: null,
+  prompting: null,
   sentiment: null,
   reflection: null,
   store: null,
@@ -115,6 +117,11 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
     agency: isNothing(all.agency) ? null : { ...NO_AGENCY, ...all.agency },
     access_control: orNull(all.access_control),
     memory: tidyMemory(all.memory),
+    // Nulls are kept: for an agent with a base, they differ from an unset field.
+    prompting: all.prompting && {
+      profile: all.prompting.profile ?? null,
+      compaction: all.prompting.compaction ?? null,
+    },
     sentiment: setFields(all.sentiment),
     reflection: tidyReflection(all.reflection),
     tools: all.tools.map(({ available: _, ...tool }) => tool as AgentFields['tools'][number]),

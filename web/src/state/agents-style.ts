@@ -1,0 +1,26 @@
+import type { AgentPrompting } from '../api/agent-types';
+
+/** Choices of the field "Style" that are not IDs of presets. */
+export const STYLES = {
+  /** Not an ID of a preset, because of its characters. */
+  base: '(base)',
+  default: '',
+  rules: 'auto',
+  none: 'none',
+} as const;
+
+/** The style of an agent: one of `STYLES`, or the ID of a preset. */
+export const styleOf = (prompting: AgentPrompting | null, hasBase: boolean): string =>
+  !prompting && hasBase ? STYLES.base : (prompting?.profile ?? STYLES.default);
+
+/** The settings with another style. They are inherited whole, so the base's replace all of them. */
+export function withStyle(
+  prompting: AgentPrompting | null,
+  style: string,
+  hasBase: boolean,
+): AgentPrompting | null {
+  if (style === STYLES.base) return null;
+  const next = { profile: style || null, compaction: prompting?.compaction ?? null };
+  // Without a base, the default is the same as nothing.
+  return hasBase || next.profile || next.compaction ? next : null;
+}
