@@ -1,7 +1,7 @@
 // Adaptation: the switches of the workspace, the agent, and the person, and the states that agents keep.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { box, button, startThread } from './lib/browser.mjs';
+import { accessible, box, button, startThread } from './lib/browser.mjs';
 import { agentCard, agentPanel, answers, dialog, inspect, main } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
@@ -18,6 +18,11 @@ const agent = async (name) => {
   return api(ada, 'GET', `agents/${id}`);
 };
 const stored = async (p) => (await api(p, 'GET', 'adaptation')).data;
+/** Line of Vibe’s state in the conversation with this title. */
+const line = (p, title) =>
+  adaptation(p)
+    .getByRole('listitem')
+    .filter({ hasText: `Vibe in ${title}: ` });
 const settled = (p, what) => what.and(p.page.locator(':enabled')).waitFor();
 
 test('nobody is adapted to until the workspace allows it', async () => {
@@ -106,7 +111,7 @@ test('the agent’s card shows that it adapts', async () => {
   await inspect(bo, 'adaptation-card');
 });
 
-test('a person turns adaptation on, sees the states, and deletes them', async () => {
+test('a person turns adaptation on, and sees the states', async () => {
   await ada.page.goto(`${SETTINGS}/memory`);
   assert.equal(await adapt(ada).isChecked(), false);
   await adapt(ada).check();
@@ -126,19 +131,54 @@ test('a person turns adaptation on, sees the states, and deletes them', async ()
   );
 
   await ada.page.goto(`${SETTINGS}/memory`);
-  const line = (title) =>
-    adaptation(ada)
-      .getByRole('listitem')
-      .filter({ hasText: `Vibe in ${title}: ` });
-  await line('Launch plan').waitFor();
-  await line('Harbor fair').waitFor();
+  await line(ada, 'Launch plan').waitFor();
+  await line(ada, 'Harbor fair').waitFor();
   await inspect(ada, 'adaptation-mine');
-  await line('Launch plan').getByRole('button', { name: 'Delete' }).click();
-  await line('Launch plan').waitFor({ state: 'detached' });
+});
+
+test('a list that failed to load is loaded again, and older states are shown on request', async () => {
+  let broken = true;
+  await ada.page.route('**/v1/adaptation?*', async (r) => {
+    const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
+    if (broken) return r.fulfill({ status: 503, json });
+    // One state per page.
+    const data = await stored(ada);
+    const isNewest = !r.request().url().includes('cursor=older');
+    const page = isNewest ? data.slice(0, 1) : data.slice(1);
+    const next_cursor = isNewest ? 'older' : null;
+    return r.fulfill({ json: { object: 'list', data: page, has_more: isNewest, next_cursor } });
+  });
+  await ada.page.reload();
+  await adaptation(ada).getByText('Couldn’t load the mood scores').waitFor();
+  await accessible(ada.page, 'mood scores that failed to load');
+  broken = false;
+  await adaptation(ada).getByRole('button', { name: 'Try again' }).click();
+  const buttons = adaptation(ada).getByRole('button', { name: 'Delete', exact: true });
+  await buttons.first().waitFor();
+  assert.equal(await buttons.count(), 1);
+  await accessible(ada.page, 'mood scores with older ones');
+  await adaptation(ada).getByRole('button', { name: 'Show older' }).press('Enter');
+  await buttons.nth(1).and(ada.page.locator(':focus')).waitFor();
+  assert.equal(await adaptation(ada).getByRole('button', { name: 'Show older' }).count(), 0);
+  await ada.page.unroute('**/v1/adaptation?*');
+});
+
+test('a person deletes a state with the keyboard, and all of them after a question', async () => {
+  await ada.page.reload();
+  const remove = (title) => line(ada, title).getByRole('button', { name: 'Delete' });
+  await remove('Launch plan').press('Enter');
+  await line(ada, 'Launch plan').waitFor({ state: 'detached' });
+  await remove('Harbor fair').and(ada.page.locator(':focus')).waitFor();
   assert.equal((await stored(ada)).length, 1);
-  await adaptation(ada).getByRole('button', { name: 'Delete all' }).click();
+  const all = adaptation(ada).getByRole('button', { name: 'Delete all' });
+  await all.press('Enter');
   await dialog(ada).getByText('Delete all mood scores?').waitFor();
   await inspect(ada, 'adaptation-delete-all');
+  await ada.page.keyboard.press('Escape');
+  await dialog(ada).waitFor({ state: 'detached' });
+  await all.and(ada.page.locator(':focus')).waitFor();
+  assert.equal((await stored(ada)).length, 1);
+  await all.press('Enter');
   await dialog(ada).getByRole('button', { name: 'Delete all' }).click();
   await adaptation(ada).getByText('No agent has adapted to you yet.').waitFor();
   assert.deepEqual(await stored(ada), []);
