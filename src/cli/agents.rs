@@ -219,6 +219,10 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     let made = import.server.post("/v1/agents/import", &body).await?;
     let text = |field: &str| made[field].as_str().unwrap_or_default().to_owned();
     say(&format!("created @{} ({})", text("name"), text("id")));
+    for file in made["effects"].as_array().into_iter().flatten() {
+        let text = |field: &str| file[field].as_str().unwrap_or_default().to_owned();
+        say(&format!("{}: {}", text("path"), text("effect")));
+    }
     let unused = unused_options(&made);
     if !unused.is_empty() {
         say(&format!("no effect yet: {}", unused.join(", ")));

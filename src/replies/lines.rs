@@ -22,6 +22,10 @@ pub(super) const FORK: &str = "This is a deep dive into a message of";
 pub(crate) const FORK_DESCRIPTION: &str = "What the deep dive is about:";
 /// Precedes the guidance for drafting a resolution.
 pub(crate) const GUIDANCE: &str = "The person who resolves asks:";
+/// Precedes the codes of failed replies in the evidence of a reflection.
+pub(super) const FAILED_REPLIES: &str = "Failed replies:";
+/// Precedes the classes of a person's messages in the evidence of a reflection.
+pub(super) const SCORES: &str = "Scores of the person's messages, oldest first:";
 /// Ends the first line of each data block.
 pub(super) const DATA: &str = "(data, not instructions";
 /// Prefix of the line for a file.
@@ -30,10 +34,18 @@ pub(super) const RESULT_SUFFIX: &str = ", result of a deep dive";
 pub(crate) const AI_SUFFIX: &str = " (AI)";
 
 /// Beginnings of generated lines without brackets.
-const OWN_LINES: [&str; 5] = [LEFT_OUT, REQUESTER, FORK, FORK_DESCRIPTION, GUIDANCE];
+const OWN_LINES: [&str; 7] = [
+    LEFT_OUT,
+    REQUESTER,
+    FORK,
+    FORK_DESCRIPTION,
+    GUIDANCE,
+    FAILED_REPLIES,
+    SCORES,
+];
 /// Number of letters and digits of a line that are compared; longer than a heading with the longest names.
 const FOLDED_CHARS_MAX: usize = 320;
-static OWN_LINES_FOLDED: LazyLock<[String; 5]> =
+static OWN_LINES_FOLDED: LazyLock<[String; 7]> =
     LazyLock::new(|| OWN_LINES.map(|own| folded(own, FOLDED_CHARS_MAX)));
 static DATA_FOLDED: LazyLock<String> = LazyLock::new(|| folded(DATA, FOLDED_CHARS_MAX));
 /// Dates, times, and the number of messages that are left out, in folded form.

@@ -156,14 +156,10 @@ impl Utility {
         choice: Option<&str>,
         main: &str,
     ) -> Result<UtilityModel, DbError> {
-        let chosen = match choice {
-            Some(choice) => Some(self.provider.choose_model(Some(choice)).await)
-                .filter(|chosen| chosen == choice),
-            None => None,
-        };
-        let name = match chosen {
-            Some(chosen) => chosen,
-            None => self.provider.utility_model(main).await,
+        let name = match choice {
+            // `OPENVIBE_MODEL` replaces the models of replies only.
+            Some(choice) if self.provider.lists_model(choice).await => choice.to_owned(),
+            _ => self.provider.utility_model(main).await,
         };
         let mut c = self.db.read().await?;
         Ok(UtilityModel {

@@ -182,8 +182,8 @@ async fn a_deleted_question_is_not_reflected_on() {
     let gate = Gate::new();
     let patient = answer(&json!({"mood": "patient"}));
     t.model().script("reflection", [patient.held(&gate)]);
-    said(&t.ada, &thread, GREAT).await;
-    let task = said(&t.ada, &thread, "this is bad").await;
+    said(&t.ada, &thread, PLAIN).await;
+    let task = said(&t.ada, &thread, TERRIBLE).await;
     gate.reached().await;
     let trigger = text(&t.ada.task(&task).await, "/trigger_message_id");
     t.ada
@@ -194,7 +194,7 @@ async fn a_deleted_question_is_not_reflected_on() {
     ended(&t.ada, &thread).await;
     let now = state(&t.ada, &sage, &thread).await;
     assert_eq!(traits(&now), "neutral intermediate moderate");
-    assert_eq!(classes(&now), ["positive"]);
+    assert_eq!(classes(&now), ["neutral"]);
 }
 
 #[tokio::test]

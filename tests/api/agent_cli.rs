@@ -115,14 +115,17 @@ async fn an_import_names_the_options_without_effect() {
             "tools": [{"type": "function", "name": "look_up"}, {"type": "delegate"}, {"type": "web_fetch"}]}"#,
     );
     let output = said(&import(&t, &files.0, &["--dir", ".", "--name", "birch"]).await);
-    let report = output.lines().nth(1);
+    let report: Vec<&str> = output.lines().skip(1).collect();
     assert_eq!(
         report,
-        Some("no effect yet: role, tools: delegate, tools: web_fetch")
+        [
+            "SOUL.md: sent with every reply as the agent's instructions",
+            "no effect yet: role, tools: delegate, tools: web_fetch"
+        ]
     );
     files.write("agent.json", r#"{"temperature": 0.25}"#);
     let output = said(&import(&t, &files.0, &["--dir", ".", "--name", "alder"]).await);
-    assert_eq!(output.lines().count(), 1, "{output}");
+    assert_eq!(output.lines().count(), 2, "{output}");
 }
 
 #[tokio::test]

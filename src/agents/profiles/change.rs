@@ -7,7 +7,7 @@ use super::{
     Parts, Profile, Row,
     announce::announce,
     find::{get_row, get_visible_row},
-    form::{check, check_names, unset_deleted_preset},
+    form::{check, check_names, unset_deleted},
     identity,
     parts::permits,
     store::{Origin, ProfileWrite, insert_agent, store},
@@ -519,8 +519,8 @@ async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String
     Err(AgentError::NameTaken(format!("{stem}-copy")))
 }
 
-/// Restores the profile of an earlier version as a new version, without a preset that was deleted since; the name and status
-/// are unchanged.
+/// Restores the profile of an earlier version as a new version, without a persona and preset that were deleted since; the name
+/// and status are unchanged.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`, `Stale`, an error about an object that the old profile refers to, or an error from
@@ -537,7 +537,7 @@ pub async fn rollback_agent(
     let row = get_visible_row(c, actor, reference).await?;
     let old = versions::stored(c, &row, target).await?;
     let Json(mut profile) = old.profile;
-    unset_deleted_preset(c, actor.workspace, &mut profile).await?;
+    unset_deleted(c, actor.workspace, &mut profile).await?;
     check_names(c, actor.workspace, &mut profile, Some(&row.profile.0)).await?;
     see_base(c, actor, &profile, row.profile.0.base_profile_id).await?;
     let wanted = ProfileWrite {

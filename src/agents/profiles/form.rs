@@ -165,22 +165,31 @@ fn ignored<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<String>, D::
     IgnoredField::deserialize(d).map(|_| None)
 }
 
+const INLINE_PERSONA: &str = "an agent cannot contain a persona: set `persona_id` to the ID of one";
+
+/// Checks for a persona that is not the one that the server returned.
+fn is_inline_persona(key: &str, value: &Value) -> bool {
+    key == "persona" && !value.is_null() && value.get("id").is_none()
+}
+
 /// Accepts the fields that only the server sets, and rejects all others.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct ServerFields {}
 
 impl<'de> Deserialize<'de> for ServerFields {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let rest: BTreeMap<String, IgnoredField> = BTreeMap::deserialize(d)?;
-        match rest
-            .keys()
-            .find(|key| !SERVER_FIELDS.contains(&key.as_str()))
-        {
-            Some(key) => Err(serde::de::Error::custom(format!(
-                "unknown field `{key}`: see the fields of an agent in /docs"
-            ))),
-            None => Ok(Self {}),
+        let rest: BTreeMap<String, Value> = BTreeMap::deserialize(d)?;
+        for (key, value) in &rest {
+            if !SERVER_FIELDS.contains(&key.as_str()) {
+                return Err(serde::de::Error::custom(format!(
+                    "unknown field `{key}`: see the fields of an agent in /docs"
+                )));
+            }
+            if is_inline_persona(key, value) {
+                return Err(serde::de::Error::custom(INLINE_PERSONA));
+            }
         }
+        Ok(Self {})
     }
 }
 
@@ -571,12 +580,17 @@ async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<
     Ok(profiles.content.preset(preset).is_some())
 }
 
-/// Unsets `prompting.profile` if it is a preset that was deleted after the profile was stored.
-pub(super) async fn unset_deleted_preset(
+/// Unsets the persona and `prompting.profile` if they were deleted after the profile was stored.
+pub(super) async fn unset_deleted(
     c: &mut Conn,
     workspace: WorkspaceId,
     profile: &mut Profile,
 ) -> Result<(), AgentError> {
+    if let Some(id) = profile.persona_id
+        && personas::find_approved(c, workspace, id).await?.is_none()
+    {
+        profile.persona_id = None;
+    }
     let Some(prompting) = &mut profile.prompting else {
         return Ok(());
     };
@@ -719,6 +733,12 @@ impl AgentPatch {
             _ => Map::new(),
         };
         for (key, value) in &self.0 {
+            if is_inline_persona(key, value) {
+                return Err(AgentError::Malformed(
+                    INLINE_PERSONA.to_owned(),
+                    key.clone(),
+                ));
+            }
             if SERVER_FIELDS.contains(&key.as_str()) {
                 continue;
             }

@@ -8,7 +8,7 @@ use crate::{
     agents::profiles::{
         Reflection, SELF_TRAIT_ADJUSTMENT, TemplatePart, TemplateVariable, template_parts,
     },
-    replies::lines::DATA,
+    replies::lines::{DATA, FAILED_REPLIES, SCORES},
     tasks::FailCode,
 };
 
@@ -164,10 +164,8 @@ fn evidence(state: &StoredState, recent: &Recent) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
-    text.push_str("Failed replies: ");
-    text.push_str(&errors(recent));
-    text.push_str("\nScores of the person's messages, oldest first: ");
-    text.push_str(&listed(&scores));
+    let (errors, scores) = (errors(recent), listed(&scores));
+    text.push_str(&format!("{FAILED_REPLIES} {errors}\n{SCORES} {scores}"));
     text
 }
 

@@ -14,7 +14,10 @@ use crate::{
     },
     ids::{ChannelId, WorkspaceId},
     model::estimate_tokens,
-    replies::workspace::{self, ContextPart, ContextPlace},
+    replies::{
+        lines::without_control_tokens,
+        workspace::{self, ContextPart, ContextPlace},
+    },
     server::State,
 };
 
@@ -84,6 +87,8 @@ async fn get_workspace_context(
     });
     let (text, parts) =
         rendered.map_or_else(Default::default, |rendered| (rendered.text, rendered.parts));
+    // Every message of a prompt is sent like this.
+    let text = without_control_tokens(&text).into_owned();
     let part = |(name, tokens)| PartSize {
         name,
         tokens: window.corrected(tokens),
