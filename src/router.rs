@@ -44,7 +44,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(socket::router())
 }
 
-/// The routes and their OpenAPI document, which `openapi::finish` completes.
+/// The routes and their `OpenAPI` document, which `openapi::finish` completes.
 static ALL: LazyLock<(Router<State>, utoipa::openapi::OpenApi)> =
     LazyLock::new(|| all().split_for_parts());
 

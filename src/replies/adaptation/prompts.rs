@@ -83,24 +83,18 @@ impl ReflectPrompt {
 
     /// Renders the template. Every variable becomes labeled data, once: the person pays for the text.
     pub(super) fn render(&self, state: &StoredState, recent: &Recent) -> String {
-        let mut text = String::new();
         let mut shown = Vec::new();
-        for part in template_parts(&self.template) {
-            match part {
-                TemplatePart::Text(words) => text.push_str(words),
-                TemplatePart::Variable(name) if shown.contains(&name) => {
-                    text.push_str(&format!("({name}: see above)"));
-                }
-                TemplatePart::Variable(name) => {
-                    shown.push(name);
-                    // Templates are checked when they are stored.
-                    if let Ok(name) = name.parse() {
-                        text.push_str(&value(name, state, recent));
-                    }
-                }
+        let mut of = |part| match part {
+            TemplatePart::Text(text) => text.to_owned(),
+            TemplatePart::Variable(name) if shown.contains(&name) => format!("({name}: see above)"),
+            TemplatePart::Variable(name) => {
+                shown.push(name);
+                // Templates are checked when they are stored.
+                (name.parse()).map_or_else(|_| String::new(), |name| value(name, state, recent))
             }
-        }
-        text
+        };
+        let parts = template_parts(&self.template).into_iter();
+        parts.map(&mut of).collect()
     }
 }
 
@@ -165,8 +159,7 @@ fn evidence(state: &StoredState, recent: &Recent) -> String {
         text.push('\n');
     }
     let (errors, scores) = (errors(recent), listed(&scores));
-    text.push_str(&format!("{FAILED_REPLIES} {errors}\n{SCORES} {scores}"));
-    text
+    format!("{text}{FAILED_REPLIES} {errors}\n{SCORES} {scores}")
 }
 
 #[cfg(test)]

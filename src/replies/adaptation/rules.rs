@@ -277,7 +277,7 @@ mod tests {
             ..score(Negative, 1.0, 9)
         };
         assert_eq!(
-            event(&[both.clone()], 2, &one),
+            event(std::slice::from_ref(&both), 2, &one),
             Some(Event::ErrorThresholdExceeded)
         );
         assert_eq!(event(&[both], 0, &one), Some(Event::UserFrustrated));
