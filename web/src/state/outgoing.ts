@@ -1,9 +1,12 @@
-import type { Message, Task, Thread } from '../api/types';
+import type { Follow, Message, Task, Thread } from '../api/types';
 import type { Held } from '../files/upload.svelte';
 import { toggled } from '../lib/messages';
 import type { OpenConversations } from './open-conversations';
 import type { OutItem, Target } from './outbox-item';
 import type { WorkspaceParts } from './workspace-parts';
+
+/** Follow level of a thread for the user who started it; loading the thread confirms it. */
+const STARTED: Follow = { level: 'all', cause: 'started' };
 
 /** Actions of the user on messages and tasks. */
 export class Outgoing {
@@ -54,8 +57,10 @@ export class Outgoing {
     const start = { ...body, agent_id, from_thread_id }; // undefined fields are not sent
     const { thread, message, tasks } = await this.#ws.api.startThread(item.channel_id, start);
     this.#ws.learnTasks(tasks);
-    if (!this.#ws.threads.map.has(thread.id))
-      this.#ws.learnThread({ ...thread, root_message: message, last_message: message });
+    const known = this.#ws.threads.map.get(thread.id);
+    const own = { root_message: message, last_message: message, follow: STARTED };
+    if (!known) this.#ws.learnThread({ ...thread, ...own });
+    else if (!known.follow) this.#ws.threads.patch(thread.id, { follow: STARTED });
     this.#open.threads.get(thread.id).seed(message);
     return thread.id;
   }

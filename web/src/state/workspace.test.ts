@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ServerEvent } from '../api/events';
 import type { Message, Thread } from '../api/types';
 import { Scene, type Backend } from '../test/backend';
-import { AT, fromAgent, member, message, myChannel, snapshot, task } from '../test/make';
+import { AT, fromAgent, member, message, myChannel, snapshot, task, thread } from '../test/make';
 import type { UserNotification } from './notifications';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -321,6 +321,17 @@ test('a thread started with "Stay here" opens at the first reply', async () => {
   expect(t.reading.divider?.id).toBe(reply.id);
   await t.reading.seen([reply.seq]);
   expect(backend.calls).toContain('PUT /v1/threads/thread_new/read');
+});
+test('a started thread is followed before it has loaded, also if its event comes first', async () => {
+  let open = () => {};
+  backend.gate = new Promise((done) => (open = done));
+  ws.outgoing.send({ channel_id: 'chan_1', thread_id: null, direct: false }, 'Hi');
+  ws.reconnect();
+  await vi.waitFor(() => expect(backend.calls).toContain('POST /v1/channels/chan_1/threads'));
+  event('thread.created', { thread: thread({ id: 'thread_new' }) });
+  expect(ws.threads.map.get('thread_new')!.follow).toBeUndefined();
+  open();
+  await vi.waitFor(() => expect(ws.threads.map.get('thread_new')!.follow?.level).toBe('all'));
 });
 test('the cache keeps the threads that the filter Results shows', async () => {
   const list = ws.channel('chan_1');
