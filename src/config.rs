@@ -412,7 +412,7 @@ fn parse_window(text: &str) -> Result<Option<u64>, String> {
         .parse()
         .ok()
         .filter(|n| (512..=100_000_000).contains(n));
-    let invalid = || format!("`{text}` is not a number of tokens from 512 on");
+    let invalid = || format!("`{text}` is not a number of tokens from 512 to 100000000");
     tokens.ok_or_else(invalid).map(Some)
 }
 

@@ -33,7 +33,7 @@ fn reserved_bytes() -> u64 {
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the server's disk has less than 1 GiB of free space, so uploads and changes of agents are paused; messages still work: try \
+    "the server's disk has less than 1 GiB of free space, so uploads and changes to agents are paused; messages still work: try \
      again when the server's operator has freed some space"
 )]
 pub struct LowDiskSpace;

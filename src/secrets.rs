@@ -47,7 +47,7 @@ impl SecretKey {
         keys.filter(|keys| keys.len() <= 2).ok_or_else(|| {
             format!(
                 "the value is not {KEY_BYTES} bytes in base64, or two of these separated by a comma: \
-                 `openssl rand -base64 {KEY_BYTES}` makes one"
+                 `openssl rand -base64 {KEY_BYTES}` generates one"
             )
         })
     }

@@ -88,7 +88,7 @@ pub enum AgentError {
         "`{0}` is not a valid agent file path: use segments of letters, digits, `.`, `_`, and `-`, separated by `/`, such as memory/2026-11-20.md"
     )]
     InvalidPath(String),
-    #[error("`{0}` is not named by a date: logs have names such as memory/2026-11-20.md")]
+    #[error("`{0}` is not the name of a log: logs are named by date, such as memory/2026-11-20.md")]
     InvalidLogDate(String),
     #[error("the file `{0}` does not exist")]
     FileNotFound(String),
@@ -97,7 +97,7 @@ pub enum AgentError {
     #[error("the file is {0} bytes; the limit is 262144: shorten it")]
     FileTooLarge(usize),
     #[error(
-        "the agent's files are {0} bytes; the limit of an export is 8388608: read them one by one"
+        "the agent's files are {0} bytes in total; the export limit is 8388608: read them one by one"
     )]
     ExportTooLarge(i64),
     #[error("the file has changed since you loaded it: reload it, and reapply your change")]

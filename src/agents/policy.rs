@@ -79,7 +79,9 @@ impl CompactionPolicyPatch {
         }
         let is_valid = |part: &String| (1..=MODE_CHARS_MAX).contains(&part.chars().count());
         if to.by_mode.len() > MODES_MAX || !to.by_mode.keys().all(is_valid) {
-            let text = format!("at most {MODES_MAX} modes of 1 to {MODE_CHARS_MAX} characters");
+            let text = format!(
+                "at most {MODES_MAX} modes of 1 to {MODE_CHARS_MAX} characters are allowed"
+            );
             return Err(AgentError::Invalid(text, "compaction.by_mode"));
         }
         Ok(())

@@ -44,7 +44,7 @@ pub enum ChatError {
     ChannelArchived,
     #[error("the thread is archived: unarchive it first")]
     ThreadArchived,
-    #[error("the client_id was used for something else: use a new one")]
+    #[error("the client_id was already used for another request: use a new one")]
     ClientIdReused,
     #[error("only the author can edit a message")]
     NotYours,

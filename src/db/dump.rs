@@ -269,7 +269,7 @@ impl Dump {
             .iter()
             .any(|name| name == "meta")
         {
-            return Err(odd("the database contains nothing of OpenVibe".to_owned()));
+            return Err(odd("the database is not an OpenVibe database".to_owned()));
         }
         dump.version().await?;
         Ok(dump)

@@ -11,7 +11,7 @@ pub const ATTACHMENTS_MAX: usize = 10;
 pub enum FileError {
     #[error("the file does not exist, or you don't have access to it")]
     NotFound,
-    #[error("the file is already in use by a message or as an agent's picture")]
+    #[error("the file is already attached to a message or used as an agent's picture")]
     InUse,
     #[error("only the uploader can delete a file")]
     NotYours,

@@ -381,7 +381,7 @@ fn check_length(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
 fn check_text(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
     if one_line(text).is_empty() {
         return Err(ForkError::Invalid(
-            format!("{param} is blank: enter a text or remove the entry"),
+            format!("{param} is blank: enter text, or remove the entry"),
             param.to_owned(),
         ));
     }

@@ -294,7 +294,7 @@ impl ApiError {
         Self::new(
             StatusCode::RANGE_NOT_SATISFIABLE,
             ErrorCode::RangeNotSatisfiable,
-            format!("the file has {size_bytes} bytes: request a range within them"),
+            format!("the file is {size_bytes} bytes: request a range within it"),
         )
     }
 

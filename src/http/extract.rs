@@ -44,7 +44,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     if holds_nul(text) {
         return Err(ApiError::invalid(
             ErrorCode::InvalidField,
-            "a text contains a NUL character: remove it".to_owned(),
+            "the text contains a NUL character: remove it".to_owned(),
             "",
         ));
     }

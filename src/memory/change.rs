@@ -119,7 +119,7 @@ pub async fn change(
         patch.status,
         None | Some(MemoryStatus::Active | MemoryStatus::Archived)
     ) {
-        let rule = "status can be set to `active` or `archived`";
+        let rule = "status can only be set to `active` or `archived`";
         return Err(MemoryError::Invalid(rule.to_owned(), "status"));
     }
     let mut reach = Reach {

@@ -38,7 +38,7 @@ impl Content {
     ) -> Result<Self, MemoryError> {
         let text = text.trim();
         if text.is_empty() || text.chars().count() > TEXT_CHARS_MAX {
-            let rule = format!("a memory has 1 to {TEXT_CHARS_MAX} characters");
+            let rule = format!("a memory must have 1 to {TEXT_CHARS_MAX} characters");
             return Err(MemoryError::Invalid(rule, "text"));
         }
         if looks_like_secret(text) {

@@ -77,16 +77,17 @@ fn check_key(new: &NewEntry, scope: MemoryScope) -> Result<(), MemoryError> {
         MemoryScope::User => (false, false),
         MemoryScope::Persona | MemoryScope::Agent => (false, true),
         MemoryScope::Organization => {
-            let rule = "entries of the organization are published copies: use POST /v1/memories/{id}/publish";
+            let rule = "memories of the workspace are published copies: use POST /v1/memories/{id}/publish";
             return Err(wrong_key("scope", rule));
         }
     };
     if new.thread.is_some() != needs_thread {
-        let rule = "a memory has a thread_id if, and only if, its scope is `conversation`";
+        let rule = "a memory must have a thread_id if, and only if, its scope is `conversation`";
         return Err(wrong_key("thread_id", rule));
     }
     if new.agent.is_some() != needs_agent {
-        let rule = "a memory has an agent_id if, and only if, its scope is `persona` or `agent`";
+        let rule =
+            "a memory must have an agent_id if, and only if, its scope is `persona` or `agent`";
         return Err(wrong_key("agent_id", rule));
     }
     Ok(())

@@ -19,7 +19,7 @@ pub enum MemoryError {
     #[error("{0}")]
     InvalidQuery(String, &'static str),
     #[error(
-        "some readers there cannot read the sources: choose a narrower visibility, or other sources"
+        "not everyone who would see the memory can read its sources: choose a narrower visibility, or other sources"
     )]
     NotVisibleThere,
     #[error(
@@ -40,7 +40,7 @@ pub enum MemoryError {
     UserFileTooLarge(usize),
     #[error("the file has changed since you loaded it: reload it, and reapply your change")]
     UserFileStale(Box<UserFile>),
-    #[error("sharing with the workspace was not allowed by someone who can change the memory")]
+    #[error("nobody who can change the memory has allowed admins to share it with the workspace")]
     NotShared,
     #[error("only facts, people, projects, and decisions that people stated can be published")]
     KindNotAllowed,

@@ -67,7 +67,7 @@ pub async fn list(
         .map(str::trim)
         .filter(|text| !text.is_empty());
     if query.is_some_and(|text| text.chars().count() > QUERY_CHARS_MAX) {
-        let rule = format!("q has at most {QUERY_CHARS_MAX} characters");
+        let rule = format!("q can have at most {QUERY_CHARS_MAX} characters");
         return Err(MemoryError::InvalidQuery(rule, "q"));
     }
     let words: Option<Vec<String>> = query.map(|text| {

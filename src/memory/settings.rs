@@ -21,7 +21,7 @@ const SERVER: &str = "memory";
 pub struct MemorySettings {
     /// True if agents remember things about the caller and use them; off also stops `persona`.
     pub enabled: bool,
-    /// True if single agents remember how the caller wants to be treated.
+    /// True if individual agents remember how the caller wants to be treated.
     pub persona: bool,
     /// True if agents that support it adapt to the caller; off by default. It does not depend on the other switches.
     pub adapt: bool,
@@ -149,7 +149,7 @@ pub(super) async fn check_on(
     let (is_on, what) = match scope {
         MemoryScope::Conversation => (on.conversation, "memory"),
         MemoryScope::User => (on.user, "memory about you"),
-        MemoryScope::Persona => (on.persona, "memory of single agents about you"),
+        MemoryScope::Persona => (on.persona, "memory of individual agents about you"),
         MemoryScope::Agent => (on.agent, "memory"),
         MemoryScope::Organization => (on.organization, "memory of the workspace"),
     };

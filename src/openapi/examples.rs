@@ -203,12 +203,12 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "416" => (
             K::InvalidRequest,
             E::RangeNotSatisfiable,
-            "the file has 48213 bytes: request a range within them",
+            "the file is 48213 bytes: request a range within it",
         ),
         "422" => (
             K::UnprocessableEntity,
             E::InvalidValue,
-            "a title is one line of at most 200 characters",
+            "a title must be one line of at most 200 characters",
         ),
         "428" => (
             K::PreconditionRequired,

@@ -15,7 +15,9 @@ pub enum ProviderError {
         "the model is set by environment variables of the server: an operator has to remove them first"
     )]
     SetByEnvironment,
-    #[error("the model settings were changed in the meantime: read them again")]
+    #[error(
+        "the model settings have changed since you loaded them: reload them, and reapply your change"
+    )]
     Stale(Box<ModelConnection>),
     #[error("{0}")]
     Invalid(String, &'static str),

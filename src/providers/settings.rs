@@ -59,7 +59,7 @@ fn text(
     let is_valid =
         |text: &String| text.chars().count() <= chars_max && !text.chars().any(char::is_control);
     if !value.as_ref().is_none_or(is_valid) {
-        let problem = format!("the text must have at most {chars_max} characters, in one line");
+        let problem = format!("the text must be one line of at most {chars_max} characters");
         return Err(ProviderError::Invalid(problem, param));
     }
     Ok(value)
@@ -195,8 +195,7 @@ impl Providers {
                 Some(key) => {
                     let is_visible = key.chars().all(|c| c.is_ascii_graphic() || c == ' ');
                     if key.len() > API_KEY_BYTES_MAX || !is_visible {
-                        let problem =
-                            "the key must be ASCII text in one line and have at most 8 KiB";
+                        let problem = "the key must be one line of ASCII text, at most 8 KiB long";
                         return Err(invalid(problem, "api_key"));
                     }
                     KeyChange::Replace(key)

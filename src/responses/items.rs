@@ -64,7 +64,7 @@ pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
     if items.iter().all(says_nothing) {
         return Err(ResponseError::invalid(
             "input",
-            "input is empty: send a text",
+            "input is empty: send some text",
         ));
     }
     Ok(items)

@@ -187,7 +187,7 @@ struct MemoryForm {
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     request_body(content = MemoryForm,
         example = json!({"text": "Prefers short answers with sources", "kind": "preference", "client_id": "5f0c2b1e"})),
-    responses((status = 201, body = Entry), (status = 200, body = Entry, description = "Known already: the first entry")))]
+    responses((status = 201, body = Entry), (status = 200, body = Entry, description = "Already known: the existing entry")))]
 async fn create_memory(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -385,7 +385,7 @@ async fn forget_memories(
         (None, Some(thread), None) => Subject::Thread(thread),
         (None, None, Some(agent)) => Subject::Agent(agent),
         _ => {
-            let rule = "give one of user_id, thread_id, and agent_id";
+            let rule = "specify exactly one of user_id, thread_id, and agent_id";
             return Err(ApiError::invalid(
                 ErrorCode::InvalidQuery,
                 rule.to_owned(),

@@ -31,7 +31,7 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             "{name} could not answer: the AI service is unavailable at the moment. Please try again in a few minutes."
         ),
         FailCode::RateLimited => format!(
-            "{name} could not answer: the AI service is taking too many requests at the moment. Please try again in a few minutes."
+            "{name} could not answer: the AI service is receiving too many requests at the moment. Please try again in a few minutes."
         ),
         FailCode::Timeout => format!(
             "{name} timed out before the answer was complete. The question may be too large for one answer: please try again, or split the question."
@@ -49,7 +49,7 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             "{name} could not answer: the AI service did not accept this server's credentials. Please ask an admin to check the model settings."
         ),
         FailCode::WorkerLost => format!(
-            "{name} was interrupted several times and gave up. Please try again, and contact an admin if it happens again."
+            "{name} was interrupted several times and did not finish. Please try again, and contact an admin if it happens again."
         ),
         FailCode::QueueFull => format!(
             "{name} cannot start: too many requests are waiting in this workspace. Please ask again in a few minutes."

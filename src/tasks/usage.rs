@@ -159,7 +159,7 @@ impl<'de> serde::Deserialize<'de> for Month {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
         Self::parse(&text).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{text}` is not a month (use YYYY-MM)"))
+            serde::de::Error::custom(format!("`{text}` is not a month: use YYYY-MM"))
         })
     }
 }

@@ -535,7 +535,7 @@ async fn a_backup_of_a_missing_database_is_rejected() {
     let output = run(&place, &model, &["backup", file.to_str().unwrap()]).await;
     let refused = complaint(&output);
     assert!(
-        refused.contains("no database") || refused.contains("nothing of OpenVibe"),
+        refused.contains("no database") || refused.contains("not an OpenVibe database"),
         "{refused}"
     );
     assert!(!file.exists() && !place.dir.join("none.ovb.tmp").exists());

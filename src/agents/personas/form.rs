@@ -175,7 +175,7 @@ fn invalid(param: &'static str, text: String) -> AgentError {
 pub(super) fn parse_name(text: &str) -> Result<String, AgentError> {
     let name = text.trim();
     if !(1..=NAME_UNITS_MAX).contains(&units(name)) || name.chars().any(char::is_control) {
-        let rule = format!("the name must have 1 to {NAME_UNITS_MAX} characters in one line");
+        let rule = format!("the name must be one line of 1 to {NAME_UNITS_MAX} characters");
         return Err(invalid("name", rule));
     }
     Ok(name.to_owned())
@@ -194,7 +194,7 @@ fn check(content: &PersonaContent) -> Result<(), AgentError> {
                 .all(|item| !item.trim().is_empty() && units(item) <= ITEM_UNITS_MAX);
         if section.text.len() > SECTION_BYTES_MAX || !items_fit {
             let rule = format!(
-                "`{title}` can have a text of at most {SECTION_BYTES_MAX} bytes and {ITEMS_MAX} items of 1 to {ITEM_UNITS_MAX} characters"
+                "`{title}` can have at most {SECTION_BYTES_MAX} bytes of text and {ITEMS_MAX} items of 1 to {ITEM_UNITS_MAX} characters"
             );
             return Err(invalid(field, rule));
         }

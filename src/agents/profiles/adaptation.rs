@@ -315,7 +315,7 @@ impl Metaprompt {
         };
         of(
             is_id,
-            format!("the ID must have 1 to {ID_CHARS_MAX} of a-z, 0-9, _, and -"),
+            format!("the ID must be 1 to {ID_CHARS_MAX} characters of a-z, 0-9, _, and -"),
         )?;
         of(
             units(&self.description) <= DESCRIPTION_UNITS_MAX,

@@ -443,7 +443,7 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
         {
             return Err(invalid(
                 "trust",
-                "each list can have at most 50 actions of 1 to 64 characters; a rule must have a user_id if it requires specific_user and only then, and a timeout_s from 1 to 604800",
+                "each list can have at most 50 actions of 1 to 64 characters; a rule must have a user_id if, and only if, it requires specific_user, and a timeout_s from 1 to 604800",
             ));
         }
     }

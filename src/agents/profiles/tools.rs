@@ -248,7 +248,7 @@ impl Tool {
                     serde_json::to_vec(schema).is_ok_and(|text| text.len() > PARAMETERS_BYTES_MAX)
                 }) =>
             {
-                "the parameters of a function can have at most 32 KiB"
+                "the parameters of a function can be at most 32 KiB"
             }
             Self::Mcp(tool) if !name_fits(&tool.server_label) => {
                 "a server_label must have 1 to 64 letters, digits, `_`, or `-`"

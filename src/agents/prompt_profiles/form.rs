@@ -100,7 +100,7 @@ fn check_ids<'a>(
         require(is_id, param, || {
             let id: String = id.chars().take(ID_CHARS_MAX).collect();
             format!(
-                "`{id}` is not a valid ID: use 1 to {ID_CHARS_MAX} of a-z, 0-9, and _; `{AUTO}` and `{NONE}` are reserved"
+                "`{id}` is not a valid ID: use 1 to {ID_CHARS_MAX} characters of a-z, 0-9, and _; `{AUTO}` and `{NONE}` are reserved"
             )
         })?;
         require(seen.insert(id), param, || {
@@ -200,7 +200,7 @@ fn check_rules(content: &PromptContent) -> Result<(), AgentError> {
         let fits = rule.keywords.len() <= KEYWORDS_MAX && rule.keywords.iter().all(is_keyword);
         require(fits, "rules", || {
             format!(
-                "a rule can have at most {KEYWORDS_MAX} keywords of 1 to {KEYWORD_UNITS_MAX} characters with a letter or digit"
+                "a rule can have at most {KEYWORDS_MAX} keywords of 1 to {KEYWORD_UNITS_MAX} characters, each with a letter or digit"
             )
         })?;
         let is_range = rule

@@ -97,7 +97,7 @@ pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
         t.encode_utf16().count() > TITLE_UNITS_MAX || t.chars().any(char::is_control)
     }) {
         return Err(ChatError::Invalid(
-            format!("a title is one line of at most {TITLE_UNITS_MAX} characters"),
+            format!("a title must be one line of at most {TITLE_UNITS_MAX} characters"),
             "title",
         ));
     }

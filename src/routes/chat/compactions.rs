@@ -56,14 +56,14 @@ impl CompactForm {
             |text: &str, param| ApiError::invalid(ErrorCode::InvalidValue, text.to_owned(), param);
         let keep = self.keep.unwrap_or(KEEP_DEFAULT);
         if !(10..=50).contains(&keep) {
-            return Err(invalid("keep is a number from 10 to 50", "keep"));
+            return Err(invalid("keep must be a number from 10 to 50", "keep"));
         }
         if self
             .max_tokens
             .is_some_and(|tokens| !(200..=2_000).contains(&tokens))
         {
             return Err(invalid(
-                "max_tokens is a number from 200 to 2,000",
+                "max_tokens must be a number from 200 to 2000",
                 "max_tokens",
             ));
         }

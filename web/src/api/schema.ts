@@ -4794,7 +4794,7 @@ export interface components {
         MemorySettings: {
             /** @description True if agents remember things about the caller and use them; off also stops `persona`. */
             enabled: boolean;
-            /** @description True if single agents remember how the caller wants to be treated. */
+            /** @description True if individual agents remember how the caller wants to be treated. */
             persona: boolean;
             /** @description True if agents that support it adapt to the caller; off by default. It does not depend on the other switches. */
             adapt: boolean;
@@ -7325,7 +7325,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_value",
-                 *         "message": "a title is one line of at most 200 characters",
+                 *         "message": "a title must be one line of at most 200 characters",
                  *         "type": "unprocessable_entity"
                  *       }
                  *     }
@@ -7513,7 +7513,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_value",
-                 *         "message": "a title is one line of at most 200 characters",
+                 *         "message": "a title must be one line of at most 200 characters",
                  *         "param": null,
                  *         "type": "invalid_request_error"
                  *       }
@@ -12237,7 +12237,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "range_not_satisfiable",
-                     *         "message": "the file has 48213 bytes: request a range within them",
+                     *         "message": "the file is 48213 bytes: request a range within it",
                      *         "type": "invalid_request"
                      *       }
                      *     }
@@ -14803,7 +14803,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Known already: the first entry */
+            /** @description Already known: the existing entry */
             200: {
                 headers: {
                     [name: string]: unknown;
