@@ -118,7 +118,7 @@ test('more entries are loaded by page', async () => {
 
 test('the switches are stored, and “Forget all” asks first', async () => {
   const on = ada.page.getByRole('switch', { name: 'Remember things about me' });
-  const persona = ada.page.getByRole('switch', { name: 'Remember how I want single agents to treat me' });
+  const persona = ada.page.getByRole('switch', { name: 'Remember how I want individual agents to treat me' });
   await persona.uncheck();
   await on.uncheck();
   await persona.and(ada.page.locator(':disabled')).waitFor();
@@ -301,7 +301,7 @@ test('the policy turns memory off for everyone, and only admins change it', asyn
   await main(bo).getByText('Only admins can change this.').waitFor();
   assert.equal(await people(bo).isDisabled(), true);
   await people(ada).uncheck();
-  await ada.page.getByRole('switch', { name: 'How people want single agents to treat them' }).uncheck();
+  await ada.page.getByRole('switch', { name: 'How people want individual agents to treat them' }).uncheck();
   await bo.page.goto(`${SETTINGS}/memory`);
   await main(bo).getByText('Northwind has turned off memory about people.').waitFor();
   assert.equal(await bo.page.getByRole('switch').count(), 0);

@@ -18,12 +18,12 @@ export function byline(r: Pick<Resolution, 'generated_by' | 'edited_by' | 'publi
 
 const FALLBACK: Partial<Record<FailCode, string>> = {
   model_unavailable: 'because the AI service was unavailable',
-  rate_limited: 'because the AI service is taking too many requests',
+  rate_limited: 'because the AI service was receiving too many requests',
   timeout: 'because the AI service did not answer in time',
   bad_response: 'because the model gave no usable answer',
-  context_too_large: "because the dive does not fit the model's context window",
+  context_too_large: 'because the dive does not fit the model’s context window',
   bad_request: 'because the AI service refused the request',
-  auth: "because the AI service did not accept this server's credentials",
+  auth: 'because the AI service did not accept this server’s credentials',
 };
 
 /** Why a draft has no model as its author. */

@@ -18,7 +18,7 @@ export type StepKey = 'name' | SectionKey | 'compressed';
 
 /** Steps in order, with the question that each answers. */
 export const STEPS: { key: StepKey; name: string; hint: string }[] = [
-  { key: 'name', name: 'Name', hint: 'Agents do not receive the name and the description.' },
+  { key: 'name', name: 'Name', hint: 'Agents do not receive the name or the description.' },
   {
     key: 'problem_space',
     name: 'Problem space',
