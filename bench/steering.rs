@@ -253,7 +253,7 @@ async fn decide(http: &mut Http, team: &Team, n: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Publishes an entry of memory in the workspace.
+/// Publishes a memory entry in the workspace.
 async fn publish_fact(http: &mut Http, thread: &str, n: usize) -> anyhow::Result<()> {
     let fact = format!("Crane {n} lifts at most {} tons, and only by day", n + 10);
     let form =

@@ -167,7 +167,7 @@ ids! {
     AuthEventId = "authev", "a sign-in event";
     SandboxPolicyId = "sbx", "a sandbox policy";
     FileId = "file", "a file";
-    MemoryId = "mem", "an entry of memory";
+    MemoryId = "mem", "a memory entry";
     CompactionId = "comp", "a record of compacted messages";
     PersonaId = "persona", "a persona";
 }

@@ -59,7 +59,7 @@ impl SourceId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Its author changed it: records stay as they were sent, and its segment and entries of memory become stale.
+    /// Its author changed it: records stay as they were sent, and its segment and memory entries become stale.
     Edited,
     /// The server replaced the text, and the old one must not be kept.
     Rewritten,
@@ -67,7 +67,7 @@ pub enum Change {
 }
 
 /// Applies a change of the source to everything that was derived from it. Costs a fixed number of indexed statements
-/// for prompts, because texts are shared between tasks, and a few for each entry of memory.
+/// for prompts, because texts are shared between tasks, and a few for each memory entry.
 pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(), DbError> {
     if let SourceId::Message(id) = source {
         let state = match change {

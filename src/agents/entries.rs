@@ -1,4 +1,4 @@
-//! Events about entries of memory. The rules of entries are in `memory`.
+//! Events about memory entries. The rules of entries are in `memory`.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ impl MemoryScope {
 }
 
 text_enum! {
-    /// Scope of an entry of memory: what it belongs to.
+    /// Scope of a memory entry: what it belongs to.
     pub enum MemoryScope {
         /// A thread or a deep dive.
         Conversation = "conversation",
@@ -36,7 +36,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Change of an entry of memory.
+    /// Change of a memory entry.
     pub enum MemoryAction {
         Created = "created",
         Updated = "updated",

@@ -31,7 +31,7 @@ const CONTEXT_TEXT_BYTES_MAX: usize = 8 * 1024;
 pub struct CompactionPolicy {
     #[schema(required)]
     pub default: Compaction,
-    /// By a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part counts.
+    /// By part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
     #[schema(required)]
     pub by_mode: BTreeMap<String, Compaction>,
 }
@@ -191,12 +191,12 @@ text_enum! {
         ActionItems = "action_items",
         /// At most 50 members.
         Members = "members",
-        /// Published entries of memory, those used most first.
+        /// Published memory entries, most used first.
         Memories = "memories",
     }
 }
 
-/// What agents know about the workspace in every conversation.
+/// Text and sections about the workspace that agents receive in every conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ContextPolicy {

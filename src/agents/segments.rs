@@ -25,7 +25,7 @@ use crate::{
 text_enum! {
     /// Reason for a pass.
     pub enum CompactionTrigger {
-        /// Many messages before those that are sent.
+        /// Many messages are older than those that are sent.
         Auto = "auto",
         /// Nobody has posted for a while.
         Quiet = "quiet",
@@ -45,11 +45,11 @@ text_enum! {
     pub enum CompactionState {
         /// Its summary is sent.
         Active = "active",
-        /// A message was edited: only sentences that do not depend on it are sent until the segment is made again.
+        /// A message was edited: only sentences that do not depend on it are sent until the segment is rebuilt.
         Stale = "stale",
-        /// A message was deleted: the texts are gone until the segment is made again.
+        /// A message was deleted: the texts are gone until the segment is rebuilt.
         Blank = "blank",
-        /// Its messages are sent as far as they fit.
+        /// Its messages are sent, as many as fit.
         Expanded = "expanded",
     }
 }

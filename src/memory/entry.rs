@@ -10,7 +10,7 @@ use crate::{
 };
 
 text_enum! {
-    /// Kind of an entry of memory.
+    /// Kind of a memory entry.
     pub enum MemoryKind {
         Fact = "fact",
         Person = "person",
@@ -25,9 +25,9 @@ text_enum! {
 }
 
 text_enum! {
-    /// Conversations in which agents can use an entry of memory, if everyone there can read its sources.
+    /// Conversations in which agents can use a memory entry, if everyone there can read its sources.
     pub enum Visibility {
-        /// All of the workspace.
+        /// All conversations of the workspace.
         Workspace = "workspace",
         /// Those in `channel_id`.
         Channel = "channel",
@@ -37,7 +37,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Trust in an entry of memory: that of the least trusted one of its sources.
+    /// Trust in a memory entry: that of its least trusted source.
     pub enum MemoryTrust {
         Person = "person",
         Agent = "agent",
@@ -45,7 +45,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Origin of an entry of memory.
+    /// Origin of a memory entry.
     pub enum MemoryOrigin {
         /// Written or changed by a person.
         Hand = "hand",
@@ -59,7 +59,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Status of an entry of memory. Agents use active entries only.
+    /// Status of a memory entry. Agents use active entries only.
     pub enum MemoryStatus {
         Active = "active",
         /// A source was edited since; not used until someone confirms it by setting `active`.

@@ -19,7 +19,7 @@ text_enum! {
     pub enum UserFileVisibility {
         /// Direct messages of the person with agents, without other people; only the person.
         Direct = "direct",
-        /// All of the workspace; everyone who can read the conversation.
+        /// All conversations of the workspace; everyone who can read the conversation.
         Workspace = "workspace",
     }
 }

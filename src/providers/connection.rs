@@ -69,7 +69,7 @@ pub struct ModelForm {
     pub model: Option<String>,
     /// Model for summaries.
     pub utility_model: Option<String>,
-    /// API key, at most 8 KiB. If omitted, the stored key is kept, unless the server is another one; null removes it.
+    /// API key, at most 8 KiB. If omitted, the stored key is kept, unless the server changes; null removes it.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     pub api_key: Option<Option<String>>,

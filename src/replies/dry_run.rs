@@ -26,11 +26,11 @@ pub struct CompactionOutlook {
     pub profile: Compaction,
     /// True if older messages would be summarized before the reply.
     pub is_due: bool,
-    /// The task that summarizes messages of the conversation now.
+    /// The task that is summarizing messages of the conversation.
     pub task_id: Option<TaskId>,
     pub last_compacted_at: Option<Timestamp>,
-    /// Number of messages that are not summarized from which on the older ones are summarized before a reply; null if that
-    /// is turned off.
+    /// Number of unsummarized messages from which the older ones are summarized before a reply; null if this is turned
+    /// off.
     pub threshold: Option<usize>,
 }
 

@@ -109,7 +109,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The entries of memory that the prompt contains.
+    /// The memory entries that the prompt contains.
     fn memories(&self) -> impl Iterator<Item = MemoryFacts> + '_ {
         let at = now();
         let is_sent = |id: MemoryId| {
@@ -132,12 +132,12 @@ impl Manifest {
         })
     }
 
-    /// IDs of the entries of memory that the prompt contains.
+    /// IDs of the memory entries that the prompt contains.
     pub fn memory_ids(&self) -> Vec<MemoryId> {
         self.memories().map(|memory| memory.id).collect()
     }
 
-    /// IDs of the entries of memory in the prompt's summaries.
+    /// IDs of the memory entries in the prompt's summaries.
     pub fn summarized_ids(&self) -> Vec<MemoryId> {
         let cites = self.prompt.parts.iter().filter_map(|part| {
             if let Source::Summary { cites, .. } = &part.source {
@@ -173,7 +173,7 @@ struct Facts {
     #[serde(default)]
     window_source: Option<WindowSource>,
     reserve: u64,
-    /// Number of entries of memory that matched, by scope.
+    /// Number of memory entries that matched, by scope.
     #[serde(default)]
     considered: BTreeMap<MemoryScope, i64>,
     #[serde(default)]
@@ -193,7 +193,7 @@ pub struct OldMessageFacts {
     pub used_at: Timestamp,
 }
 
-/// An entry of memory in a prompt, without its text.
+/// A memory entry in a prompt, without its text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemoryFacts {
     pub id: MemoryId,
@@ -237,7 +237,7 @@ pub enum Block {
     Notes,
     /// USER.md of the requester.
     About,
-    /// An entry of memory, or the first line of the block.
+    /// A memory entry, or the first line of the block.
     Memories,
     /// The line in place of messages before the first one.
     LeftOut,
@@ -580,7 +580,7 @@ pub struct Sent {
     /// `None` in records of earlier versions.
     pub window_source: Option<WindowSource>,
     pub reserve: u64,
-    /// Number of entries of memory that matched, by scope.
+    /// Number of memory entries that matched, by scope.
     pub considered: BTreeMap<MemoryScope, i64>,
     pub memories: Vec<MemoryFacts>,
     pub old_messages: Vec<OldMessageFacts>,

@@ -235,7 +235,7 @@ pub struct About {
     pub only_user: Option<UserId>,
 }
 
-/// An entry of memory.
+/// A memory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
     pub id: MemoryId,

@@ -287,7 +287,7 @@ async fn members(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, Db
     Ok(lines.collect())
 }
 
-/// Published entries of memory, as `- DATE TEXT`.
+/// Published memory entries, as `- DATE TEXT`.
 async fn facts(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let is_off_for_agent = place
         .scopes

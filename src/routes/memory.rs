@@ -217,7 +217,7 @@ async fn create_memory(
     Ok(tagged(status, &created.entry))
 }
 
-/// Get an entry of memory
+/// Get a memory entry
 ///
 /// Scope `agent`: `agents:read` instead.
 #[utoipa::path(get, path = "/v1/memories/{id}", tag = "memory",
@@ -241,7 +241,7 @@ async fn get_memory(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MemoryChange {
-    /// Makes the entry one by hand, and confirms a stale one.
+    /// Sets the origin to `hand`, and confirms a stale entry.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     text: Option<String>,
@@ -263,7 +263,7 @@ struct MemoryChange {
     status: Option<MemoryStatus>,
 }
 
-/// Change an entry of memory
+/// Change a memory entry
 ///
 /// Scope `conversation`: whoever can post there. `user` and `persona`: the person. `agent`: `agents:write`.
 /// `organization`: admins.
@@ -310,10 +310,10 @@ struct Forgotten {
     remaining: Remaining,
 }
 
-/// Forget an entry of memory
+/// Forget a memory entry
 ///
 /// Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
-/// Whoever can change the entry can do this, and the person whom it is about.
+/// Anyone who can change the entry can do this, and so can the person whom it is about.
 #[utoipa::path(delete, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Forgotten)))]
@@ -363,9 +363,9 @@ struct ForgottenAll {
     deleted: i64,
 }
 
-/// Forget everything about the caller, of a thread, or of an agent
+/// Forget everything about the caller, in a thread, or of an agent
 ///
-/// One parameter. For `agent_id`: `agents:write` instead.
+/// Requires exactly one parameter. For `agent_id`: `agents:write` instead.
 #[utoipa::path(delete, path = "/v1/memories", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(ForgetQuery), responses((status = 200, body = ForgottenAll)))]
@@ -439,7 +439,7 @@ async fn publish_memory(
     Ok(tagged(StatusCode::CREATED, &copy))
 }
 
-/// Get the caller's switches of memory
+/// Get the caller's memory switches
 #[utoipa::path(get, path = "/v1/memory-settings", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = MemorySettings)))]
@@ -452,7 +452,7 @@ async fn get_memory_settings(
     Ok(Json(settings::get(&mut c, &actor).await?))
 }
 
-/// Change the caller's switches of memory
+/// Change the caller's memory switches
 ///
 /// Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
 /// the caller, if the workspace allows it.

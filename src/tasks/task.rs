@@ -97,7 +97,7 @@ pub struct TaskOutput {
     pub compaction_ids: Vec<CompactionId>,
     /// Length of the text in UTF-16 code units.
     pub response_length: i64,
-    /// Number of entries of memory that the reply used, with personal ones; omitted if 0.
+    /// Number of memory entries that the reply used, with personal ones; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memories: usize,
 }

@@ -41,7 +41,7 @@ pub struct MyChannel {
     /// Unread mentions; counting stops at 1,000.
     pub mention_count: i64,
     /// Every message up to this sequence number is read, except in threads with their own read
-    /// mark.
+    /// marker.
     pub read_seq: i64,
 }
 

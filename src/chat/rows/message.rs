@@ -81,7 +81,7 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// Nobody has this reaction any more.
+    /// Nobody has this reaction anymore.
     pub(in crate::chat) fn is_empty(&self) -> bool {
         self.user_ids.is_empty() && self.agent_ids.is_empty()
     }

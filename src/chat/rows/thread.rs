@@ -35,7 +35,7 @@ text_enum! {
     /// Switch for the memory of a thread and its deep dives.
     pub enum ThreadMemory {
         On = "on",
-        /// No memories are used in the thread, and none of its own anywhere.
+        /// No memories are used in the thread, and its own memories are not used anywhere.
         Off = "off",
     }
 }

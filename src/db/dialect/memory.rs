@@ -1,4 +1,4 @@
-//! The index of entries of memory: words, and the ranking within what a conversation may use.
+//! The index of memory entries: words, and the ranking within what a conversation may use.
 
 use serde::Serialize;
 use uuid::Uuid;

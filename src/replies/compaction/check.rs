@@ -34,7 +34,7 @@ const TELLING_WORD_CHARS: usize = 4;
 /// Share of an item's words, in percent: in its source, and in a sentence of the agent's instructions.
 const SOURCE_SHARE: usize = 50;
 const SYSTEM_SHARE: usize = 80;
-/// Share of the words of an agent's statement, in percent, that are in an entry of memory that it knew.
+/// Share of the words of an agent's statement, in percent, that are in a memory entry that it knew.
 const ECHO_SHARE: usize = 60;
 
 static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {

@@ -45,7 +45,7 @@ use super::{
 pub struct CompactionItem {
     pub memory_id: MemoryId,
     pub text: String,
-    /// Messages that say it.
+    /// Messages that state it.
     pub sources: Vec<MessageId>,
 }
 
@@ -94,7 +94,7 @@ pub struct CompactionRecord {
     pub version: i64,
 }
 
-/// Messages that the agent that replied last is sent with the next question.
+/// Messages that the agent with the latest reply is sent with the next question.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SentWindow {
     /// Sequence number of the first one.

@@ -203,7 +203,7 @@ async fn get_compaction(
     Ok(Json(record::get(&mut c, &caller, id).await?))
 }
 
-/// Send the messages instead of their summary, as far as they fit
+/// Send the messages instead of their summary, as many as fit
 #[utoipa::path(post, path = "/v1/compactions/{id}/expand", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CompactionId, Path)), responses((status = 200, body = CompactionRecord)))]
@@ -237,7 +237,7 @@ async fn collapse_compaction(
     ))
 }
 
-/// Make a summary again
+/// Redo a summary
 #[utoipa::path(post, path = "/v1/compactions/{id}/redo", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CompactionId, Path)),

@@ -230,7 +230,7 @@ async fn update_thread(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadForm {
-    /// `seq` of the newest message read; it can be lower than the current mark.
+    /// `seq` of the newest message read; it can be lower than the current marker.
     seq: i64,
 }
 
@@ -254,7 +254,7 @@ pub async fn mark_read(
     Ok(mark)
 }
 
-/// Set the read mark of a thread
+/// Set the read marker of a thread
 #[utoipa::path(put, path = "/v1/threads/{id}/read", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path)),

@@ -1053,7 +1053,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the messages instead of their summary, as far as they fit
+         * Send the messages instead of their summary, as many as fit
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["expand_compaction"];
@@ -1073,7 +1073,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a summary again
+         * Redo a summary
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["redo_compaction"];
@@ -1683,8 +1683,8 @@ export interface paths {
          */
         post: operations["create_memory"];
         /**
-         * Forget everything about the caller, of a thread, or of an agent
-         * @description One parameter. For `agent_id`: `agents:write` instead.
+         * Forget everything about the caller, in a thread, or of an agent
+         * @description Requires exactly one parameter. For `agent_id`: `agents:write` instead.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1702,7 +1702,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get an entry of memory
+         * Get a memory entry
          * @description Scope `agent`: `agents:read` instead.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -1711,9 +1711,9 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Forget an entry of memory
+         * Forget a memory entry
          * @description Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
-         *     Whoever can change the entry can do this, and the person whom it is about.
+         *     Anyone who can change the entry can do this, and so can the person whom it is about.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1721,7 +1721,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an entry of memory
+         * Change a memory entry
          * @description Scope `conversation`: whoever can post there. `user` and `persona`: the person. `agent`: `agents:write`.
          *     `organization`: admins.
          *
@@ -1760,7 +1760,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the caller's switches of memory
+         * Get the caller's memory switches
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_memory_settings"];
@@ -1770,7 +1770,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the caller's switches of memory
+         * Change the caller's memory switches
          * @description Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
          *     the caller, if the workspace allows it.
          *
@@ -2522,7 +2522,7 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set the read mark of a thread
+         * Set the read marker of a thread
          * @description **Access:** every role; keys need `chat:read`.
          */
         put: operations["read_thread"];
@@ -3379,7 +3379,7 @@ export interface components {
         CompactionItem: {
             memory_id: components["schemas"]["MemoryId"];
             text: string;
-            /** @description Messages that say it. */
+            /** @description Messages that state it. */
             sources: components["schemas"]["MessageId"][];
         };
         CompactionItems: {
@@ -3403,8 +3403,8 @@ export interface components {
             task_id: components["schemas"]["TaskId"] | null;
             last_compacted_at: components["schemas"]["Timestamp"] | null;
             /**
-             * @description Number of messages that are not summarized from which on the older ones are summarized before a reply; null if that
-             *     is turned off.
+             * @description Number of unsummarized messages from which the older ones are summarized before a reply; null if this is turned
+             *     off.
              */
             threshold: number | null;
         };
@@ -3413,7 +3413,7 @@ export interface components {
             /** @default standard */
             default: components["schemas"]["Compaction"];
             /**
-             * @description By a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part counts.
+             * @description By part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
              * @default {}
              */
             by_mode: {
@@ -3465,18 +3465,18 @@ export interface components {
          *
          *     `active`: Its summary is sent.
          *
-         *     `stale`: A message was edited: only sentences that do not depend on it are sent until the segment is made again.
+         *     `stale`: A message was edited: only sentences that do not depend on it are sent until the segment is rebuilt.
          *
-         *     `blank`: A message was deleted: the texts are gone until the segment is made again.
+         *     `blank`: A message was deleted: the texts are gone until the segment is rebuilt.
          *
-         *     `expanded`: Its messages are sent as far as they fit.
+         *     `expanded`: Its messages are sent, as many as fit.
          * @enum {string}
          */
         CompactionState: "active" | "stale" | "blank" | "expanded";
         /**
          * @description Reason for a pass.
          *
-         *     `auto`: Many messages before those that are sent.
+         *     `auto`: Many messages are older than those that are sent.
          *
          *     `quiet`: Nobody has posted for a while.
          *
@@ -3500,7 +3500,7 @@ export interface components {
             tokens: number;
             model: string;
         };
-        /** @description What agents know about the workspace in every conversation. */
+        /** @description Text and sections about the workspace that agents receive in every conversation. */
         ContextPolicy: {
             /**
              * @description True if it is sent.
@@ -3539,7 +3539,7 @@ export interface components {
          *
          *     `members`: At most 50 members.
          *
-         *     `memories`: Published entries of memory, those used most first.
+         *     `memories`: Published memory entries, most used first.
          * @enum {string}
          */
         ContextSection: "decisions" | "action_items" | "members" | "memories";
@@ -4633,12 +4633,12 @@ export interface components {
             vector_store_ids?: string[];
         };
         /**
-         * @description Change of an entry of memory.
+         * @description Change of a memory entry.
          * @enum {string}
          */
         MemoryAction: "created" | "updated" | "deleted";
         MemoryChange: {
-            /** @description Makes the entry one by hand, and confirms a stale one. */
+            /** @description Sets the origin to `hand`, and confirms a stale entry. */
             text?: string;
             kind?: components["schemas"]["MemoryKind"];
             visibility?: components["schemas"]["Visibility"];
@@ -4685,15 +4685,15 @@ export interface components {
             /** @description A repeated ID returns the first entry with status 200. */
             client_id?: string | null;
         };
-        /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+        /** @description ID of a memory entry: `mem_` and 26 base-32 characters */
         MemoryId: string;
         /**
-         * @description Kind of an entry of memory.
+         * @description Kind of a memory entry.
          * @enum {string}
          */
         MemoryKind: "fact" | "person" | "project" | "decision" | "preference" | "open_loop" | "todo" | "reference" | "note";
         /**
-         * @description Origin of an entry of memory.
+         * @description Origin of a memory entry.
          *
          *     `hand`: Written or changed by a person.
          *
@@ -4750,7 +4750,7 @@ export interface components {
             retention_days?: number | null;
         };
         /**
-         * @description Scope of an entry of memory: what it belongs to.
+         * @description Scope of a memory entry: what it belongs to.
          *
          *     `conversation`: A thread or a deep dive.
          *
@@ -4808,7 +4808,7 @@ export interface components {
             adapt?: boolean;
         };
         /**
-         * @description Status of an entry of memory. Agents use active entries only.
+         * @description Status of a memory entry. Agents use active entries only.
          *
          *     `stale`: A source was edited since; not used until someone confirms it by setting `active`.
          *
@@ -4819,7 +4819,7 @@ export interface components {
          */
         MemoryStatus: "active" | "stale" | "superseded" | "archived";
         /**
-         * @description Trust in an entry of memory: that of the least trusted one of its sources.
+         * @description Trust in a memory entry: that of its least trusted source.
          * @enum {string}
          */
         MemoryTrust: "person" | "agent";
@@ -5060,7 +5060,7 @@ export interface components {
             model?: string | null;
             /** @description Model for summaries. */
             utility_model?: string | null;
-            /** @description API key, at most 8 KiB. If omitted, the stored key is kept, unless the server is another one; null removes it. */
+            /** @description API key, at most 8 KiB. If omitted, the stored key is kept, unless the server changes; null removes it. */
             api_key?: string | null;
             /** @description Stores the settings even if the test fails. */
             force?: boolean;
@@ -5127,7 +5127,7 @@ export interface components {
             /**
              * Format: int64
              * @description Every message up to this sequence number is read, except in threads with their own read
-             *     mark.
+             *     marker.
              */
             read_seq: number;
         };
@@ -5800,8 +5800,8 @@ export interface components {
             /** @description True if rules are also evaluated after messages are summarized. */
             force_review_on_compaction: boolean;
             /**
-             * @description Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest part
-             *     counts. At most 100.
+             * @description Preset by part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
+             *     wins. At most 100.
              */
             default_preset_by_mode: {
                 [key: string]: string;
@@ -5877,7 +5877,7 @@ export interface components {
         ReadForm: {
             /**
              * Format: int64
-             * @description `seq` of the newest message read; it can be lower than the current mark.
+             * @description `seq` of the newest message read; it can be lower than the current marker.
              */
             seq: number;
         };
@@ -6275,7 +6275,7 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
-        /** @description Messages that the agent that replied last is sent with the next question. */
+        /** @description Messages that the agent with the latest reply is sent with the next question. */
         SentWindow: {
             /**
              * Format: int64
@@ -6725,7 +6725,7 @@ export interface components {
              * @description Length of the text in UTF-16 code units.
              */
             response_length: number;
-            /** @description Number of entries of memory that the reply used, with personal ones; omitted if 0. */
+            /** @description Number of memory entries that the reply used, with personal ones; omitted if 0. */
             memories?: number;
         };
         /** @enum {string} */
@@ -6842,7 +6842,7 @@ export interface components {
             /**
              * @description Switch for the memory of a thread and its deep dives.
              *
-             *     `off`: No memories are used in the thread, and none of its own anywhere.
+             *     `off`: No memories are used in the thread, and its own memories are not used anywhere.
              * @enum {string}
              */
             memory: "on" | "off";
@@ -6872,7 +6872,7 @@ export interface components {
             /**
              * @description Switch for the memory of a thread and its deep dives.
              *
-             *     `off`: No memories are used in the thread, and none of its own anywhere.
+             *     `off`: No memories are used in the thread, and its own memories are not used anywhere.
              * @enum {string}
              */
             memory?: "on" | "off";
@@ -7127,7 +7127,7 @@ export interface components {
          *
          *     `direct`: Direct messages of the person with agents, without other people; only the person.
          *
-         *     `workspace`: All of the workspace; everyone who can read the conversation.
+         *     `workspace`: All conversations of the workspace; everyone who can read the conversation.
          * @enum {string}
          */
         UserFileVisibility: "direct" | "workspace";
@@ -7151,9 +7151,9 @@ export interface components {
             changed_at: components["schemas"]["Timestamp"];
         };
         /**
-         * @description Conversations in which agents can use an entry of memory, if everyone there can read its sources.
+         * @description Conversations in which agents can use a memory entry, if everyone there can read its sources.
          *
-         *     `workspace`: All of the workspace.
+         *     `workspace`: All conversations of the workspace.
          *
          *     `channel`: Those in `channel_id`.
          *
@@ -14680,7 +14680,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Scope of an entry of memory: what it belongs to.
+                 * @description Scope of a memory entry: what it belongs to.
                  *
                  *     `conversation`: A thread or a deep dive.
                  *
@@ -14693,7 +14693,7 @@ export interface operations {
                  *     `organization`: The workspace.
                  */
                 scope?: "conversation" | "user" | "persona" | "agent" | "organization";
-                /** @description Kind of an entry of memory. */
+                /** @description Kind of a memory entry. */
                 kind?: "fact" | "person" | "project" | "decision" | "preference" | "open_loop" | "todo" | "reference" | "note";
                 /** @description ID of an agent: `agent_` and 26 base-32 characters */
                 agent_id?: components["schemas"]["AgentId"];
@@ -14948,7 +14948,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                /** @description ID of a memory entry: `mem_` and 26 base-32 characters */
                 id: components["schemas"]["MemoryId"];
             };
             cookie?: never;
@@ -15014,7 +15014,7 @@ export interface operations {
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                /** @description ID of a memory entry: `mem_` and 26 base-32 characters */
                 id: components["schemas"]["MemoryId"];
             };
             cookie?: never;
@@ -15061,7 +15061,7 @@ export interface operations {
                 "If-Match"?: string | null;
             };
             path: {
-                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                /** @description ID of a memory entry: `mem_` and 26 base-32 characters */
                 id: components["schemas"]["MemoryId"];
             };
             cookie?: never;
@@ -15137,7 +15137,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of an entry of memory: `mem_` and 26 base-32 characters */
+                /** @description ID of a memory entry: `mem_` and 26 base-32 characters */
                 id: components["schemas"]["MemoryId"];
             };
             cookie?: never;
