@@ -179,8 +179,8 @@ pub async fn forget_user_file(
     Ok(())
 }
 
-/// Removes the texts of entries everywhere: entry, words, prompts, and copies made from them. The rows keep what
-/// prevents the same entry from being made again from the same messages.
+/// Removes the texts of entries everywhere: entry, words, prompts, and copies made from them. The rows keep just
+/// enough to prevent the same entry from being recreated from the same messages.
 async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError> {
     let mut open = entries;
     while !open.is_empty() {
@@ -226,7 +226,7 @@ async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError>
     Ok(())
 }
 
-/// Removes everything that was made from a segment. Segments that share an entry with it are made again.
+/// Removes everything that was made from a segment. Segments that share an entry with it are rebuilt.
 async fn blank_segment(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     segments::stale_sharers(c, segment).await?;
     let entries = automatic(c, segment).await?;
@@ -239,8 +239,8 @@ async fn blank_segment(c: &mut Conn, segment: CompactionId) -> Result<(), DbErro
     blank_texts(c, SourceId::Compaction(segment)).await
 }
 
-/// Removes the automatic entries of a segment that is made again, except for archived ones. Records of prompts stay as they
-/// were sent, and cite the segment instead.
+/// Removes the automatic entries of a segment that is being rebuilt, except for archived ones. Records of prompts stay
+/// as they were sent, and cite the segment instead.
 pub async fn remove_replaced(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     segments::hand_over(c, segment).await?;
     let entries = automatic(c, segment).await?.into_iter();
@@ -298,7 +298,7 @@ async fn automatic(c: &mut Conn, segment: CompactionId) -> Result<Vec<Automatic>
         .await
 }
 
-/// Deletes rows of entries. What they had superseded is current again.
+/// Deletes rows of entries. Entries that they had superseded become current again.
 async fn delete_rows(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
     let ids = || hexadecimal_ids(entries.iter().map(|id| id.0));
     let sql = sql_with_ids!(
@@ -334,7 +334,7 @@ pub(super) async fn forget_agent(c: &mut Conn, agent: AgentId) -> Result<(), DbE
     forget_all(c, entries.into_iter().map(|(id,)| id).collect()).await
 }
 
-/// Removes a deleted message from the sources of entries: an entry goes with its last one.
+/// Removes a deleted message from the sources of entries: an entry is removed with its last source.
 async fn lose_source(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     let orphans: Vec<(MemoryId,)> = c
         .q("select e.id from citations k join memories e on e.id = k.owner_id where k.source_type = 'message' and k.source_id = $1 \

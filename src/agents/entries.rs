@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl MemoryScope {
-    /// Checks whether the entry belongs to a person, who alone sees it.
+    /// Checks whether the entry belongs to a person and is visible only to them.
     pub fn is_personal(self) -> bool {
         matches!(self, Self::User | Self::Persona)
     }
@@ -68,7 +68,7 @@ struct Seen {
     channel_kind: Option<String>,
 }
 
-/// Appends `memory.changed` for those who see the entry. An entry that was deleted has a row, too.
+/// Appends `memory.changed` for the users who can see the entry. A deleted entry still has a row.
 pub async fn announce(c: &mut Conn, id: MemoryId, action: MemoryAction) -> Result<(), DbError> {
     let seen: Option<Seen> = c
         .q("select e.workspace_id, e.scope, e.agent_id, e.user_id, e.about_user_id, h.id as channel_id, h.kind as channel_kind \

@@ -105,7 +105,7 @@ pub struct Segment {
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub expanded_at: Option<Timestamp>,
-    /// Number of times that it lost its texts.
+    /// Number of times that its texts were removed.
     pub blanked: i64,
     pub version: i64,
 }
@@ -187,7 +187,7 @@ pub async fn find_segment(c: &mut Conn, id: CompactionId) -> Result<Option<Segme
     c.q(segment_sql!("where k.id = $1")).bind(id).opt().await
 }
 
-/// Checks whether a segment has lost its texts since they were read.
+/// Checks whether the texts of a segment were removed after they were read.
 pub async fn is_blanked_since(
     c: &mut Conn,
     segment: CompactionId,
@@ -237,7 +237,7 @@ pub async fn set_state(
 }
 
 /// Applies the change of a message to the segment that contains it, which becomes stale or blank, and queues its redo.
-/// Returns a segment that became blank: its texts must go everywhere.
+/// Returns a segment that became blank: its texts must be removed everywhere.
 pub async fn message_changed(
     c: &mut Conn,
     message: MessageId,
@@ -294,7 +294,8 @@ macro_rules! sharer_sql {
     };
 }
 
-/// Makes the segments stale that share an entry with this one, whose entries are about to go: they state it as well.
+/// Marks the segments that share an entry with this one as stale: its entries are about to be removed, and theirs state
+/// the same.
 pub async fn stale_sharers(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     let sharers: Vec<(CompactionId,)> = c
         .q(sharer_sql!(
@@ -313,7 +314,7 @@ pub async fn stale_sharers(c: &mut Conn, segment: CompactionId) -> Result<(), Db
     Ok(())
 }
 
-/// Leaves the entries of a segment that is made again to other segments that state them as well.
+/// Moves the entries of a segment that is being rebuilt to other segments that state them as well.
 pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     let shared: Vec<(MemoryId, CompactionId)> = c
         .q(sharer_sql!(
@@ -346,8 +347,8 @@ pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbErro
     Ok(())
 }
 
-/// Queues a pass that makes stale and blank segments again, unless one is active. It is paid for by whoever paid for the
-/// segment.
+/// Queues a pass that rebuilds stale and blank segments, unless one is active. Its usage counts for the requester of
+/// the segment.
 pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     let Some(made_by) = queue::find_task(c, segment.task_id).await? else {
         return Ok(());

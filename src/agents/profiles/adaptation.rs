@@ -11,7 +11,7 @@ use crate::text_enum::text_enum;
 pub const SELF_TRAIT_ADJUSTMENT: &str = "gmi_self_trait_adjustment";
 
 const TURNS_MAX: u32 = 100;
-/// Fewest turns between two reflections.
+/// Minimum number of turns between two reflections.
 const INTERVAL_TURNS_MIN: u32 = 2;
 const METAPROMPTS_MAX: usize = 10;
 const ID_CHARS_MAX: usize = 64;

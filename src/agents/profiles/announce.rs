@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// Maximum length of an agent that follows its base, as JSON in an event. A change of one base can lead to a thousand such
-/// events.
+/// Maximum length of an agent that follows its base, as JSON in an event. A change to one base can lead to a thousand
+/// such events.
 const FOLLOWER_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Serialize, utoipa::ToSchema)]

@@ -1,4 +1,4 @@
-//! Lookup of single agents.
+//! Lookup of individual agents.
 
 use uuid::Uuid;
 

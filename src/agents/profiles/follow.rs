@@ -79,8 +79,8 @@ pub(in crate::agents) async fn follow_persona(
     Ok(refresh::advance(c, workspace, &mut None).await?)
 }
 
-/// Maximum size of the next versions of the agents after this one that name a persona, and of their followers: each one has
-/// the text twice, as written and merged.
+/// Maximum size of the next versions of the agents after this one that name a persona, and of their followers: each one
+/// stores the text twice, as written and merged.
 async fn bytes_after(
     c: &mut Conn,
     persona: PersonaId,

@@ -36,7 +36,7 @@ struct Refresh {
     reserved_bytes: i64,
 }
 
-/// Storage use of the versions that follow from a change of a base.
+/// Storage use of the versions that a change to a base leads to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Followers {
     /// Maximum size of these versions.
