@@ -25,7 +25,7 @@ const ANNOUNCED_MAX: i64 = 100;
 pub struct StoredPreset {
     pub preset: Option<String>,
     pub chosen_by: Option<ChosenBy>,
-    /// Turn in which rules and mode default were evaluated last; `None` if they are evaluated in the next one.
+    /// Turn in which the rules and the mode default were last evaluated; `None` if the next turn evaluates them.
     pub preset_turn: Option<i64>,
     pub turns: i64,
 }
@@ -136,7 +136,8 @@ async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Resu
     Err(ChatError::Invalid(rule, "preset"))
 }
 
-/// Stores the preset that a reply has used, unless a person has chosen one meanwhile. The reply must have been counted.
+/// Stores the preset that a reply has used, unless a person has chosen one in the meantime. The reply must have been
+/// counted.
 pub async fn store_used(
     c: &mut Conn,
     (workspace, audience): (WorkspaceId, Audience),
@@ -169,7 +170,7 @@ pub async fn store_used(
     announced(c, workspace, conversation, audience).await
 }
 
-/// Lets the next reply evaluate the rules if the workspace wants that after messages were summarized.
+/// Makes the next reply evaluate the rules, if the workspace enables this after messages are summarized.
 pub async fn review_after_pass(
     c: &mut Conn,
     workspace: WorkspaceId,

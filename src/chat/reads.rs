@@ -1,10 +1,10 @@
-//! Read marks and unread counts.
+//! Read markers and unread counts.
 //!
-//! A thread is read up to its own mark in `reads`, or up to the mark of its channel in
+//! A thread is read up to its own marker in `reads`, or up to the marker of its channel in
 //! `channel_members` if it has none; messages from before a person joined do not count. Messages of
 //! muted threads (`follows`) do not count, but mentions in them do. When a channel has no unread
-//! messages, the marks of its threads are merged into the channel's mark, which limits their
-//! number.
+//! messages, the markers of its threads are merged into the channel's marker, which limits
+//their number.
 
 use std::collections::HashMap;
 
@@ -58,7 +58,7 @@ pub async fn of_channels(
     user: UserId,
     only: Option<ChannelId>,
 ) -> Result<ByChannel, DbError> {
-    // Messages after the channel's mark, unless the thread's own mark is later.
+    // Messages after the channel's marker, unless the thread's own marker is later.
     let unread = counted_sql!(
         "from threads t left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
          join messages m on m.conversation_id = t.id \
@@ -67,7 +67,7 @@ pub async fn of_channels(
            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
            and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
     );
-    // Messages before the channel's mark, in threads whose own mark was moved back.
+    // Messages before the channel's marker, in threads whose own marker was moved back.
     let unread_again = counted_sql!(
         "from reads r join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
          join messages m on m.conversation_id = t.id and m.seq > r.seq and m.seq > cm.joined_seq \
@@ -116,7 +116,7 @@ pub async fn of_channels(
     Ok(counts)
 }
 
-/// Unread messages and mentions, and the read mark, of each thread of a channel with `last_seq`
+/// Unread messages and mentions, and the read marker, of each thread of a channel with `last_seq`
 /// from `low` to `high`.
 pub async fn of_threads(
     c: &mut Conn,
@@ -187,7 +187,7 @@ pub async fn first_unread(
     Ok(first.map(|(id,)| id))
 }
 
-/// Sets a person's read mark in a thread; it can move back. A mark after the newest event is set to
+/// Sets a person's read marker in a thread; it can move back. A marker after the newest event is set to
 /// the newest event.
 ///
 /// # Errors
@@ -231,7 +231,7 @@ pub async fn mark_thread(
         .get(&thread)
         .map(|found| found.0)
         .unwrap_or_default();
-    // If the whole channel is read, one mark for the channel suffices.
+    // If the whole channel is read, one marker for the channel suffices.
     if counts.unread_count == 0 && access.channel_access.joined && seq >= last_seq {
         let rest = of_channels(c, caller.user, Some(channel)).await?;
         if !rest.contains_key(&channel) {

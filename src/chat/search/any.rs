@@ -1,8 +1,8 @@
-//! Messages with any of some words, the best first.
+//! Messages that contain any of the given words, best first.
 //!
-//! A word counts the more, the fewer messages contain it (BM25 for a text of average length in which the word occurs
+//! The fewer messages contain a word, the more it counts (BM25 for a text of average length in which the word occurs
 //! once). Half of the score of the better neighbor is added, and a quarter for the next but one, because an answer often
-//! lacks the words of its question. A thread counts by its best message and by the words that it contains.
+//! lacks the words of its question. A thread is ranked by its best message and by the words that it contains.
 //! `scripts/bench-locomo.py` measures both.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -36,9 +36,9 @@ const HALF_LIFE_DAYS: f64 = 90.0;
 /// Number of people and agents whose names are compared with the words.
 const NAMES_MAX: i64 = 2_000;
 
-/// A word in a smaller share of the texts is enough alone.
+/// A word in a smaller share of the texts is sufficient by itself.
 const RARE_SHARE: f64 = 0.01;
-/// Maximum number of messages that are counted for it.
+/// Maximum number of messages counted to determine that share.
 const COUNTED_MAX: i64 = 10_000;
 
 /// A message with one or more of the words.
@@ -106,7 +106,7 @@ pub struct OldMatch {
     pub matched: i64,
 }
 
-/// Finds messages with two words of these texts, or a rare one, in a part of a conversation, the best first. Each text has
+/// Finds messages with two words of these texts, or a rare one, in a part of a conversation, best first. Each text has
 /// a weight; a word counts for the first text that contains it.
 pub async fn find_old(
     c: &mut Conn,
@@ -174,7 +174,7 @@ pub async fn find_old(
     Ok(old.collect())
 }
 
-/// Checks whether a word in `count` of `all` texts is enough alone.
+/// Checks whether a word in `count` of `all` texts is sufficient by itself.
 #[expect(clippy::cast_precision_loss, reason = "a share")]
 pub fn is_rare(count: i64, all: i64) -> bool {
     (count as f64) < all as f64 * RARE_SHARE
@@ -330,7 +330,7 @@ pub fn rarity(count: i64, all: i64) -> f64 {
     (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
 }
 
-/// Sum of the weights of the words in each thread; a word counts the more, the more messages contain it.
+/// Sum of the weights of the words in each thread; the more messages of the thread contain a word, the more it counts.
 fn coverage(hits: &[Hits]) -> HashMap<Uuid, f64> {
     let mut coverage: HashMap<Uuid, f64> = HashMap::new();
     for word in hits {

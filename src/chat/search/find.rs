@@ -667,7 +667,7 @@ struct Text {
     title: Option<String>,
 }
 
-/// Hits, the best first, and the sequence number below which they are.
+/// Hits, best first, and the sequence number below which they are.
 async fn ranked(
     c: &mut Conn,
     actor: &Actor<'_>,

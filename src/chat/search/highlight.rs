@@ -52,7 +52,7 @@ pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)>
     joined
 }
 
-/// A longer run of characters at the end of a passage is not taken for a part of a word.
+/// A longer run of characters at the end of a passage is not treated as a part of a word.
 const CUT_WORD_CHARS_MAX: usize = 30;
 
 /// Returns about `chars_max` characters of a text around the first word of a query.

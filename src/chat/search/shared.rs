@@ -27,7 +27,7 @@ const FOUND_MAX: i64 = 100;
 const EXCERPTS_MAX: usize = 6;
 /// Number of the best messages considered for them.
 const HITS_MAX: usize = 60;
-/// Number of messages in an excerpt before a hit, and from it on.
+/// Number of messages in an excerpt: before the hit, and from the hit onward.
 const BEFORE_MAX: i64 = 20;
 const AFTER_MAX: i64 = 40;
 /// Weight of a word that a single message contains.
@@ -100,7 +100,7 @@ struct Hit {
     title: Option<String>,
 }
 
-/// Excerpts around the messages with the most and rarest of these beginnings of words, the best first. Empty if the
+/// Excerpts around the messages with the most and the rarest of these word prefixes, best first. Empty if the
 /// requester may not read the conversation.
 pub async fn find_shared(
     c: &mut Conn,
@@ -120,7 +120,7 @@ pub async fn find_shared(
         until: None,
         order: Order::Newest,
     };
-    // A word weighs less, the more messages contain it.
+    // The more messages contain a word, the less it weighs.
     let mut weights: HashMap<i64, usize> = HashMap::new();
     for beginning in beginnings.iter().take(WORDS_MAX) {
         let found = words(beginning);
