@@ -43,7 +43,7 @@ pub struct NewItem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PersonalOwner {
     pub user: UserId,
-    /// The agent that alone uses the entry.
+    /// The only agent that uses the entry.
     pub agent: Option<AgentId>,
 }
 
@@ -124,8 +124,9 @@ struct Place {
     is_remembered: bool,
 }
 
-/// Stores the entries of a segment, and personal ones where memory is on; `agent` are the scopes that the agent of the
-/// pass turns off. Returns the kinds of those that were not stored: a limit is reached, or a person forgot them.
+/// Stores the entries of a segment, and personal ones where memory is on; `agent` lists the scopes that the agent of
+/// the pass turns off. Returns the kinds of entries that were not stored because a limit is reached or a person forgot
+/// them.
 ///
 /// # Errors
 /// If the database fails.

@@ -1,4 +1,4 @@
-//! Changes of entries by people.
+//! Changes to entries by people.
 
 use crate::{
     agents::{entries, entries::MemoryAction},

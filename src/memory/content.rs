@@ -179,7 +179,7 @@ const PASSWORD_CHARS_MIN: usize = 8;
 const KEY_CHARS_MIN: usize = 16;
 /// Minimum length of a secret that follows its name.
 const VALUE_CHARS_MIN: usize = 6;
-/// Minimum length of a text that is taken for random, and of the digits in it.
+/// Minimum length of a text that is considered random, and minimum number of digits in it.
 const RANDOM_CHARS_MIN: usize = 24;
 const RANDOM_DIGITS_MIN: usize = 4;
 

@@ -26,7 +26,7 @@ pub const WORKSPACE_ENTRIES_MAX: i64 = 50_000;
 /// Maximum number of active entries that one person wrote in a workspace. Keeps a single person from filling it.
 pub const PERSON_ENTRIES_MAX: i64 = 10_000;
 
-/// A new entry; `scope` defaults to `conversation` with a thread, else to `user`.
+/// A new entry; `scope` defaults to `conversation` with a thread, otherwise to `user`.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
     pub content: Content,
@@ -208,8 +208,8 @@ pub(super) async fn insert(
     Ok((draft.id, true))
 }
 
-/// An active entry with the same key, reach, and text. An automatic one can be made again without its predecessor, so it is
-/// never equal to one by hand.
+/// An active entry with the same key, reach, and text. An automatic entry can be recreated without its predecessor, so
+/// it is never equal to a handwritten one.
 pub(super) async fn find_equal(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -284,7 +284,8 @@ pub(super) async fn store(
     sources::cite(c, draft.id, messages).await
 }
 
-/// Adds sources to an entry that has some. One without sources stays without: it must not go with a message.
+/// Adds sources to an entry that has some. An entry without sources stays that way: it must not be removed with a
+/// message.
 pub(super) async fn merge(
     c: &mut Conn,
     id: MemoryId,
@@ -334,7 +335,7 @@ async fn check_share(
 /// Archives the least used entries with an origin other than `hand` where `more` entries would exceed a limit.
 ///
 /// # Errors
-/// `Full` if there are only entries by hand.
+/// `Full` if only handwritten entries remain.
 pub(super) async fn make_room(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -4,7 +4,7 @@
 //! write, delete, import ─► agents::files ─► paragraphs ─► memories · memory_words ─► recall
 //! ```
 //!
-//! A log is never sent whole. Of MEMORY.md, the beginning is part of every prompt, and the rest is searched.
+//! A log is never sent whole. The beginning of MEMORY.md is part of every prompt, and the rest is searched.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of paragraphs of a file; the text behind them is not searched.
+/// Maximum number of paragraphs of a file; the text after them is not searched.
 const PARAGRAPHS_MAX: usize = 1_000;
 /// Maximum number of paragraphs of all files of an import, which one transaction stores: an agent has no more active entries.
 const IMPORTED_MAX: usize = 2_000;
@@ -280,7 +280,7 @@ async fn insert(
             },
             trust: MemoryTrust::Person,
             origin: MemoryOrigin::File,
-            // The file does not go with the person who wrote it.
+            // The file is kept when the person who wrote it is erased.
             created_by: None,
         };
         create::store(c, workspace, &draft, &[]).await?;

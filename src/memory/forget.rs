@@ -161,7 +161,7 @@ enum Expiry {
 }
 
 impl Expiry {
-    /// Lists some entries of a workspace that have expired now, by its current rules, the oldest ones first.
+    /// Lists some entries of a workspace that have expired now, by its current rules, oldest first.
     async fn list(
         self,
         c: &mut Conn,

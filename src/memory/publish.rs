@@ -40,8 +40,8 @@ pub struct PublishedEntry {
     pub created_at: Timestamp,
 }
 
-/// Lists published entries that everyone in the channel can read, those used most first; without a channel, those that everyone
-/// in the workspace can. Empty if memory is off.
+/// Lists published entries that everyone in the channel can read, most used first; without a channel, those that
+/// everyone in the workspace can. Empty if memory is off.
 pub async fn list_published(
     c: &mut Conn,
     workspace: WorkspaceId,

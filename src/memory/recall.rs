@@ -31,7 +31,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of words that entries are searched by.
+/// Maximum number of words for which entries are searched.
 const WORDS_MAX: usize = 16;
 const QUESTION_WEIGHT: f64 = 1.0;
 /// Weights of the requester's previous message, and of the thread's title.
@@ -39,7 +39,7 @@ const PREVIOUS_WEIGHT: f64 = 0.5;
 const TITLE_WEIGHT: f64 = 0.25;
 /// Number of messages among which the requester's previous one is searched.
 const PREVIOUS_AMONG: i64 = 100;
-/// A word in more entries says nothing about any of them.
+/// A word in more entries than this is too common to select any of them.
 const WORD_ENTRIES_MAX: i64 = 2_000;
 /// Number of entries that are counted for the frequency of a word.
 const COUNTED_MAX: i64 = 10_000;
@@ -73,13 +73,13 @@ pub struct Recall<'a> {
     pub window_start: Option<i64>,
 }
 
-/// Entries for a reply, the best first, and the number of those that match, by scope. Those that the summary may contain come
-/// in addition to the maximum, because only its rendering decides whether it does.
+/// Entries for a reply, best first, and the number of those that match, by scope. Those that the summary may contain do
+/// not count toward the maximum, because only rendering the summary decides whether it contains them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recalled {
     pub considered: BTreeMap<MemoryScope, i64>,
     pub used: Vec<RecalledEntry>,
-    /// Old messages of the conversation, the best first.
+    /// Old messages of the conversation, best first.
     pub messages: Vec<OldMatch>,
 }
 
@@ -89,7 +89,7 @@ pub struct RecalledEntry {
     pub scope: MemoryScope,
     pub kind: MemoryKind,
     pub text: String,
-    /// Person of a personal entry, to whom alone it is shown.
+    /// Person of a personal entry: the only one to whom it is shown.
     pub user_id: Option<UserId>,
     /// Person whom it is about, else its author.
     pub person_id: Option<UserId>,
@@ -182,7 +182,7 @@ async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Place, DbError> {
         .await
 }
 
-/// A text by whose words is searched.
+/// A text whose words are searched for.
 struct AskedText {
     text: String,
     weight: f64,
@@ -276,14 +276,14 @@ async fn words(
     Ok(words.collect())
 }
 
-/// Author of a text that entries are searched by. Personal entries match only words of the requester.
+/// Author of a text whose words are searched for. Personal entries match only words of the requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     Requester,
     Anyone,
 }
 
-/// A word that entries are searched by.
+/// A word that is searched for.
 struct AskedWord {
     word: String,
     weight: f64,

@@ -1,4 +1,4 @@
-//! Switches of memory: the server's, the workspace's, and a person's. Each one can only turn off.
+//! Memory switches: the server's, the workspace's, and a person's. Each one can only turn off.
 
 use serde::{Deserialize, Serialize};
 

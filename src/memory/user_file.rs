@@ -96,7 +96,7 @@ pub(super) fn shown(row: Option<Row>) -> UserFile {
     }
 }
 
-/// USER.md of a requester, as far as their agent may read it there; `None` if it is blank or absent.
+/// USER.md of a requester, if their agent may read it there; `None` if it is blank or absent.
 pub async fn about(
     c: &mut Conn,
     readers: &Readers,

@@ -1,4 +1,4 @@
-//! The index of memory entries: words, and the ranking within what a conversation may use.
+//! The index of memory entries: words, and the ranking of the entries that a conversation can use.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -41,7 +41,7 @@ pub async fn insert_words(
     Ok(())
 }
 
-/// Number of entries with each of these words; larger numbers are `limit`.
+/// Number of entries with each of these words; at most `limit`.
 pub async fn count_entries(
     c: &mut Conn,
     workspace: Uuid,
@@ -61,15 +61,15 @@ pub async fn count_entries(
     q.bind(workspace).bind(Json(words)).bind(limit).all().await
 }
 
-/// A word that entries are ranked by.
+/// A word by which entries are ranked.
 #[derive(Debug, Clone, Serialize)]
 pub struct QueryWord {
     pub word: String,
     pub weight: f64,
     /// 1 if the word alone makes an entry a candidate.
     pub rare: i64,
-    /// 1 if the requester wrote the word. Personal entries match such words only: by a thread's title, somebody else
-    /// could find out their words.
+    /// 1 if the requester wrote the word. Personal entries match such words only: otherwise, somebody else could
+    /// discover their words through the title of a thread.
     pub own: i64,
 }
 
@@ -162,7 +162,8 @@ macro_rules! rank_sql {
     };
 }
 
-/// Entries with these words that the conversation may use (`cross join` makes `SQLite` start from the words), those with the highest score (BM25) first.
+/// Entries with these words that the conversation may use (`cross join` makes `SQLite` start from the words), highest
+/// score (BM25) first.
 pub async fn rank_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,
@@ -204,7 +205,8 @@ pub async fn rank_entries<T: FromAnyRow>(
         .await
 }
 
-/// Published entries, all of which have this `key`, that everyone who reads the channel of `place` can read, those used most first.
+/// Published entries, all of which have this `key`, that everyone who reads the channel of `place` can read, most used
+/// first.
 pub async fn published_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,
