@@ -16,13 +16,13 @@ use crate::{
     replies::prompt::{Context, Memory, Prompt, Source, memory_line, old_message_line, render},
 };
 
-/// Tokens that are reserved for the reply at least, unless the window is small.
+/// Minimum number of tokens reserved for the reply, unless the window is small.
 const RESERVE_TOKENS_MIN: u64 = 4_000;
 /// Messages that remain after each step of dropping the oldest ones.
 const MESSAGES_KEPT: [usize; 2] = [20, 12];
 /// Size of a summary in tokens once fewer messages do not suffice.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
-/// Maximum size of the memories in tokens, and share of the window of them and of MEMORY.md.
+/// Maximum size of the memories in tokens; and as a share of the window, that of the memories and of MEMORY.md.
 const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
 /// Maximum size of USER.md in tokens, and as a share of the window.
@@ -71,7 +71,7 @@ pub struct Fit {
     pub dropped: Vec<MessageId>,
 }
 
-/// Part of a prompt that does not fit even alone.
+/// Part of a prompt that does not fit even by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooLarge {
     Instructions { tokens: u64, window: u64 },
@@ -285,7 +285,7 @@ fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     Some(usize::try_from(share).unwrap_or(chars))
 }
 
-/// Replaces the middle of a text above `tokens_max` by a note; `None` for other texts.
+/// Replaces the middle of a text above `tokens_max` with a note; `None` for other texts.
 pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
     let kept = chars_within(text, tokens_max)?.saturating_sub(NOTE_CHARS);
     let chars = text.chars().count();

@@ -537,7 +537,7 @@ struct Origin {
     first_seq: i64,
     /// Number of messages of the thread before `background` that are in no summary.
     left_out: u64,
-    /// Replaces the messages before `background` that it covers.
+    /// Replaces those messages before `background` that it covers.
     summary: Option<Summary>,
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{db::now, ids::MessageId};
 
-/// Fewest messages for which a pass is made because of their size.
+/// Minimum number of messages for which a pass is made because of their size.
 const SIZE_MESSAGES_MIN: usize = 12;
 /// Maximum size of a thread's summary in a deep dive, in tokens.
 const BACKGROUND_SUMMARY_TOKENS_MAX: u64 = 900;

@@ -197,15 +197,15 @@ pub struct Context {
     /// Replaces older messages that are not in `history`.
     pub summary: Option<Summary>,
     pub history: Vec<HistoryMessage>,
-    /// What is known about the workspace.
+    /// The workspace context.
     pub workspace: Option<WorkspaceContext>,
     /// MEMORY.md of the agent.
     pub notes: Option<Notes>,
     /// USER.md of the requester.
     pub about: Option<About>,
-    /// Entries of memory, the best first.
+    /// Entries of memory, best first.
     pub memories: Vec<Memory>,
-    /// Messages before the window that match the question, the best first.
+    /// Messages before the window that match the question, best first.
     pub old_messages: Vec<OldMessage>,
     pub ask: Ask,
 }
@@ -582,7 +582,7 @@ impl Blocks<'_> {
             && message.kind != HistoryKind::Result
     }
 
-    /// True while only the conversation block precedes.
+    /// True while nothing but the conversation block was rendered.
     fn has_no_message(&self) -> bool {
         self.parts
             .iter()
@@ -883,7 +883,7 @@ fn fork_header_text(header: &ForkHeader) -> String {
 }
 
 impl Context {
-    /// The context with other messages; `gone` of the conversation's own ones are missing.
+    /// The context with these messages instead; `gone` messages of the conversation itself are missing.
     fn with_messages(&self, background: Vec<HistoryMessage>, history: Vec<HistoryMessage>) -> Self {
         let gone = |before: &[HistoryMessage], after: &[HistoryMessage]| {
             u64::try_from(before.len().saturating_sub(after.len())).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Calls of a small model for work around replies, such as summaries: nobody reads the text as it comes.
+//! Calls of a small model for work around replies, such as summaries: nobody watches the text being written.
 //!
 //! A request has at most half of the model's window. The workspace's required text comes first, as in every prompt.
 
@@ -52,7 +52,7 @@ impl UtilityModel {
         }
     }
 
-    /// Returns the estimated tokens that the text after these instructions can have.
+    /// Returns the maximum size of the text after these instructions, in estimated tokens.
     pub fn room(&self, system: &str) -> u64 {
         let half = self.window.estimate_for(self.window.tokens / 2);
         half.saturating_sub(estimate_tokens(&self.system(system)))

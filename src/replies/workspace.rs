@@ -72,7 +72,7 @@ struct Section {
     lines: Vec<Line>,
 }
 
-/// What is known about a workspace, in the order of the prompt. No section is empty.
+/// Facts about a workspace, in the order of the prompt. No section is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceContext {
     sections: Vec<Section>,

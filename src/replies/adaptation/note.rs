@@ -222,7 +222,7 @@ pub(super) async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timesta
     Ok(row.map(|row| row.0))
 }
 
-/// Adds a score, and returns the event that it is part of. A message that was overtaken by a newer one is no event.
+/// Adds a score, and returns the event that it is part of. A message that was overtaken by a newer one is not an event.
 async fn score(
     c: &mut Conn,
     key: &StateKey,

@@ -91,7 +91,7 @@ pub async fn get(
 }
 
 /// Deletes the caller's state, if there is one. A state in a conversation that the caller has lost access to, or with an agent that
-/// they cannot see any more, is still theirs.
+/// they can no longer see, is still theirs.
 ///
 /// # Errors
 /// An error of the access checks if there is no state.

@@ -81,7 +81,8 @@ impl ReflectPrompt {
         }
     }
 
-    /// Renders the template. Every variable becomes labeled data, once: the person pays for the text.
+    /// Renders the template. Every variable is replaced with labeled data, but only once, because the text counts
+    /// toward the person's usage.
     pub(super) fn render(&self, state: &StoredState, recent: &Recent) -> String {
         let mut shown = Vec::new();
         let mut of = |part| match part {

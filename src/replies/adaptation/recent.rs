@@ -113,7 +113,7 @@ pub(super) async fn count_failed(c: &mut Conn, key: &StateKey) -> Result<i64, Db
     .await
 }
 
-/// Renders turns, given newest first; those that fit, and the beginning and the end of the next one.
+/// Renders the turns that fit, and the beginning and the end of the next one. `turns` are newest first.
 fn conversation(turns: &[TurnRow], person: &str, agent: &str) -> String {
     let line = |name: &str, text: &str| {
         let text = without_control_tokens(text);

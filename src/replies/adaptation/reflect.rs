@@ -295,7 +295,7 @@ impl ToneWork {
     }
 }
 
-/// Loads the question that a task rates; `None` if it was deleted, or somebody does not allow it any more.
+/// Loads the question that a task rates; `None` if it was deleted, or it is no longer allowed.
 async fn tone_work(c: &mut Conn, task: &Task, lease: &Lease) -> Result<Option<ToneWork>, DbError> {
     let reply = match task.parent_task_id {
         Some(reply) => queue::find_task(c, reply).await?,

@@ -1,5 +1,6 @@
-//! The three switches: workspace, agent, and person. Turning one off stops everything at once, also for replies that run with an
-//! earlier version of the agent.
+//! The three switches: workspace, agent, and person. Turning one off stops everything at once, including for replies
+//! that run with
+//an earlier version of the agent.
 
 use crate::{
     agents::profiles::{Profile, Reflection, Sentiment, SentimentSettings},

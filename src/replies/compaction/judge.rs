@@ -206,7 +206,7 @@ fn common_words(
 }
 
 impl Compactor {
-    /// Checks whether the entries that a pass made remain to be compared with older ones.
+    /// Checks whether the entries that a pass made still have to be compared with older ones.
     pub(super) async fn is_unjudged(&self, pass: &Pass, passed: &Passed) -> Result<bool, DbError> {
         if passed.stored.is_empty() || passed.model == BUILT_IN {
             return Ok(false);

@@ -16,18 +16,18 @@ use super::{
     item::{SegmentPerson, SourceLine},
 };
 
-/// Fewest content words of a message that is kept, and of a decision or a task with its context. Shorter ones are
-/// seldom understood without their conversation: of 2,000 labeled messages (`scripts/bench-facts.py`), every tenth memory
-/// was worth keeping without this limit, and three of four with it.
+/// Minimum number of content words of a message that is kept, and of a decision or a task with its context. Shorter
+/// ones are seldom understood without their conversation: of 2,000 labeled messages (`scripts/bench-facts.py`), every
+/// tenth memory was worth keeping without this limit, and three of four with it.
 const MESSAGE_WORDS_MIN: usize = 8;
 const RESULT_WORDS_MIN: usize = 10;
-/// Fewest content words of a decision that is announced as one.
+/// Minimum number of content words of a decision that is announced as one.
 const DECISION_WORDS_MIN: usize = 4;
-/// Fewest words between quotation marks that are a quotation, not a name.
+/// Minimum number of words between quotation marks that are a quotation, not a name.
 const QUOTED_WORDS_MIN: usize = 3;
 /// Number of content words, besides values, that a message shares with an earlier one whose value it changes.
 const SHARED_WORDS_MIN: usize = 2;
-/// Number of characters of a message that are read.
+/// Maximum number of characters read from a message.
 const LINE_CHARS_MAX: usize = 8_000;
 
 /// Converts messages for the extractor.
@@ -225,7 +225,7 @@ pub(super) fn is_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bo
     })
 }
 
-/// The values of a text, and its other content words, which tell what they are about.
+/// The values of a text, and its other content words, which identify their subject.
 pub(super) struct Claim {
     values: Vec<Value>,
     subject: HashSet<String>,

@@ -52,14 +52,14 @@ use crate::replies::{
 /// Maximum size of a segment in messages.
 const SEGMENT_MESSAGES_MAX: usize = 48;
 pub(super) const SEGMENTS_AT_ONCE: usize = 8;
-/// Fewest messages that an automatic pass takes.
+/// Minimum number of messages that an automatic pass takes.
 pub const AUTOMATIC_MESSAGES_MIN: usize = 12;
 const CALLS_AT_ONCE: usize = 4;
-/// Maximum number of messages that are read of a range; more than a segment has.
+/// Maximum number of messages read from a range; more than a segment has.
 const MESSAGES_READ_MAX: usize = 1_000;
 /// Maximum number of messages in the pass that a reply waits for.
 pub const WAITED_MESSAGES_MAX: i64 = 192;
-/// Number of times that a segment is made again because its messages changed meanwhile.
+/// Maximum number of times that a segment is rebuilt because its messages changed in the meantime.
 const REMADE_MAX: usize = 3;
 /// Limits for older entries that are compared with corrections.
 pub(super) const COMPARED_MAX: i64 = 200;
@@ -101,7 +101,7 @@ impl Pass {
 #[derive(Debug, Default)]
 pub struct Passed {
     pub stored: Vec<CompactionId>,
-    /// True if messages remain that the pass was to take.
+    /// True if the pass left messages that it was supposed to take.
     pub has_rest: bool,
     pub error: Option<PassError>,
     pub model: String,
@@ -124,7 +124,7 @@ impl PassError {
     }
 }
 
-/// Messages that become one segment, or the segment that is made again.
+/// Messages that become one segment, or the segment that is being rebuilt.
 #[derive(Debug, Clone)]
 struct Part {
     from: i64,
@@ -250,7 +250,7 @@ impl Compactor {
         Ok(passed)
     }
 
-    /// Returns the model of a pass; `None` without one. `own` is that of the agent.
+    /// Returns the model of a pass; `None` if there is no model. `own` is the agent's model.
     pub(super) async fn model(
         &self,
         pass: &Pass,
@@ -269,7 +269,7 @@ impl Compactor {
         model.await.map(Some)
     }
 
-    /// Makes and stores a segment, again if its messages change meanwhile.
+    /// Makes and stores a segment; starts over if its messages change in the meantime.
     async fn segment(
         &self,
         pass: &Pass,

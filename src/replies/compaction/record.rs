@@ -337,7 +337,7 @@ fn only(records: Vec<CompactionRecord>) -> Result<CompactionRecord, CompactionEr
     records.into_iter().next().ok_or(CompactionError::NotFound)
 }
 
-/// Options of a pass that a person wants.
+/// Options of a pass that a person requests.
 #[derive(Debug, Clone, Copy)]
 pub struct ManualPass {
     /// Number of newest messages that are not compacted.

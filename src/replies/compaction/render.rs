@@ -108,8 +108,8 @@ impl Summary {
         self.lines.iter().filter_map(|line| line.entry)
     }
 
-    /// Renders the block: of the lines above the limit, the most important kinds and then the newest ones are kept. A reference
-    /// is shown only if another line or a message in `sent` contains it.
+    /// Renders the block. If the lines exceed the limit, the most important kinds are kept, and among these the newest
+    /// lines. A reference is shown only if another line or a message in `sent` contains it.
     pub fn render(&self, sent: &[&str]) -> RenderedSummary {
         let plural = if self.count == 1 { "" } else { "s" };
         let place = match self.of {

@@ -67,7 +67,7 @@ pub async fn made_by(c: &mut Conn, lease: &Lease) -> Result<Vec<CompactionId>, D
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Lists segments that have to be made again, oldest first.
+/// Lists segments that have to be rebuilt, oldest first.
 pub async fn list_outdated(
     c: &mut Conn,
     conversation: Uuid,
@@ -166,7 +166,7 @@ pub async fn list_agents(
         .await
 }
 
-/// Moves the windows of all agents behind a segment, and that of one that has not replied yet.
+/// Moves the windows of all agents past a segment, and that of one that has not replied yet.
 pub async fn move_starts(
     c: &mut Conn,
     key: Key,

@@ -129,7 +129,7 @@ impl Compactor {
         .await
     }
 
-    /// Ends a task. Requeues it if it failed, a segment has to be made again, or `retry_in` is set.
+    /// Ends a task. Requeues it if it failed, a segment has to be rebuilt, or `retry_in` is set.
     async fn end(
         &self,
         lease: Lease,

@@ -333,7 +333,7 @@ impl ReplyHandler {
             window: self.provider.window(model).await,
             ..*budget
         };
-        // If it does not fit at all, the next round says so.
+        // If it does not fit at all, the next round reports that.
         let can_refit = learned != *budget
             && budget::fit(context, &learned).ok().is_none_or(|again| {
                 (&again.prompt, again.output_limit) != (&fit.prompt, fit.output_limit)
@@ -645,7 +645,7 @@ fn noted(loaded: &Loaded, task: &Task, end: ReplyEnd) -> Option<NotedQuestion> {
     Some(adapting.note(&task.input.0.prompt, end))
 }
 
-/// The context as far as overflows require it to be shorter, and the messages left out.
+/// The context, shortened if overflows require it, and the messages left out.
 fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
     let mut left_out = loaded.left_out.clone();
     let shorter = match (
