@@ -252,7 +252,7 @@ impl Eraser {
         self.db.write(erasure.workspace_id.0, command).await
     }
 
-    /// Turns all of their messages into anonymous tombstones and removes their reactions.
+    /// Turns all of the user's messages into anonymous tombstones and removes the user's reactions.
     async fn take_messages(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5, FALSE) \
@@ -270,7 +270,7 @@ impl Eraser {
         .await
     }
 
-    /// Erases their name from participants, and titles that they set.
+    /// Erases the user's name from participants, and titles that the user set.
     async fn erase_threads(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, channel_id, created_by = $4 or CAST(participants AS TEXT) like $5 \
@@ -288,7 +288,7 @@ impl Eraser {
         .await
     }
 
-    /// Erases titles and descriptions of forks that they created.
+    /// Erases titles and descriptions of forks that the user created.
     async fn erase_forks(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             // Forks have no index by workspace.
@@ -301,7 +301,7 @@ impl Eraser {
             .await
     }
 
-    /// Erases them as editor and publisher of resolutions and as owner of action items, including in resolution
+    /// Erases the user as editor and publisher of resolutions and as owner of action items, including in resolution
     /// messages.
     async fn erase_resolutions(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
@@ -323,7 +323,7 @@ impl Eraser {
         .await
     }
 
-    /// Erases tasks that they requested, their guidance for drafts, and their data in model contexts.
+    /// Erases tasks that the user requested, the user's guidance for drafts, and the user's data in model contexts.
     async fn erase_tasks(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, id, requested_by = $4 from tasks where workspace_id = $1 and id > $2 order by id limit $3",
@@ -340,7 +340,7 @@ impl Eraser {
         .await
     }
 
-    /// Reassigns the model calls made for them.
+    /// Reassigns the model calls made for the user.
     async fn erase_calls(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, id, TRUE from model_calls where workspace_id = $1 and user_id = $4 and id > $2 order by id limit $3",
@@ -359,7 +359,7 @@ impl Eraser {
         self.each(e, search, |q| q.bind(e.user_id), take).await
     }
 
-    /// Deletes memories by and about them.
+    /// Deletes memories by and about the user.
     async fn erase_memories(&self, e: &Erasure) -> Result<(), ChatError> {
         let (workspace, user) = (e.workspace_id, e.user_id);
         loop {
@@ -374,7 +374,7 @@ impl Eraser {
         }
     }
 
-    /// Replaces them by the alias in access lists of agents, so that a list with one user does not become open to
+    /// Replaces the user with the alias in access lists of agents, so that a list with one user does not become open to
     /// everyone.
     async fn erase_agents(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
@@ -408,7 +408,7 @@ impl Eraser {
             .await
     }
 
-    /// Anonymizes audit entries about them or by them.
+    /// Anonymizes audit entries by or about the user.
     async fn erase_records(&self, e: &Erasure) -> Result<(), ChatError> {
         let account: Option<(String, String)> = self
             .db
