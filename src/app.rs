@@ -178,7 +178,7 @@ fn read_seeds(path: &Path) -> anyhow::Result<String> {
     read.map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))
 }
 
-/// Keys that encrypt what workspaces store; a server on `SQLite` can make its own one.
+/// Keys that encrypt what workspaces store; a server on `SQLite` can create its own.
 fn keyring(config: &Config) -> Keyring {
     let is_local = matches!(config.database, DatabaseUrl::Sqlite(_));
     let directory = is_local.then_some(config.data_dir.as_path());
@@ -691,7 +691,8 @@ async fn refresh_agents_forever(state: State) {
     }
 }
 
-/// Queues passes of conversations that have become quiet, at most once per minimum interval between passes of a conversation.
+/// Queues passes for conversations that have become quiet, at most once per minimum interval between passes of a
+/// conversation.
 async fn compact_quiet_forever(state: State) {
     let settings = CompactionSettings::of(&state.config);
     let every = settings.interval;

@@ -46,7 +46,7 @@ struct Measured {
     is_unknown: bool,
 }
 
-/// Free space of the disks: enough for more than messages or not. Measured again at most every 2 s, on request.
+/// State of the disks: enough free space for more than messages, or not. Measured again at most every 2 s, on request.
 #[derive(Debug)]
 pub struct DiskSpace {
     directories: Arc<[PathBuf]>,

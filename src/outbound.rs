@@ -1,7 +1,7 @@
 //! Addresses that the server may connect to on behalf of a workspace.
 //!
 //! The check is part of name resolution: a client gets only permitted addresses, so a name that resolves to another
-//! address later (DNS rebinding) does not help. Clients do not resolve IP addresses, so these are checked apart.
+//! address later (DNS rebinding) does not help. Clients do not resolve IP addresses, so these are checked separately.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},

@@ -24,7 +24,7 @@ use crate::db::{Conn, Db, DbError};
 
 const KEY_BYTES: usize = 32;
 const FILE: &str = "secret.key";
-/// Number of secrets that are sealed again in one transaction.
+/// Number of secrets that are resealed in one transaction.
 const ROWS_AT_ONCE: i64 = 100;
 
 /// Key of 32 bytes.
@@ -205,7 +205,7 @@ impl Keyring {
     /// Decrypts the secret of an owner.
     ///
     /// # Errors
-    /// `Unreadable` if the key is not there, or the secret was changed or belongs to another owner.
+    /// `Unreadable` if the key is missing, or the secret was changed or belongs to another owner.
     pub fn open(&self, owner: &str, sealed: &Sealed) -> Result<String, SecretError> {
         let opened = || {
             let keys = self.opening();
@@ -292,7 +292,7 @@ struct Owned {
     sealed: Sealed,
 }
 
-/// Seals secrets of the second key again with the first one, so that the second can be removed from the setting.
+/// Reseals secrets of the second key with the first one, so that the second can be removed from the setting.
 ///
 /// # Errors
 /// If the database fails.

@@ -99,7 +99,7 @@ pub(crate) async fn create(
     Ok((invite, token))
 }
 
-/// Finds an invite that can still be used, by this email address if it is known.
+/// Finds an invite that can still be used, and by this email address if one is given.
 ///
 /// # Errors
 /// `InviteNotFound`, `InviteForAnother`.

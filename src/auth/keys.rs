@@ -189,7 +189,7 @@ pub(crate) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthErr
     Ok(())
 }
 
-/// Deletes a key: a person's own one, or any for an admin. A key can always delete itself.
+/// Deletes a key: a person's own key, or any key for an admin. A key can always delete itself.
 ///
 /// # Errors
 /// `NotFound`; `SessionRequired` for a key without `workspace:admin`.

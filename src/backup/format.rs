@@ -22,7 +22,7 @@ const MANIFEST: &str = "manifest.json";
 const INDEX: &str = "index.json";
 /// The gzip header exactly as written: it is not covered by any checksum.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
-/// Maximum size of an entry, whatever a file claims.
+/// Maximum size of an entry, regardless of the size that its header states.
 const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Maximum number of bytes between the contents of two entries and after the last one: headers, long names, and empty
 /// blocks.

@@ -220,7 +220,7 @@ pub struct CommitMarker {
 
 pub struct Conn {
     backend: Backend,
-    /// Declared after the link, so that it is dropped after it.
+    /// Declared after the backend, so that it is dropped after it.
     scan: Option<Scan>,
     /// Time when the connection was taken from its pool.
     pub(super) taken_at: Instant,

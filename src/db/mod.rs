@@ -172,7 +172,7 @@ impl Db {
                 let faults = Arc::new(Faults::default());
                 // Writers connect first, so that readers cannot take the last connections.
                 let writers = Writers::postgres(url, &listener, &faults).await?;
-                // The lock gets the connection that is closed here.
+                // The database lock takes the connection that is closed here.
                 let free = sessions::count_free(&unlimited).await?;
                 unlimited.close().await;
                 if free < POSTGRES_READERS_MIN {

@@ -127,7 +127,7 @@ impl Place {
         Self(Some(Arc::new(taken)))
     }
 
-    /// The value that it was made of.
+    /// The value that it was created from.
     pub fn get<T: std::any::Any>(&self) -> Option<&T> {
         self.0.as_deref()?.downcast_ref()
     }

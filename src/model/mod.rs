@@ -130,9 +130,9 @@ impl Connector {
     }
 }
 
-/// Reads the settings: how to create clients, whose facts about models go to `store`, and the server that they name. That is the base URL; otherwise Anthropic
-/// or `OpenAI`, by the key that is set; otherwise none. Vendor keys are only sent to their vendor: a custom base URL only
-/// gets `api_key`.
+/// Reads the settings, and returns how to create clients and which server the settings name: the base URL; otherwise
+/// Anthropic or `OpenAI`, depending on which key is set; otherwise none. Clients store facts about models in `store`.
+/// Vendor keys are only sent to their vendor: a custom base URL only gets `api_key`.
 ///
 /// # Errors
 /// `SetupError`, with the setting to change.

@@ -139,7 +139,7 @@ fn status_of(error: &CollectError) -> ModelStatus {
         return ModelStatus::Unreachable;
     };
     match error {
-        // It replied: a model that only reasons has nothing to say about one word.
+        // The model replied: some models return only reasoning for a one-word reply.
         ModelError::Empty => ModelStatus::Ok,
         ModelError::Auth(_) => ModelStatus::AuthFailed,
         ModelError::ContextTooLarge | ModelError::ModelMissing(_) => ModelStatus::NoModel,

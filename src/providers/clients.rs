@@ -208,7 +208,7 @@ impl Providers {
         clients.of.remove(&workspace);
     }
 
-    /// Seals secrets of an earlier key again.
+    /// Reseals secrets of an earlier key with the current one.
     pub async fn reseal(&self) {
         if let Err(e) = secrets::reseal(&self.db, &self.keyring).await {
             tracing::warn!(error = %e, "stored secrets could not be sealed with the new key; trying again at the next start");

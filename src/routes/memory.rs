@@ -63,7 +63,7 @@ fn tagged(status: StatusCode, entry: &Entry) -> Response {
     (status, [(header::ETAG, etag)], Json(entry)).into_response()
 }
 
-/// Requires the scope that reads entries of this scope; any that reads some without one.
+/// Requires the scope for reading entries of this scope; without one, any scope for reading entries.
 fn require_reading(actor: &Actor<'_>, scope: Option<MemoryScope>) -> Result<(), AuthError> {
     match scope {
         Some(MemoryScope::Agent) => actor.require(Scope::AgentsRead),

@@ -296,7 +296,7 @@ impl OpenCall {
         lock(&self.received).has_failed = true;
     }
 
-    /// Ends the row, and returns the usage of this call.
+    /// Closes the row, and returns the usage of this call.
     ///
     /// # Errors
     /// If the end cannot be stored; the row is closed later.
@@ -431,7 +431,7 @@ struct EndedCall {
 }
 
 impl EndedCall {
-    /// Ends the row and raises the usage of the month and of the task, unless the call has ended before.
+    /// Closes the row and increases the usage of the month and of the task, unless the call has ended before.
     async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
         let (call, usage) = (&self.row.call, &self.usage);
         // The person may have been erased since the call began.
@@ -655,7 +655,7 @@ async fn close_begun_before(db: &Db, before: crate::time::Timestamp) -> Result<(
     }
 }
 
-/// Deletes rows of calls that began before the retention time. The usage that they raised stays.
+/// Deletes rows of calls that began before the retention time. The usage that they added stays.
 ///
 /// # Errors
 /// If the database fails.

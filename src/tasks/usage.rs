@@ -37,7 +37,7 @@ impl Ended {
     }
 }
 
-/// Counts a task that has just ended. The number of personal tasks would tell admins what only the person can see.
+/// Counts a task that has just ended. The number of personal tasks would reveal to admins what only the person can see.
 pub async fn count(c: &mut Conn, ended: &Ended) -> Result<(), DbError> {
     c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
     if ended.kind.is_personal() {

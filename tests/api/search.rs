@@ -576,7 +576,7 @@ async fn the_best_results_come_first_on_request() {
     assert_eq!(ids.len(), 14);
 }
 
-/// Contents of the hits of a search for any of the words, the best first.
+/// Contents of the hits of a search for any of the words, best first.
 async fn any(who: &Person, question: &str, parameters: &str) -> Vec<String> {
     let parameters = format!("match=any&q={}{parameters}", escaped(question));
     let hits = list(&page(who, &parameters).await, "/data");

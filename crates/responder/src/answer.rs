@@ -107,7 +107,7 @@ impl Answer {
         if self.found.is_some() { &[] } else { &self.search }
     }
 
-    /// The answer; `excerpts` are from the conversations that the search found, the best ones first.
+    /// The answer; `excerpts` are from the conversations that the search found, best first.
     pub fn compose(&self, excerpts: &[Excerpt]) -> Composed {
         let mut composed = match &self.found {
             Some(found) => found.clone(),

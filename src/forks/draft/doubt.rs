@@ -35,7 +35,7 @@ fn hides_order(line: &Line) -> bool {
     line.text.contains(is_mark) && is_order(line, line.text.replace(is_mark, " "))
 }
 
-/// A message that quotes an order to a machine, without its quotations; in doubt if it gives an order itself.
+/// A message that quotes an order to a machine, without its quotations; doubtful if it gives an order itself.
 pub(super) fn without_order(line: &Line) -> (String, Option<Doubt>) {
     let mut said = line.text.clone();
     for token in tokens(&line.text)

@@ -21,7 +21,7 @@ const REPEATED_PERCENT_MIN: usize = 80;
 const BACKED_PERCENT_MIN: usize = 60;
 /// Number of lines before a source that it can answer.
 const ANSWERED_LINES: usize = 6;
-/// Number of lines before a statement in which a question is that it answers.
+/// Number of lines before a statement that are searched for the question that it answers.
 const ASKED_LINES: usize = 2;
 /// Number of lines after the sources of an action in which its owner can refuse or accept.
 const REPLY_LINES: usize = 4;

@@ -67,7 +67,7 @@ impl Facts {
         mean.clamp(*CORRECTION.start(), *CORRECTION.end())
     }
 
-    /// Drops what is too old, before something new is learned.
+    /// Drops outdated facts before a new one is learned.
     fn renew(&mut self) {
         let now = now_s();
         if !self.is_current(now) {

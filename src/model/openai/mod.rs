@@ -460,7 +460,7 @@ impl Server {
             return error;
         }
         let window = self.window_of(&call.model).await;
-        // Proxies make a regular end of a stream with nothing.
+        // Proxies can end a stream regularly although it contains nothing.
         let is_suspicious = !end.has_events || call.estimate >= SUSPICIOUS_TOKENS;
         if let (true, Some(request)) = (is_suspicious, &call.request)
             && window.source == WindowSource::Assumed
