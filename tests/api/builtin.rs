@@ -118,7 +118,7 @@ async fn thanks_get_a_reaction_and_no_message() {
                 && event["data"]["message"]["reactions"] == expected
         })
         .await;
-    // A person's reaction joins it, and taking it back leaves the agent's.
+    // A person's reaction is added to it; removing that one keeps the agent's.
     let path = format!("/v1/messages/{message}/reactions/👍");
     t.bo.put(&path, json!({})).await.is(200);
     t.bo.delete(&path).await.is(200);

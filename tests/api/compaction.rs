@@ -439,7 +439,7 @@ async fn a_crash_of_a_pass_loses_nothing_and_makes_no_segment_twice() {
         // In the background, the question itself counts as one of the newest messages.
         assert_eq!(firsts.len(), 2, "{failpoint}");
         assert!((80..=81).contains(&counts), "{failpoint}: {counts}");
-        // A reply during the repetition is not asked to wait for all of it.
+        // A reply during the repetition does not have to wait for all of it.
         let next = ada.ask(&thread, "@vibe and now?").await;
         ada.completed(&next).await;
         let prompts = p.model.asked("vibe", 1).await;

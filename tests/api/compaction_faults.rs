@@ -1,4 +1,4 @@
-//! Passes that are canceled, starved, or in each other's way, and texts that must not stay or get out.
+//! Passes that are canceled, starved, or in each other's way, and texts that must neither remain nor leak.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn a_reply_goes_on_if_somebody_cancels_its_pass() {
     gate.open();
 }
 
-/// A server with a single place for passes, which a held one occupies.
+/// A server with a single slot for passes, which is occupied by a pass that is held back.
 struct Busy {
     t: crate::support::Team,
     gate: Gate,
@@ -343,7 +343,7 @@ async fn texts_of_a_private_channel_stay_there() {
     t.ada.completed(&pass).await;
     let record = id(&records(&t.ada, &thread).await[0]);
 
-    // Not even for people who read it can the text get out into another conversation.
+    // The text cannot reach another conversation, not even for people who can read it.
     let question = "@vibe what does the Zanzibar merger need?";
     for person in [&t.ada, &eve] {
         let other = person.thread(&t.general, "Another topic").await;

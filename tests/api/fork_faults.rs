@@ -61,7 +61,7 @@ impl Prepared {
 
     /// A server that crashes at this failpoint for the first time after its start.
     async fn doomed(&self, failpoint: &str) -> (TestProcess, Person) {
-        // The failpoint is also reached a few times during the start.
+        // The failpoint is also reached a few times during startup.
         for n in 1..20 {
             let setting = format!("{failpoint}:{n}");
             let settings = [("FAILPOINT", setting.as_str())];

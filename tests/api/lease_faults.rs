@@ -168,7 +168,7 @@ async fn a_paused_resolve_leaves_one_draft() {
 
 #[tokio::test]
 async fn a_worker_paused_at_any_commit_posts_once() {
-    // The first few commits belong to the start.
+    // The first few commits happen during startup.
     let rounds: Vec<String> = (1..=14)
         .flat_map(|n| [format!("before_commit:{n}"), format!("after_commit:{n}")])
         .collect();

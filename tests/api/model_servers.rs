@@ -90,7 +90,7 @@ async fn a_small_window_answers_and_goes_on_after_long_replies() {
     for request in t.model().asked("vibe", 14).await {
         let limit = request.body["max_tokens"].as_u64().unwrap();
         assert!(limit >= 1_024, "{limit}");
-        // Each turn is estimated apart, and rounded up.
+        // Each turn is estimated separately, and rounded up.
         assert!(tokens(&request.body) + limit <= 2_048 + 20, "{limit}");
     }
     let asked = t.model().asked("vibe", 3).await;

@@ -402,7 +402,7 @@ async fn a_key_is_never_sent_to_another_server() {
     assert_eq!(stored["key_set"], false);
 }
 
-/// The key is in no file or table, no response, no export, and no backup.
+/// No file, table, response, export, or backup contains the key.
 #[tokio::test]
 async fn a_key_is_stored_encrypted_and_never_returned() {
     let mut t = without_model(&[]).await;
@@ -421,7 +421,7 @@ async fn a_key_is_stored_encrypted_and_never_returned() {
         assert_eq!(reply.status, 200);
         assert!(!reply.text.contains(KEY), "{read}");
     }
-    // Another key than that of the server does not open it.
+    // A key other than the server's cannot decrypt it.
     t.app.restart(&[("SECRET_KEY", SECOND)]).await;
     let ada = t.ada.at(&t.app.base);
     let shown = get(&ada).await;
@@ -429,7 +429,7 @@ async fn a_key_is_stored_encrypted_and_never_returned() {
         (&shown["key_set"], &shown["status"]),
         (&json!(true), &json!("auth_failed"))
     );
-    // With the old key in second place it is sealed with the new one, which is then enough.
+    // With the old key as the second one, the secret is resealed with the new key, which then suffices by itself.
     t.app
         .restart(&[("SECRET_KEY", &format!("{SECOND},{FIRST}"))])
         .await;

@@ -190,7 +190,7 @@ fn is_right(asked: &Asked, content: &str, sources: &Value) -> bool {
         && !asked.not.iter().any(|forbidden| is_told(forbidden))
 }
 
-/// Asks the questions of a file. Returns the right and all answers of each kind, and a report.
+/// Asks the questions of a file. Returns the numbers of correct answers and of all answers of each kind, and a report.
 async fn measured(file: &str) -> (BTreeMap<Kind, (usize, usize)>, String) {
     let labeled: Labeled = serde_yaml_ng::from_str(file).unwrap();
     let workspace = Workspace::with(&labeled).await;

@@ -94,7 +94,7 @@ async fn a_quiet_conversation_is_summarized_once_for_all_agents_and_other_thread
         "{seen}"
     );
 
-    // Fewer than six new messages make no second one.
+    // Fewer than six new messages do not lead to a second one.
     for n in 0..5 {
         ada.say(&thread, &format!("later {n}")).await;
     }

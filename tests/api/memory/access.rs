@@ -1,11 +1,11 @@
-//! No foreign entry in prompts and records: three people, public, private, and direct channels, two agents.
+//! Prompts and records contain no entries that somebody must not see: three people, public, private, and direct channels, two agents.
 
 use serde_json::{Value, json};
 
 use super::remember;
 use crate::support::{Person, TestApp, id, list, team, text};
 
-/// An entry: its unique word, who can use it where.
+/// An entry: its unique word, and who can use it where.
 struct Planted {
     word: &'static str,
     scope: &'static str,

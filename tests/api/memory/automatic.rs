@@ -24,7 +24,7 @@ fn about(person: &str, item: Value) -> Value {
     item
 }
 
-/// Posts messages that no pass takes, and compacts everything before them.
+/// Posts messages that are too new to be compacted, and compacts everything before them.
 async fn compact(who: &Person, thread: &str) -> String {
     for n in 0..10 {
         who.say(thread, &format!("later {n}")).await;
@@ -37,8 +37,8 @@ async fn compact(who: &Person, thread: &str) -> String {
     text(&done, "/output/compaction_ids/0")
 }
 
-/// A thread with these messages after its first one, compacted with this answer: the thread, the messages, and the
-/// record's ID.
+/// A thread with these messages after its first one, compacted with this answer. Returns the thread, the messages,
+/// and the record's ID.
 async fn compacted_thread(
     t: &Team,
     channel: &str,

@@ -266,7 +266,7 @@ async fn only_messages_of_people_and_complete_replies_are_sources() {
         (&changed["trust"], &changed["origin"]),
         (&json!("agent"), &json!("hand"))
     );
-    // An agent's words never become a memory about a person.
+    // An agent's statement never becomes a memory about a person.
     let fields = json!({"source_message_ids": [reply]});
     assert_eq!(refused(&t.ada, fields).await, "422 invalid_value");
     let gone = t.ada.tell(&thread, "Never mind").await;

@@ -116,7 +116,7 @@ async fn a_direct_file_is_read_only_in_direct_messages_with_agents() {
     assert!(seen["turns"].to_string().contains(" 4711"));
     let segments = list(&seen, "/budget/segments");
     assert!(segments.iter().any(|segment| segment["name"] == "memory"));
-    // Others who ask get their own, and a group is no direct message with an agent.
+    // Others who ask get their own, and a group is not a direct message with an agent.
     let group = t
         .ada
         .post("/v1/direct", json!({"member_ids": [t.bo.id]}))

@@ -285,7 +285,7 @@ impl TestDatabase {
                 sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
             } else {
                 let mut c = self.sqlite().await;
-                // Blobs are no text.
+                // Blobs are not text.
                 let rows: Vec<Vec<u8>> = sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap();
                 rows.iter()
                     .map(|row| String::from_utf8_lossy(row).into_owned())
