@@ -156,7 +156,7 @@ fn event(value: &Value) -> String {
 async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let asked = Instant::now();
     *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = body;
-    // Full only if the times are not used.
+    // The channel is full only if nothing reads the times.
     let _unheard = shared.asked.try_send(asked);
     let plan = shared
         .plan

@@ -20,7 +20,7 @@ pub struct Conversation {
     pub title: String,
     /// Lines that can be quoted: neither those that address an agent nor replies of the responder. Oldest first.
     pub material: Material,
-    /// Messages that were read, and all of them.
+    /// Number of messages that were read, and of all messages.
     pub read: u64,
     pub total: u64,
 }
@@ -37,7 +37,7 @@ pub struct Question {
     pub is_first: bool,
 }
 
-/// An answer, or what has to be searched for it.
+/// An answer, or the search that it requires.
 pub struct Answer {
     question: Question,
     language: Language,
@@ -154,7 +154,7 @@ impl Answer {
                 .any(|(day, value)| found.day <= *day && found.entry.is_outdated_by(value));
             !is_old
         });
-        // Words in a question about the topic are no answer if there is one.
+        // Words in a question about the topic are not an answer if there is one.
         for is_better in [|found: &Found| found.has_value, |found: &Found| !found.is_asking] {
             if found.iter().any(is_better) {
                 found.retain(is_better);

@@ -34,16 +34,16 @@ pub(crate) enum Intent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) intent: Intent,
-    /// The question without the words that tell the intent.
+    /// The question without the words that express the intent.
     pub(crate) topic: String,
 }
 
-/// Maximum length of a message that only thanks.
+/// Maximum length of a message that only expresses thanks.
 const THANKS_BYTES_MAX: usize = 200;
 /// Maximum number of characters read of a question.
 const QUESTION_CHARS_MAX: usize = 1_000;
 
-/// Checks whether a message only thanks or agrees, so that a reaction answers it.
+/// Checks whether a message only expresses thanks or agreement, so that a reaction is enough of a reply.
 pub fn is_thanks(text: &str) -> bool {
     let is_emoji =
         |c: char| matches!(c, '👍' | '🙏' | '❤' | '🎉' | '👏' | '😊' | '🙂' | '🏻'..='🏿');
@@ -88,7 +88,7 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
     let text = text.as_str();
     let all = normal(text);
     let mut plain = all.as_str();
-    // A greeting alone is one; before a question, greetings and thanks are left out.
+    // A greeting alone is an intent; before a question, greetings and thanks are left out.
     let greets = phrases("hello").find_map(|phrase| after(plain, phrase));
     if greets.is_some_and(str::is_empty) || plain.is_empty() {
         return Asked { intent: Intent::Help, topic: String::new() };

@@ -108,7 +108,7 @@ impl Topic {
         covered >= needed(SHARE) || covered >= needed(SHARE_WITH_VALUE) && self.has_value(text, day)
     }
 
-    /// The statement in a text that fits best; `None` if it only asks.
+    /// The statement in a text that matches best; `None` if the text only asks a question.
     pub(crate) fn best_statement(&self, text: &str, day: NaiveDate) -> Option<String> {
         let all = sentences(text).into_iter().take(SENTENCES_MAX).map(|sentence| sentence.text);
         let best = all

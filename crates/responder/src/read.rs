@@ -141,7 +141,7 @@ impl<'a> Read<'a> {
         Section { heading: Some(heading), entries }
     }
 
-    /// Checks whether an entry states something. A question alone does if it proposes.
+    /// Checks whether an entry is worth listing: it states something, or it is a question that contains a proposal.
     fn is_result(&self, entry: &Entry) -> bool {
         let can_propose = self.language != Language::Other;
         !entry.is_asking() || can_propose && self.proposes(entry.last_line())

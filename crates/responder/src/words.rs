@@ -130,7 +130,7 @@ pub(crate) fn normal(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text behind `phrase` at the beginning of `text`; both in normal form.
+/// The text after `phrase` at the beginning of `text`; both in normal form.
 pub(crate) fn after<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(phrase)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
