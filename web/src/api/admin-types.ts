@@ -18,7 +18,7 @@ export type UsageCount = S['Sums'];
 export type UsageRow = S['Used'];
 /** `storage` is null for members who are not admins. */
 export type Usage = S['UsageAnswer'];
-/** The model of agents that ask for no other, or of every agent. */
+/** The model of agents that do not request another one, or of every agent. */
 export interface DefaultModel {
   id: string;
   provider: string;

@@ -16,12 +16,12 @@ export type AgentMemory = Partial<S['Memory']>;
 export type AgentPrompting = S['Prompting'];
 /** Scoring of messages by people who allow it; unset fields follow the profile. */
 export type AgentSentiment = Partial<NonNullable<NewAgent['sentiment']>>;
-/** Questions about conversations with people who allow it. */
+/** Reflections on conversations with people who allow it. */
 export type AgentReflection = Partial<NonNullable<NewAgent['reflection']>>;
 export type Metaprompt = NonNullable<AgentReflection['metaprompts']>[number];
 export type MetapromptTrigger = Metaprompt['trigger'];
 
-/** An agent in lists, the snapshot, and chat; null access lists mean everyone. `adapts`: to people who allow it. */
+/** An agent in lists, the snapshot, and chat; null access lists mean everyone. `adapts`: it adapts to people who allow it. */
 export type Agent = S['AgentSummary'] & { adapts?: boolean };
 /** A complete agent. */
 export type AgentProfile = S['Agent'];

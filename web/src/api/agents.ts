@@ -142,7 +142,7 @@ export class AgentsApi {
   patchPolicy(workspace: string, body: S['PolicyPatch']): Promise<WorkspacePolicy> {
     return this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', { ...at({ id: workspace }), body }));
   }
-  /** What agents know about the workspace in public channels. */
+  /** The workspace context that agents receive in public channels. */
   workspaceContext(workspace: string): Promise<SentContext> {
     return this.#take(this.#http.GET('/v1/workspaces/{id}/context', at({ id: workspace })));
   }

@@ -3,12 +3,12 @@ import type { ServerEvent } from '../api/events';
 import { isActive, placeOf } from '../state/tasks.svelte';
 import { isOutdated } from './words';
 
-/** What agents read of a long conversation: its records, and the start of the window. Events keep it up to date. */
+/** The part of a long conversation that agents read: its records, and the start of the window. Events keep it up to date. */
 export class Compactions {
   all = $state.raw<Compaction[]>([]);
   window = $state.raw<SentWindow | null>(null);
   loaded = $state(false);
-  /** Records that the user makes again, with the versions that they replace. */
+  /** Records that the user redoes, with the versions that they replace. */
   #remade = $state.raw<ReadonlyMap<string, number>>(new Map());
   readonly of: Summarized;
   #list: (of: Summarized) => Promise<CompactionList>;
@@ -47,7 +47,7 @@ export class Compactions {
   drop(id: string): void {
     this.all = this.all.filter((r) => r.id !== id);
   }
-  /** The user makes a record again: it is outdated until then, although no message changed. */
+  /** The user redoes a record: it is outdated until then, although no message changed. */
   remake(record: Compaction): void {
     this.#remade = new Map([...this.#remade, [record.id, record.version]]);
   }

@@ -44,7 +44,7 @@ export function lineText(records: readonly Compaction[], window: SentWindow | nu
 }
 
 /**
- * State of the summary. `retryAt`: time at which a failed one is made again; `isRemade`: the user asked for another one, so
+ * State of the summary. `retryAt`: time at which a failed one is retried; `isRemade`: the user asked for another one, so
  * that no message has to have changed.
  */
 export function stateText(outdated: number, retryAt: string | null, isRemade: boolean): string {

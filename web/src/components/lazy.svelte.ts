@@ -28,7 +28,7 @@ export const missing = lazyComponent(() => import('./Missing.svelte'));
 export const messageSources = lazyComponent(() => import('./MessageSources.svelte'));
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
-/** What agents read instead of older messages. */
+/** Summary that agents read instead of older messages. */
 export const summaries = lazyComponent(() => import('../compaction/Summaries.svelte'));
 /** Header controls of a direct channel with an agent. */
 export const conversations = lazyComponent(() => import('./Conversations.svelte'));

@@ -10,11 +10,11 @@ interface Deps {
   router: Router;
 }
 const READ_MAX = 20;
-/** Older entries are not news: the user was told on another device. */
+/** Older entries are not announced: the user was notified on another device. */
 const NEWS_MS = 24 * 60 * 60_000;
 const UNKNOWN = 'An agent';
 
-/** Name of the agent that made an automatic entry. */
+/** Name of the agent that created an automatic entry. */
 async function agentOf(entry: Memory, ws: WorkspaceState): Promise<string> {
   if (entry.agent_id) return ws.people.agentName(entry.agent_id);
   if (!entry.compaction_id) return UNKNOWN;
@@ -27,7 +27,7 @@ async function agentOf(entry: Memory, ws: WorkspaceState): Promise<string> {
   }
 }
 
-/** Tells the user once, while the page is visible, that agents began to remember things about them. */
+/** Notifies the user once, while the page is visible, that agents have begun to remember things about them. */
 export function watchFirstMemory({ ws, ui, router }: Deps): () => void {
   const key = `openvibe.remembered.${ws.id}.${ws.myId}`;
   if (ws.store.get(key)) return () => undefined;

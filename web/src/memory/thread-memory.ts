@@ -5,10 +5,10 @@ import { plural } from '../lib/time';
 import type { Ui } from '../state/ui.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** Counted at most: "100+ memories". */
+/** Maximum number counted: "100+ memories". */
 const COUNTED_MAX = 100;
 
-/** Turns the memory of a thread on or off; off asks whether to forget what agents remember of it. */
+/** Turns the memory of a thread on or off; turning it off asks whether to forget what agents remember from it. */
 export async function toggleMemory(
   thread: Thread,
   { ws, ui }: { ws: WorkspaceState; ui: Ui },

@@ -105,7 +105,7 @@ export function canChange(m: Pick<Memory, 'scope'> & Partial<Memory>, ws: Worksp
   return ws.people.canWrite && m.origin !== 'file';
 }
 
-/** The same entry again, by hand: what it belongs to, without fields that are null. */
+/** Request that creates the same entry again, without fields that are null. */
 export function copyOf(m: Memory): NewMemory {
   const { text, kind, scope, visibility, source_message_ids, agent_id, thread_id } = m;
   return {
