@@ -177,7 +177,7 @@ export class Api {
     return this.#take(on ? this.#http.PUT(to, path) : this.#http.DELETE(to, path));
   }
 
-  // deep dives
+  // forks
   forks(thread: string, page: { after?: string; before?: string } = {}): Promise<List<Fork>> {
     const params = { path: { id: thread }, query: { limit: 50, ...page } };
     return this.#take(this.#http.GET('/v1/threads/{id}/forks', { params }));

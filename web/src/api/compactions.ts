@@ -11,7 +11,7 @@ export type CompactionItem = CompactionItems['facts'][number];
 /** Records of a conversation, and the messages that agents are sent besides their summary. */
 export type CompactionList = S['CompactionList'];
 export type SentWindow = S['SentWindow'];
-/** A thread or a dive. */
+/** A thread or a fork. */
 export interface Summarized {
   id: string;
   isFork: boolean;

@@ -17,7 +17,7 @@ export interface StylesForm {
 }
 /** Preset of an agent in a conversation. */
 export type ConversationStyle = S['ConversationPreset'];
-/** A thread, or a dive in it. */
+/** A thread, or a fork in it. */
 export interface StyledConversation {
   thread: string;
   fork: string | null;

@@ -105,7 +105,7 @@ export class Socket {
     this.#open();
   }
 
-  /** Subscribes to a thread or a dive. Counted, so that two views of a conversation are independent. */
+  /** Subscribes to a thread or a fork. Counted, so that two views of a conversation are independent. */
   subscribe(place: string): void {
     const n = this.#places.get(place) ?? 0;
     this.#places.set(place, n + 1);

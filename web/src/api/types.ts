@@ -60,7 +60,7 @@ export type ForkPatch = S['ForkChange'];
 /** A start that is sent again with the same ID creates one fork. */
 export type NewFork = S['ForkForm'] & { client_id: string };
 
-/** One line of a result, with the source messages in the dive. */
+/** One line of a result, with the source messages in the fork. */
 export type ResolutionPoint = S['SourcedText'];
 export type ResolutionAction = S['ResolutionItem'];
 export type Publisher = S['Publisher'];

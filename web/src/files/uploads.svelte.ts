@@ -82,7 +82,7 @@ export class Uploads {
 
   /** Rejects files that are too large, empty, or too many, with a toast that names each. */
   add(key: string, files: readonly File[]): void {
-    const place = this.#deps.drafts.current(key); // the server may have created the dive in the meantime
+    const place = this.#deps.drafts.current(key); // the server may have created the fork in the meantime
     this.restore(place);
     const refused: string[] = [];
     const max = this.#deps.fileBytesMax;

@@ -1,4 +1,4 @@
-/** A conversation with its composer: a thread, or a dive beside it. On a phone the dive covers the thread. */
+/** A conversation with its composer: a thread, or a fork beside it. On a phone the fork covers the thread. */
 export function zoneOf(el: Element | null): HTMLElement | null {
   const own = el?.closest<HTMLElement>('[data-zone]');
   if (own) return own;

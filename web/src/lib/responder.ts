@@ -1,7 +1,7 @@
 import type { Agent } from '../api/types';
 import { agentName } from './text';
 
-/** Binding of a thread or dive to an agent. */
+/** Binding of a thread or fork to an agent. */
 export interface Binding {
   agent_id: string | null;
   agent_version: number | null;

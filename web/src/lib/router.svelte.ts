@@ -43,11 +43,11 @@ export interface Place {
   path: string;
   route: Route;
   panel: Panel;
-  /** The dive in the panel replaces the main column (`&focus=1`), or is beside another dive (`&focus=FORK`). */
+  /** The fork in the panel replaces the main column (`&focus=1`), or is beside another fork (`&focus=FORK`). */
   focus: Focus;
   /** Message ID from the hash `#m-ID`. */
   message: string | null;
-  /** Message ID from the hash `#d-ID`; the message is in the dive in the panel. */
+  /** Message ID from the hash `#d-ID`; the message is in the fork in the panel. */
   forkMessage: string | null;
   query: URLSearchParams;
 }
@@ -109,7 +109,7 @@ export const to = {
   channel: (slug: string, channel: string) => `/${slug}/c/${encodeURIComponent(channel)}`,
   thread: (slug: string, channel: string, thread: string) =>
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}`,
-  /** A dive in the panel beside its thread. */
+  /** A fork in the panel beside its thread. */
   fork: (slug: string, channel: string, thread: string, fork: string, message: string | null = null) =>
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}?panel=dive:${fork}${message ? `#d-${message}` : ''}`,
   actions: (slug: string) => `/${slug}/actions`,
@@ -123,7 +123,7 @@ export const to = {
 };
 
 export class Router {
-  /** The dive that is covered by a task or agent panel. */
+  /** The fork that is covered by a task or agent panel. */
   #beneath: { panel: string; focus: string | null } | null = null;
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
   /** True if the user has navigated since the page was loaded. */
@@ -209,7 +209,7 @@ export class Router {
     set('focus', focus);
     this.go(url.pathname + url.search.replaceAll('%3A', ':'), replace);
   }
-  /** Closes the top layer: a task panel reveals the dive that it covered, the focus view becomes a panel. */
+  /** Closes the top layer: a task panel reveals the fork that it covered, the focus view becomes a panel. */
   close(): void {
     const { panel, focus } = this.#at;
     if (panel?.kind !== 'dive' && this.#beneath) this.open(this.#beneath.panel, this.#beneath.focus);

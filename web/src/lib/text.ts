@@ -31,7 +31,7 @@ export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | und
   return cut(oneLine(firstLine(root.content_plain)) || fileNames(root) || 'Thread', 120);
 }
 
-/** Default title of a dive from this message. */
+/** Default title of a fork from this message. */
 export const titleFrom = (m: Message): string =>
   cut(oneLine(firstLine(m.content_plain)) || fileNames(m) || 'Deep dive', 60);
 

@@ -7,7 +7,7 @@ import type { WorkspaceParts } from './workspace-parts';
 /** Conversation of a composer, for its slash commands. */
 export interface ComposerContext {
   channel: Channel;
-  /** The thread or dive that it posts to; null if it starts a thread. */
+  /** The thread or fork that it posts to; null if it starts a thread. */
   conversation: ConversationRef | null;
   responder: Responder;
 }

@@ -1,10 +1,10 @@
-/** A thread or a dive. */
+/** A thread or a fork. */
 export interface ConversationRef {
   thread: string;
   fork: string | null;
 }
 
-/** Key of the draft of the composer that would post the message: `d:` dive, `t:` thread, `c:` channel. */
+/** Key of the draft of the composer that would post the message: `d:` fork, `t:` thread, `c:` channel. */
 export const draftKeyOf = (
   channel: { id: string; kind: string },
   conversation: ConversationRef | null,

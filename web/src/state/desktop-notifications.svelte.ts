@@ -13,7 +13,7 @@ const WHAT: Record<UserNotification['kind'], (title: string) => string> = {
 
 /**
  * Desktop notifications for mentions, direct messages, replies to the user's messages, and results and action items of
- * dives.
+ * forks.
  * Permission is requested on the first such event, never on page load.
  */
 export class DesktopNotifications {

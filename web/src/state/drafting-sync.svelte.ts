@@ -161,7 +161,7 @@ export abstract class DraftSync extends DraftText {
 
   // --- other people ---
 
-  /** Events of results; those of other dives are ignored. */
+  /** Events of results; those of other forks are ignored. */
   onEvent(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated' || e.data.resolution.fork_id !== this.fork) return;
     const r = e.data.resolution;

@@ -13,7 +13,7 @@ export interface DraftingDeps {
   drafter(): string;
 }
 
-/** `opening`: loading the state. `closed`: the dive was resolved or abandoned in the meantime. */
+/** `opening`: loading the state. `closed`: the fork was resolved or abandoned in the meantime. */
 export type Phase = 'opening' | 'drafting' | 'editing' | 'closed' | 'error';
 /** `later`: no network. `long`: text over the limit waits on the device. `refused`: see `saveProblem`. */
 export type Saving = 'saved' | 'unsaved' | 'saving' | 'later' | 'long' | 'refused';

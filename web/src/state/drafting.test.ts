@@ -8,7 +8,7 @@ import { fork, result } from '../test/make-results';
 import { Drafting } from './drafting.svelte';
 import { storedEditIn } from './edit-storage';
 
-/** In-memory server for the draft of one dive, with the API rules that the editor relies on. */
+/** In-memory server for the draft of one fork, with the API rules that the editor relies on. */
 class Backend {
   draft: Resolution | null = null;
   task = task({ id: 'task_r', kind: 'resolve', status: 'running', fork_id: 'fork_1' });

@@ -18,7 +18,7 @@ export interface ForkActionsDeps {
   readonly outbox: Outbox;
   readonly uploads: Pick<Uploads, 'move'> | null;
   readonly myId: string;
-  /** Default agent of a dive from this thread. */
+  /** Default agent of a fork from this thread. */
   defaultAgentOf(thread: string): string | null;
   fork(id: string): ForkState;
 }
@@ -31,7 +31,7 @@ interface Start {
 }
 
 /**
- * Actions on dives. A dive that the user starts is shown immediately, under a local ID;
+ * Actions on forks. A fork that the user starts is shown immediately, under a local ID;
  * messages and choices in it wait for the server's ID.
  */
 export class ForkActions {
@@ -40,7 +40,7 @@ export class ForkActions {
   /** From the server's ID to the local ID. */
   #openedAs = new Map<string, string>();
   /**
-   * Maps the initial ID of a dive to the server's: URLs and requests may still contain the former.
+   * Maps the initial ID of a fork to the server's: URLs and requests may still contain the former.
    */
   #serverIds = new Map<string, string>();
   #deps: ForkActionsDeps;
@@ -59,7 +59,7 @@ export class ForkActions {
   problem(id: string): string {
     return this.#starts.get(id)?.problem ?? '';
   }
-  /** The same before and after the server creates the dive, so that its panel is not replaced. */
+  /** The same before and after the server creates the fork, so that its panel is not replaced. */
   keyOf(id: string): string {
     return this.#openedAs.get(id) ?? id;
   }
@@ -83,7 +83,7 @@ export class ForkActions {
     this.#made.set(id, made);
     made.catch((e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: errorMessage(e) }));
   }
-  /** Request that creates a pending dive. Sending it twice creates one dive. */
+  /** Request that creates a pending fork. Sending it twice creates one fork. */
   startOf(id: string | null | undefined): ForkStart | undefined {
     const start = id ? this.#starts.get(id) : undefined;
     if (!id || !start) return undefined;
@@ -143,7 +143,7 @@ export class ForkActions {
       presets: [],
     };
   }
-  /** The server's ID; rejects if the start failed. `start`: of a dive from another window, or from before a reload. */
+  /** The server's ID; rejects if the start failed. `start`: of a fork from another window, or from before a reload. */
   async settled(id: string, start?: ForkStart): Promise<string> {
     const made = this.#made.get(id);
     if (made || !start) return made ?? id;
@@ -155,7 +155,7 @@ export class ForkActions {
     return fork.id;
   }
 
-  /** All dives of a thread, in any state. */
+  /** All forks of a thread, in any state. */
   async list(thread: string): Promise<void> {
     const { api, forks } = this.#deps;
     for (let after: string | undefined, more = true; more;) {

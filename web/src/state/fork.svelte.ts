@@ -7,9 +7,9 @@ export interface ForkStateDeps extends WindowDeps {
   readonly forks: Forks;
 }
 
-/** Messages of one dive. Nothing in it counts as unread. */
+/** Messages of one fork. Nothing in it counts as unread. */
 export class ForkState extends MessageWindow {
-  /** Origin message of the dive, once known. */
+  /** Origin message of the fork, once known. */
   origin = $state.raw<Message | null>(null);
   #deps: ForkStateDeps;
 
@@ -18,7 +18,7 @@ export class ForkState extends MessageWindow {
     this.#deps = deps;
   }
 
-  /** The dive itself, kept up to date by events. */
+  /** The fork itself, kept up to date by events. */
   get fork(): Fork | undefined {
     return this.#deps.forks.get(this.id);
   }
@@ -52,9 +52,9 @@ export class ForkState extends MessageWindow {
       : Promise.resolve({ data: [], has_more: false });
   }
   protected override opened(): void {
-    // Nothing counts as unread in a dive.
+    // Nothing counts as unread in a fork.
   }
-  /** A message anywhere: possibly the origin message of this dive. */
+  /** A message anywhere: possibly the origin message of this fork. */
   changed(message: Message): void {
     if (this.origin?.id === message.id) this.origin = message;
   }

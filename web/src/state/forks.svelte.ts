@@ -1,12 +1,12 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Fork, Message } from '../api/types';
 
-/** Maximum number of active dives in a thread, set by the server. */
+/** Maximum number of active forks in a thread, set by the server. */
 export const ACTIVE_MAX = 7;
 const older = (a: Fork, b: Fork) =>
   a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.id < b.id ? -1 : 1;
 
-/** Known dives: open ones from the snapshot, others from lists and panels. Without their messages. */
+/** Known forks: open ones from the snapshot, others from lists and panels. Without their messages. */
 export class Forks {
   readonly map = new SvelteMap<string, Fork>();
   /** Counts events, to tell a response requested before an event from one requested after. */
@@ -16,7 +16,7 @@ export class Forks {
   readonly #byThread = $derived(grouped(this.map.values(), (f) => f.thread_id));
   readonly #openByMessage = $derived(grouped([...this.map.values()].filter(isOpen), (f) => f.message_id));
 
-  /** From a snapshot: dives known before may have missed events. */
+  /** From a snapshot: forks known before may have missed events. */
   load(open: readonly Fork[]): void {
     this.map.clear();
     this.#seenVersions.clear();
@@ -43,20 +43,20 @@ export class Forks {
     this.#seenVersions.set(fork.id, ++this.#version);
     this.map.set(fork.id, fork);
   }
-  /** `message.created` implies the dive's count. */
+  /** `message.created` implies the fork's count. */
   created(m: Message): void {
     const f = m.fork_id ? this.map.get(m.fork_id) : undefined;
     if (f) this.put({ ...f, message_count: f.message_count + 1 });
   }
 
-  /** Known dives of a thread, oldest first. */
+  /** Known forks of a thread, oldest first. */
   inThread(thread: string): readonly Fork[] {
     return this.#byThread.get(thread) ?? [];
   }
   openIn(thread: string): readonly Fork[] {
     return this.inThread(thread).filter(isOpen);
   }
-  /** Open dives from this message. */
+  /** Open forks from this message. */
   openAt(message: string): readonly Fork[] {
     return this.#openByMessage.get(message) ?? [];
   }

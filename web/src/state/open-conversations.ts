@@ -9,7 +9,7 @@ const THREADS_OPEN_MAX = 8;
 const FORKS_OPEN_MAX = 8;
 const CHANNELS_OPEN_MAX = 12;
 
-/** Threads, dives, and channel lists that were opened recently: their messages stay loaded and up to date. */
+/** Threads, forks, and channel lists that were opened recently: their messages stay loaded and up to date. */
 export class OpenConversations {
   readonly threads: LruCache<ThreadState>;
   readonly forks: LruCache<ForkState>;
@@ -37,7 +37,7 @@ export class OpenConversations {
     for (const state of this.forks.all()) if (state.fork) shown.add(state.fork.thread_id);
     return shown;
   }
-  /** Loads everything again, except for dives that are `local`: not on the server yet. */
+  /** Loads everything again, except for forks that are `local`: not on the server yet. */
   reload(local: (fork: string) => boolean): void {
     for (const t of this.threads.all()) void t.reload();
     for (const f of this.forks.all()) if (!local(f.id)) void f.reload();

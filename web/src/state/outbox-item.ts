@@ -1,13 +1,13 @@
 import type { NewFork } from '../api/types';
 import type { Unsent } from '../lib/rows';
 
-/** Data to create a dive. */
+/** Data to create a fork. */
 export interface ForkStart {
   thread_id: string;
   body: NewFork;
 }
 /**
- * Destination of a message: a dive, else a thread. Without either it starts a thread; in a direct channel it goes to
+ * Destination of a message: a fork, else a thread. Without either it starts a thread; in a direct channel it goes to
  * the newest thread, if any.
  */
 export interface Target {
@@ -18,7 +18,7 @@ export interface Target {
   /** For a new thread: its agent, or the thread whose agent it takes over. */
   agent_id?: string | null;
   from_thread_id?: string;
-  /** Data to create its dive, which did not exist on the server when the message was written. */
+  /** Data to create its fork, which did not exist on the server when the message was written. */
   fork_start?: ForkStart | undefined;
 }
 /** A message that is not confirmed yet. */

@@ -10,7 +10,7 @@ import { UploadWatch } from './outbox-uploads';
 import { SendingWindow } from './outbox-window';
 
 export interface OutboxWork {
-  /** Posts it; resolves with the thread or dive of the message. */
+  /** Posts it; resolves with the thread or fork of the message. */
   post(item: OutItem): Promise<string>;
   /** Newest thread of a direct channel. */
   newestThread(channel: string): Promise<string | null>;
@@ -132,7 +132,7 @@ export class Outbox {
     this.#then.delete(client_id);
     then?.(place);
   }
-  /** Moves messages of a dive that has been created on the server to its ID. */
+  /** Moves messages of a fork that has been created on the server to its ID. */
   move(from: string, to: string): void {
     if (this.#busy.has(from)) {
       this.#busy.add(to); // the next message waits for the one in flight

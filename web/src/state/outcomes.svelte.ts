@@ -12,7 +12,7 @@ export interface OutcomesDeps {
 
 const PAGES_MAX = 5;
 
-/** Results of dives: published results in all versions, and their action items. Without drafts. */
+/** Results of forks: published results in all versions, and their action items. Without drafts. */
 export class Outcomes {
   readonly results = new SvelteMap<string, Resolution>();
   readonly items = new SvelteMap<string, ActionItem>();
@@ -24,7 +24,7 @@ export class Outcomes {
   );
   /** Counts the starts: lists loaded before the latest one are loaded again. */
   starts = $state(0);
-  /** The user chose to edit the posted text of this dive instead of a new draft. */
+  /** The user chose to edit the posted text of this fork instead of a new draft. */
   editing: string | null = null;
 
   #deps: OutcomesDeps;
@@ -54,7 +54,7 @@ export class Outcomes {
     }
   }
 
-  /** Known versions of one dive's result, oldest first. */
+  /** Known versions of one fork's result, oldest first. */
   of(fork: string): Resolution[] {
     return [...this.results.values()].filter((r) => r.fork_id === fork).sort((a, b) => a.version - b.version);
   }
@@ -69,7 +69,7 @@ export class Outcomes {
     this.failed.delete(card.id);
     void this.#find(card, fork);
   }
-  /** The result, and the dive itself for its `stale` flag. */
+  /** The result, and the fork itself for its `stale` flag. */
   async #find(card: Message, fork: string): Promise<void> {
     const { forks, forkActions } = this.#deps;
     const isKnown = forks.inThread(card.thread_id).some((f) => f.id === fork);
@@ -80,7 +80,7 @@ export class Outcomes {
       this.failed.set(card.id, 'Couldn’t load this result.');
     }
   }
-  /** All published versions of one dive's result. */
+  /** All published versions of one fork's result. */
   async load(fork: string): Promise<void> {
     let after: string | undefined;
     for (let i = 0; i < PAGES_MAX; i++) {

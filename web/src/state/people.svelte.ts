@@ -26,7 +26,7 @@ export class People {
     const meant = (s: string) => s === this.me.id || s === `role:${this.me.role}`;
     return !denied_subjects.some(meant) && (!allowed_subjects.length || allowed_subjects.some(meant));
   }
-  /** Checks whether the user can invoke the agent: by a mention, in a dive, or as a thread's responder. */
+  /** Checks whether the user can invoke the agent: by a mention, in a fork, or as a thread's responder. */
   canInvoke(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
     return this.canWrite && agent.status === 'active' && this.hasAccess(agent);
   }

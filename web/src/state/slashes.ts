@@ -70,7 +70,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
     return true;
   }
   const written = router.place.path;
-  // The server resolves a thread's own agent; a fallback agent, or the agent of a dive, is named explicitly.
+  // The server resolves a thread's own agent; a fallback agent, or the agent of a fork, is named explicitly.
   const from =
     context.conversation?.fork === null && context.responder.state === 'here'
       ? context.conversation.thread

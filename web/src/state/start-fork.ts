@@ -20,7 +20,7 @@ export const canFork = (m: Message, ws: WorkspaceState): boolean =>
   !ws.channels.map.get(m.channel_id)?.archived_at &&
   ws.threads.map.get(m.thread_id)?.status !== 'archived';
 
-/** The panel opens immediately, while the server creates the dive. */
+/** The panel opens immediately, while the server creates the fork. */
 export function startFork(m: Message, { ws, ui, router }: ForkDeps): void {
   if (ws.connection.net === 'offline')
     return ui.show('You are offline. You can start a dive when you’re back online.');
@@ -40,7 +40,7 @@ export function canQuoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>)
   const fork = forkInPanel(ws, router);
   return fork !== undefined && isOpen(fork) && m.fork_id === null && ws.people.canWrite;
 }
-/** Quotes the message into the composer of the open dive, so that the agent knows it, visibly for people. */
+/** Quotes the message into the composer of the open fork, so that the agent knows it, visibly for people. */
 export function quoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>): void {
   const fork = forkInPanel(ws, router);
   if (!fork) return;
@@ -55,12 +55,12 @@ export function quoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>): v
   });
 }
 
-/** Path of a dive beside its thread; null while its channel is unknown. */
+/** Path of a fork beside its thread; null while its channel is unknown. */
 export function pathTo(fork: Fork, ws: WorkspaceState): string | null {
   const channel = ws.channels.map.get(fork.channel_id);
   return channel ? to.fork(ws.slug, ws.channels.segment(channel), fork.thread_id, fork.id) : null;
 }
-/** Goes to the origin message of a dive, or its card. On narrow screens, the panel would cover it. */
+/** Goes to the origin message of a fork, or its card. On narrow screens, the panel would cover it. */
 export function pathToMessage(fork: Fork, message: string, ws: WorkspaceState, keep: boolean): string | null {
   const channel = ws.channels.map.get(fork.channel_id);
   if (!channel) return null;

@@ -5,7 +5,7 @@ import type { TaskDelta } from '../api/events';
 export class Stream {
   readonly message: string;
   readonly task: string;
-  /** Thread or dive of the reply. */
+  /** Thread or fork of the reply. */
   readonly place: string | null;
   attempt = $state(1);
   text = $state('');

@@ -52,7 +52,7 @@ export class Sync {
   typing(place: string): void {
     this.#socket.typing(place);
   }
-  /** Deltas of a thread or dive are sent only to its subscribers. */
+  /** Deltas of a thread or fork are sent only to its subscribers. */
   watch(place: string): () => void {
     this.#socket.subscribe(place);
     return () => {

@@ -6,7 +6,7 @@ export const isActive = (t: Task): boolean => t.status === 'queued' || t.status 
 /** Nobody waits for other kinds. */
 const isShown = (t: Task): boolean => t.kind === 'reply' || t.kind === 'resolve';
 
-/** The dive of a task or message, else its thread. */
+/** The fork of a task or message, else its thread. */
 export const placeOf = <T extends string | null>(x: { thread_id: T; fork_id: string | null }): string | T =>
   x.fork_id ?? x.thread_id;
 
@@ -53,7 +53,7 @@ export class Tasks {
       () => undefined, // no longer available: the row is shown without it
     );
   }
-  /** Tasks of a thread's main line, or of a dive. */
+  /** Tasks of a thread's main line, or of a fork. */
   inPlace(place: string): Task[] {
     return [...this.map.values()]
       .filter((t) => isShown(t) && placeOf(t) === place)

@@ -3,7 +3,7 @@ import { SvelteMap } from 'svelte/reactivity';
 const SHOWN_MS = 5000;
 const REPORT_EVERY_MS = 2500;
 
-/** Typing indicators of threads and dives, and throttled frames about the user's own typing. */
+/** Typing indicators of threads and forks, and throttled frames about the user's own typing. */
 export class Typing {
   readonly #who = new SvelteMap<string, ReadonlyMap<string, number>>();
   #reported = new Map<string, number>();

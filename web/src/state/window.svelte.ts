@@ -25,7 +25,7 @@ const FOLLOW_MAX = 400;
 /** Maximum number while reading back; the newest are dropped and loaded again on the way down. */
 const WINDOW_MAX = 800;
 
-/** Messages of one conversation, a thread or a dive: a window of the server's list, kept up to date by events. */
+/** Messages of one conversation, a thread or a fork: a window of the server's list, kept up to date by events. */
 export abstract class MessageWindow {
   readonly id: string;
   status = $state<Loading>('loading');

@@ -169,7 +169,7 @@ export class WorkspaceState implements WorkspaceParts {
   channel(id: string): ChannelState {
     return this.#open.channels.get(id);
   }
-  /** Deltas of a thread or dive are sent only to its subscribers. */
+  /** Deltas of a thread or fork are sent only to its subscribers. */
   watch(place: string): () => void {
     return this.forkActions.isStarting(place) ? () => undefined : this.#sync.watch(place);
   }
