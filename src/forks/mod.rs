@@ -1,4 +1,4 @@
-//! Deep dives: starts forks, drafts and publishes their resolutions, and lists decisions and action
+//! Forks ("deep dives" on screen): starts forks, drafts and publishes their resolutions, and lists decisions and action
 //! items.
 //!
 //! ```text

@@ -13,7 +13,7 @@ use crate::{db::now, ids::MessageId};
 
 /// Minimum number of messages for which a pass is made because of their size.
 const SIZE_MESSAGES_MIN: usize = 12;
-/// Maximum size of a thread's summary in a deep dive, in tokens.
+/// Maximum size of a thread's summary in a fork, in tokens.
 const BACKGROUND_SUMMARY_TOKENS_MAX: u64 = 900;
 
 /// A context that fits, with its prompt.

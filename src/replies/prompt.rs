@@ -35,7 +35,7 @@ use crate::{
 pub const HISTORY_MAX: usize = 50;
 /// Number of messages before the trigger message that remain after the first "context too large" error.
 pub const SHRUNK_HISTORY_MAX: usize = 20;
-/// Maximum number of characters of the forked message quoted in the header of a deep dive.
+/// Maximum number of characters of the forked message quoted in the header of a fork.
 pub const FORK_QUOTE_CHARS_MAX: usize = 200;
 /// Maximum number of people and agents named in the conversation block.
 pub const PARTICIPANTS_MAX: usize = 20;
@@ -65,7 +65,7 @@ pub enum HistoryKind {
     Complete,
     /// An interrupted reply.
     CutOff,
-    /// The resolution message of a deep dive; `content` is its Markdown.
+    /// The resolution message of a fork; `content` is its Markdown.
     Result,
 }
 
@@ -162,7 +162,7 @@ pub struct Ask {
     pub asked_at: Timestamp,
 }
 
-/// Header of a deep dive: the forked message and the description of the dive.
+/// Header of a fork: the forked message and the description of the fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForkHeader {
     pub message_id: MessageId,
@@ -341,7 +341,7 @@ pub enum Source {
     File { message_id: MessageId },
     /// The lines with the time and the requester.
     Requester,
-    /// The header of a deep dive, which quotes the forked message.
+    /// The header of a fork, which quotes the forked message.
     ForkHeader {
         #[serde(default)]
         message_id: Option<MessageId>,
@@ -914,7 +914,7 @@ pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
     let gone = (context.background.len() + context.history.len())
         .checked_sub(SHRUNK_HISTORY_MAX)
         .filter(|n| *n > 0)?;
-    // The thread's messages are older than those of the dive.
+    // The thread's messages are older than those of the fork.
     let (first, background) = context
         .background
         .split_at(gone.min(context.background.len()));

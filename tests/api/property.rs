@@ -119,7 +119,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A client's state built from events: messages by thread and number, dives and results by ID.
+/// A client's state built from events: messages by thread and number, forks and results by ID.
 pub struct Client {
     pub person: Person,
     socket: Option<Socket>,

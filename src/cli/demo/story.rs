@@ -88,7 +88,7 @@ pub(super) struct StoryFork {
     pub(super) title: String,
     pub(super) description: String,
     pub(super) say: Vec<StoryMessage>,
-    /// `None` while the dive is open.
+    /// `None` while the fork is open.
     pub(super) result: Option<StoryResolution>,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Point {
     pub(super) text: String,
     /// Owner of an action item.
     pub(super) owner: Option<String>,
-    /// Indices of the source messages in the dive, from 0.
+    /// Indices of the source messages in the fork, from 0.
     pub(super) from: Vec<usize>,
 }
 

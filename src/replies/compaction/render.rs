@@ -84,7 +84,7 @@ pub fn lines_text(lines: &[SummaryLine]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Summarized {
     Conversation,
-    /// Those of the thread, in a deep dive.
+    /// Those of the thread, in a fork.
     Background,
 }
 

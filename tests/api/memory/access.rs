@@ -1,4 +1,5 @@
-//! Prompts and records contain no entries that somebody must not see: three people, public, private, and direct channels, two agents.
+//! Prompts and records contain no entries that somebody must not see: three people, public, private, and direct
+//! channels, two agents.
 
 use serde_json::{Value, json};
 
