@@ -29,7 +29,7 @@ pub struct CompactionOutlook {
     /// The task that is summarizing messages of the conversation.
     pub task_id: Option<TaskId>,
     pub last_compacted_at: Option<Timestamp>,
-    /// Number of unsummarized messages from which the older ones are summarized before a reply; null if this is turned
+    /// Number of unsummarized messages at which the older ones are summarized before a reply; null if this is turned
     /// off.
     pub threshold: Option<usize>,
 }

@@ -118,7 +118,7 @@ struct MemoriesQuery {
     cursor: Option<String>,
 }
 
-/// List what agents remember, as far as the caller can see it, newest first
+/// List the memory entries that the caller can see, newest first
 ///
 /// With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
 #[utoipa::path(get, path = "/v1/memories", tag = "memory",
@@ -265,7 +265,7 @@ struct MemoryChange {
 
 /// Change a memory entry
 ///
-/// Scope `conversation`: whoever can post there. `user` and `persona`: the person. `agent`: `agents:write`.
+/// Scope `conversation`: anyone who can post there. `user` and `persona`: the person. `agent`: `agents:write`.
 /// `organization`: admins.
 #[utoipa::path(patch, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),

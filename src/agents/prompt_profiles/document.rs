@@ -71,7 +71,7 @@ pub struct PromptRouting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PresetRule {
-    /// At least one of these must occur in the message as whole words; an empty list is no condition. At most 20 of 1 to 60 characters.
+    /// At least one of these must occur in the message as whole words; an empty list sets no condition. At most 20 of 1 to 60 characters.
     #[serde(default)]
     pub keywords: Vec<String>,
     /// Minimum length of the message in UTF-16 code units.

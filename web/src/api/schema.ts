@@ -1668,7 +1668,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what agents remember, as far as the caller can see it, newest first
+         * List the memory entries that the caller can see, newest first
          * @description With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -1722,7 +1722,7 @@ export interface paths {
         head?: never;
         /**
          * Change a memory entry
-         * @description Scope `conversation`: whoever can post there. `user` and `persona`: the person. `agent`: `agents:write`.
+         * @description Scope `conversation`: anyone who can post there. `user` and `persona`: the person. `agent`: `agents:write`.
          *     `organization`: admins.
          *
          *     **Access:** every role; keys need `chat:write`.
@@ -3403,7 +3403,7 @@ export interface components {
             task_id: components["schemas"]["TaskId"] | null;
             last_compacted_at: components["schemas"]["Timestamp"] | null;
             /**
-             * @description Number of unsummarized messages from which the older ones are summarized before a reply; null if this is turned
+             * @description Number of unsummarized messages at which the older ones are summarized before a reply; null if this is turned
              *     off.
              */
             threshold: number | null;
@@ -5685,7 +5685,7 @@ export interface components {
         };
         /** @description A rule for agents whose profile is `auto`. It matches if all of its conditions hold. */
         PresetRule: {
-            /** @description At least one of these must occur in the message as whole words; an empty list is no condition. At most 20 of 1 to 60 characters. */
+            /** @description At least one of these must occur in the message as whole words; an empty list sets no condition. At most 20 of 1 to 60 characters. */
             keywords?: string[];
             /**
              * Format: int32
