@@ -71,7 +71,7 @@ const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 const WHOLE_TIDY_ROUNDS: u64 = 60;
 const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
-/// Interval between checks for agents that are behind their base.
+/// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Pause between two batches of agents.
 const REFRESH_PAUSE: Duration = Duration::from_millis(20);

@@ -57,7 +57,7 @@ pub struct Config {
     pub event_retention: Duration,
     /// Retention of texts sent to models, after their last use.
     pub context_retention: Duration,
-    /// True if older messages are compacted, whatever agents and policies say.
+    /// False if older messages are never compacted, whatever agents and policies specify.
     pub compaction: bool,
     /// Minimum time between two automatic passes of a conversation.
     pub compaction_interval: Duration,

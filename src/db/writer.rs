@@ -208,7 +208,7 @@ impl Writers {
         })
     }
 
-    /// The connections of the writers, to wait for.
+    /// Lets readers wait for the connections of the writers.
     pub(super) fn connections(&self) -> Connections {
         Connections(self.disconnected.clone())
     }
@@ -500,7 +500,7 @@ impl Writer {
         let mut away = None;
         for job in jobs {
             if let Some(error) = &away {
-                // Each would wait in vain as long as the first one.
+                // Each of them would wait as long as the first one, and fail as well.
                 job.fail(DbError::Away(String::clone(error)));
                 job.answer();
             } else {

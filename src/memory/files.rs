@@ -215,8 +215,8 @@ pub async fn import(
     Ok(imported)
 }
 
-/// Stores the paragraphs that are new in a file, and removes those that it no longer contains. There is one event for all of
-/// them, which stands for a new list.
+/// Stores the paragraphs that are new in a file, and removes those that it no longer contains. A single event for all
+/// of them announces a new list.
 async fn follow(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -91,7 +91,7 @@ pub struct RecalledEntry {
     pub text: String,
     /// Person of a personal entry: the only one to whom it is shown.
     pub user_id: Option<UserId>,
-    /// Person whom it is about, else its author.
+    /// Person whom it is about, or its author.
     pub person_id: Option<UserId>,
     pub person: Option<String>,
     pub created_at: Timestamp,

@@ -57,7 +57,7 @@ impl Fitted {
         })
     }
 
-    /// Checks whether messages were dropped, or the prompt is longer than the strategy wants.
+    /// Checks whether messages were dropped, or the prompt is longer than the strategy allows.
     pub(super) fn is_long(&self) -> bool {
         !self.fit.dropped.is_empty() || self.fit.tokens > self.strategy.prompt_tokens_max()
     }

@@ -383,7 +383,7 @@ impl ResponsesService {
         }
         request.turns = conversation.turns;
         let tokens = window.corrected(estimate);
-        // The rest of an assumed window is no reason to cut a reply off.
+        // The rest of an assumed window is not a reason to cut a reply off.
         if window.known_tokens().is_some() {
             request.max_output_tokens = request
                 .max_output_tokens

@@ -1,4 +1,4 @@
-//! Recognizes the intent of a question, from the words alone.
+//! Recognizes the intent of a question, only from its words.
 
 use chrono::{Days, NaiveDate};
 use openvibe_extract::{Language, ValueKind, detect, values};

@@ -242,7 +242,7 @@ async fn asked(
     invoke_fallback(c, draft, &bound).await
 }
 
-/// Invokes the default agent in place of a bound agent that is turned off or gone.
+/// Invokes the default agent in place of a bound agent that is turned off or no longer exists.
 async fn invoke_fallback(
     c: &mut Conn,
     draft: &PostDraft<'_>,

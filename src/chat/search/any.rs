@@ -1,9 +1,9 @@
 //! Messages that contain any of the given words, best first.
 //!
 //! The fewer messages contain a word, the more it counts (BM25 for a text of average length in which the word occurs
-//! once). Half of the score of the better neighbor is added, and a quarter for the next but one, because an answer often
-//! lacks the words of its question. A thread is ranked by its best message and by the words that it contains.
-//! `scripts/bench-locomo.py` measures both.
+//! once). Half of the score of the better neighbor is added, and a quarter of that of the neighbor after it, because an
+//! answer often lacks the words of its question. A thread is ranked by its best message and by the words that it
+//! contains. `scripts/bench-locomo.py` measures both.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -345,7 +345,7 @@ fn coverage(hits: &[Hits]) -> HashMap<Uuid, f64> {
     coverage
 }
 
-/// The neighbors of messages in their conversations: the message before and the one after, then the next but one.
+/// The neighbors of messages in their conversations: the message before and the one after, then their neighbors.
 async fn neighbors(
     c: &mut Conn,
     scope: &Scope,

@@ -33,7 +33,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Returns the answer or its repair, whichever has fewer faults; the repair if equal.
+    /// Returns the answer or its repair, whichever has fewer faults; the repair in case of a tie.
     #[must_use]
     pub fn or_better(self, repaired: Self) -> Self {
         if repaired.faults.len() <= self.faults.len() {

@@ -58,7 +58,7 @@ pub(super) struct Evidence<'a> {
     language: Language,
     lines: Vec<Said>,
     superseded: Vec<&'a Superseded>,
-    /// True if only one person speaks, who decides alone.
+    /// True if only one person speaks; that person alone decides.
     is_alone: bool,
     /// Words of a text that only states that nothing was settled.
     unsettled: BTreeSet<String>,
@@ -527,8 +527,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Checks whether the last message of a person in the lines after the sources is a refusal. Whoever speaks in the sources
-    /// does not refuse.
+    /// Checks whether the last message of a person in the lines after the sources is a refusal. A person who speaks in
+    /// the sources does not refuse.
     pub(super) fn refuses(&self, person: usize, sources: &[usize]) -> bool {
         let Some(last) = sources.iter().max() else {
             return false;

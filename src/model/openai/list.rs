@@ -191,7 +191,7 @@ fn found(model: &Value) -> Option<Found> {
     })
 }
 
-/// Window in `GET /props`, beside the versioned routes.
+/// Window in `GET /props`, which is next to the versioned routes.
 async fn window_of_props(http: &Client, base: &Url) -> Option<u64> {
     let mut url = base.clone();
     let is_versioned = base.path().trim_end_matches('/').ends_with("/v1");

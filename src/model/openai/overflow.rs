@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
 
-/// Sizes below this are no context windows.
+/// Smaller sizes are not context windows.
 const WINDOW_MIN: u64 = 128;
 
 /// Sizes that an error message states.

@@ -382,7 +382,7 @@ mod tests {
         let settings = settings(json!({"enabled": true, "history_window": 3}));
         let mut state = state();
         let at = |n: u64| Timestamp::EPOCH + Duration::from_secs(n);
-        // The second message ends last, and the first one is repeated after it was dropped.
+        // The reply to the second message ends last, and the first message is scored again after its score was dropped.
         for (n, is_newest) in [
             (1, true),
             (3, true),

@@ -35,7 +35,7 @@ pub struct View {
     pub start: Option<i64>,
     /// Number of newest messages that are sent.
     pub sent: usize,
-    /// Maximum number of messages without a start.
+    /// Maximum number of messages that are sent if there is no `start`.
     pub sent_max: usize,
     /// True if a pass has to run first.
     pub is_due: bool,

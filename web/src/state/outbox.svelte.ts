@@ -125,7 +125,7 @@ export class Outbox {
     this.#drop(client_id);
     this.#store.remove(client_id);
   }
-  /** The server has it, according to an event or a response, whichever came first. */
+  /** The server has it, according to an event or a response, whichever comes first. */
   confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);
