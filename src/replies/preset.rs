@@ -259,7 +259,7 @@ mod tests {
             (&nobody, None, plan, thread, Some(("c", Mode))),
             (&nobody, None, plan, fork, None),
             (&nobody, None, plan, "direct:coder", Some(("c", Mode))),
-            // The longest part counts.
+            // The longest match wins.
             (&nobody, None, plan, "direct:vibe", Some(("d", Mode))),
             // Presets that no longer exist count as none.
             (&gone, Some("d"), plan, thread, Some(("d", Agent))),
