@@ -386,6 +386,10 @@ impl Stream {
             sleep.as_mut().reset(until);
         }
         ready!(sleep.as_mut().poll(cx));
+        // Closing discards what is unsent; otherwise, the kernel would keep it for minutes.
+        if let Err(e) = self.tcp.get_ref().set_zero_linger() {
+            tracing::debug!(error = %e, "could not discard unsent bytes");
+        }
         tracing::debug!("closed a connection: its client read a response too slowly");
         metrics::counter!("openvibe_rate_limited_total", "limit" => "slow_readers").increment(1);
         Poll::Ready(Err(timed_out()))

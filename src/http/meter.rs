@@ -41,6 +41,10 @@ impl<T> Metered<T> {
         self.taken.clone()
     }
 
+    pub fn get_ref(&self) -> &T {
+        &self.io
+    }
+
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(n)) = &written {
             self.taken.0.fetch_add(*n as u64, Ordering::Relaxed);
