@@ -79,16 +79,13 @@ pub(super) struct Read {
 }
 
 impl Handler for Resolver {
-    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
-        async move {
-            match self.resolve(task, lease, stop).await {
-                Ok(()) | Err(Abort::Stopped) => {}
-                Err(Abort::Db(e)) => {
-                    tracing::error!(error = %e, "resolve task aborted; it will be retried");
-                }
-            }
-        }
-        .boxed()
+    fn run(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<(), Abort>> {
+        self.resolve(task, lease, stop).boxed()
     }
 
     fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {

@@ -8,7 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::clients::Providers;
 use crate::{
     model::Provider,
-    tasks::{Lease, LeaseLost, Task, worker::Handler},
+    tasks::{
+        Lease, LeaseLost, Task,
+        worker::{Abort, Handler},
+    },
 };
 
 /// Gives each task a handler with the provider of its workspace, as it is set when the task runs.
@@ -34,18 +37,17 @@ impl<H: Handler + Clone> PerWorkspace<H> {
 }
 
 impl<H: Handler + Clone> Handler for PerWorkspace<H> {
-    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<(), Abort>> {
         async move {
-            let provider = match self.providers.of(lease.workspace).await {
-                Ok(provider) => provider,
-                Err(e) => {
-                    tracing::error!(error = %e, "the model settings could not be read; the task will be retried");
-                    return;
-                }
-            };
+            let provider = self.providers.of(lease.workspace).await?;
             let mut handler = self.handler.clone();
             (self.set)(&mut handler, provider);
-            handler.run(task, lease, stop).await;
+            handler.run(task, lease, stop).await
         }
         .boxed()
     }

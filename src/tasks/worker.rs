@@ -33,7 +33,12 @@ const RENEWED_IN_A_LEASE: u32 = 3;
 pub trait Handler: Send + Sync {
     /// Runs a claimed task to its end, or requeues it. Returns early after `stop` is canceled and
     /// then writes nothing more.
-    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()>;
+    fn run(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<(), Abort>>;
 
     /// Ends a task after its worker was lost for the last time.
     fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
@@ -184,7 +189,11 @@ impl Worker {
         let (kind, attempt) = (task.kind, task.attempt);
         // After a panic, the lease expires and the reaper requeues the task.
         tokio::select! {
-            () = handler.run(task, lease, stop.clone()) => {}
+            outcome = handler.run(task, lease, stop.clone()) => {
+                if let Err(Abort::Db(e)) = outcome {
+                    tracing::error!(error = %e, "a task failed; it will be retried");
+                }
+            }
             () = self.keep_lease(lease) => stop.cancel(),
         }
         self.queue.end(&lease);

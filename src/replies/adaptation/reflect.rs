@@ -68,7 +68,12 @@ pub struct Reflector {
 }
 
 impl Handler for Reflector {
-    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<(), Abort>> {
         async move {
             let work = async {
                 match task.kind {
@@ -76,12 +81,9 @@ impl Handler for Reflector {
                     _ => self.read_tone(&task, lease).await,
                 }
             };
-            let outcome = tokio::select! {
+            tokio::select! {
                 outcome = work => outcome,
-                () = stop.cancelled() => return,
-            };
-            if let Err(Abort::Db(e)) = outcome {
-                tracing::error!(error = %e, "a reflection failed; it will be retried");
+                () = stop.cancelled() => Err(Abort::Stopped),
             }
         }
         .boxed()

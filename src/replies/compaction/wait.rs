@@ -62,14 +62,16 @@ enum Turn {
 }
 
 impl Handler for Compactor {
-    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<(), Abort>> {
         async move {
-            let outcome = tokio::select! {
+            tokio::select! {
                 outcome = self.work(task, lease) => outcome,
-                () = stop.cancelled() => return,
-            };
-            if let Err(Abort::Db(e)) = outcome {
-                tracing::error!(error = %e, "a pass failed; it will be retried");
+                () = stop.cancelled() => Err(Abort::Stopped),
             }
         }
         .boxed()

@@ -72,17 +72,17 @@ struct Compacting<'a> {
 }
 
 impl Handler for ReplyHandler {
-    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<(), Abort>> {
         async move {
             let (workspace, id) = (lease.workspace, lease.task);
             let outcome = self.reply(task, lease, stop).await;
             self.hub.close_stream(workspace, (id, lease.token));
-            match outcome {
-                Ok(()) | Err(Abort::Stopped) => {}
-                Err(Abort::Db(e)) => {
-                    tracing::error!(error = %e, "a reply failed; it will be retried");
-                }
-            }
+            outcome
         }
         .boxed()
     }
