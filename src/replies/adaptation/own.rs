@@ -104,14 +104,19 @@ pub async fn delete(
 ) -> Result<(), AdaptationError> {
     require_own(actor)?;
     lock_workspace(c, actor.workspace.0).await?;
-    if let Ok(agent) = reference.parse()
-        && state::delete_own(c, actor, agent, conversation).await?
-    {
-        return Ok(());
+    let agent = match reference.parse() {
+        Ok(agent) => agent,
+        Err(_) => find_agent(c, actor, reference).await?,
+    };
+    let id = match conversation {
+        Conversation::Thread(thread) => thread.0,
+        Conversation::Fork(fork) => fork.0,
+    };
+    if !state::delete(c, (actor.workspace, actor.user), agent, id).await? {
+        find_agent(c, actor, reference).await?;
+        find_place(c, caller, actor, (agent, conversation)).await?;
     }
-    let agent = find_agent(c, actor, reference).await?;
-    let (_, key) = find_place(c, caller, actor, (agent, conversation)).await?;
-    Ok(state::delete(c, &key).await?)
+    Ok(())
 }
 
 /// Deletes all states of the caller in the workspace; returns their number.

@@ -7,10 +7,8 @@ use uuid::Uuid;
 
 use crate::{
     agents::profiles::{AdaptationEvent, SentimentPreset},
-    auth::Actor,
     db::{Conn, Db, DbError, Json, now},
     ids::{AgentId, ForkId, ThreadId, UserId, WorkspaceId},
-    realtime::hub::Conversation,
     tasks::{Task, TaskTarget},
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -198,7 +196,8 @@ impl StoredState {
             return Ok(state);
         }
         // An expired state is replaced.
-        delete(c, key).await?;
+        let own = (key.workspace, key.user);
+        delete(c, own, key.agent, key.conversation()).await?;
         let state = Self::new(key, now());
         c.q("insert into adaptation_states (id, workspace_id, user_id, agent_id, thread_id, conversation_id, mood, user_skill, \
              task_complexity, last_event, scores, turns, event_turn, interval_turns, last_message_at, created_at) \
@@ -242,34 +241,19 @@ impl StoredState {
     }
 }
 
-/// Deletes the state of a person with an agent in a conversation.
-pub(super) async fn delete(c: &mut Conn, key: &StateKey) -> Result<(), DbError> {
-    c.q("delete from adaptation_states where conversation_id = $1 and agent_id = $2 and user_id = $3")
-        .bind(key.conversation())
-        .bind(key.agent)
-        .bind(key.user)
-        .run()
-        .await?;
-    Ok(())
-}
-
-/// Deletes a state of the actor without access checks; returns whether there was one.
-pub(super) async fn delete_own(
+/// Deletes the state of a person with an agent in a conversation; returns whether there was one.
+pub(super) async fn delete(
     c: &mut Conn,
-    actor: &Actor<'_>,
+    (workspace, user): (WorkspaceId, UserId),
     agent: AgentId,
-    conversation: Conversation,
+    conversation: Uuid,
 ) -> Result<bool, DbError> {
-    let id = match conversation {
-        Conversation::Thread(thread) => thread.0,
-        Conversation::Fork(fork) => fork.0,
-    };
     let deleted = c
         .q("delete from adaptation_states where conversation_id = $1 and agent_id = $2 and user_id = $3 and workspace_id = $4")
-        .bind(id)
+        .bind(conversation)
         .bind(agent)
-        .bind(actor.user)
-        .bind(actor.workspace)
+        .bind(user)
+        .bind(workspace)
         .run()
         .await?;
     Ok(deleted > 0)

@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{AgentRef, St, check_visible};
+use super::{AgentRef, St};
 use crate::{
     agents::AgentError,
     auth::{AuthError, WorkspaceCaller},
@@ -167,7 +167,6 @@ async fn reflect(
     };
     let task = member
         .write(&state.db, async move |c, actor| {
-            check_visible(c, actor, &request.agent).await?;
             own::reflect(c, &caller, actor, &request).await
         })
         .await
