@@ -217,11 +217,10 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     }
     let body = json!({"agent": agent, "files": files});
     let made = import.server.post("/v1/agents/import", &body).await?;
-    let text = |field: &str| made[field].as_str().unwrap_or_default().to_owned();
-    say(&format!("created @{} ({})", text("name"), text("id")));
+    let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    say(&format!("created @{} ({})", text(&made, "name"), text(&made, "id")));
     for file in made["effects"].as_array().into_iter().flatten() {
-        let text = |field: &str| file[field].as_str().unwrap_or_default().to_owned();
-        say(&format!("{}: {}", text("path"), text("effect")));
+        say(&format!("{}: {}", text(file, "path"), text(file, "effect")));
     }
     let unused = unused_options(&made);
     if !unused.is_empty() {
