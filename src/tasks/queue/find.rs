@@ -265,3 +265,17 @@ pub async fn count_active(c: &mut Conn) -> Result<Vec<Active>, DbError> {
     .all()
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::TaskKind;
+
+    #[test]
+    fn the_sql_condition_names_the_personal_kinds() {
+        let personal = TaskKind::ALL.iter().filter(|kind| kind.is_personal());
+        let quoted: Vec<String> = personal.map(|kind| format!("'{kind}'")).collect();
+        let condition = format!("kind not in ({})", quoted.join(", "));
+        assert_eq!(is_not_personal!(), condition);
+    }
+}
