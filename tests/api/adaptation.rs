@@ -754,7 +754,7 @@ async fn the_built_in_reflection_runs_at_its_interval_without_scores() {
 #[tokio::test]
 async fn a_model_reads_the_tone_after_the_reply_or_else_the_word_list_does() {
     let fields = json!({"sentiment": {"enabled": true, "method": "llm", "model": "tiny", "presets": ["frustration_recovery"]}});
-    let (t, sage) = adapting(&[], fields).await;
+    let (t, sage) = adapting(&[("MODEL", "house")], fields).await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let tone = json!({"score": -7, "intensity": 0.9, "confused": false});
     t.model().script("tone", [answer(&tone)]);
