@@ -30,7 +30,7 @@ export function traitsText(state: Pick<AdaptationState, 'mood' | 'user_skill' | 
 async function titleOf({ thread_id, fork_id }: AdaptationState, ws: WorkspaceState): Promise<string> {
   try {
     if (fork_id) return (ws.forks.get(fork_id) ?? (await ws.api.fork(fork_id))).title;
-    if (thread_id) return threadTitle(ws.threads.map.get(thread_id) ?? (await ws.api.thread(thread_id)));
+    return threadTitle(ws.threads.map.get(thread_id) ?? (await ws.api.thread(thread_id)));
   } catch {
     // It was deleted, or the caller can no longer read it.
   }

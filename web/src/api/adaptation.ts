@@ -22,7 +22,7 @@ export class AdaptationApi {
     return this.#take(this.#http.GET('/v1/adaptation', { params: { query: { limit: PAGE, cursor } } }));
   }
   async remove({ agent_id: id, thread_id, fork_id }: AdaptationState): Promise<void> {
-    const query = fork_id ? { fork_id } : { thread_id: thread_id ?? undefined };
+    const query = fork_id ? { fork_id } : { thread_id };
     const params = { path: { id }, query };
     await this.#take(this.#http.DELETE('/v1/agents/{id}/state', { params }));
   }

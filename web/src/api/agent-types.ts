@@ -21,8 +21,8 @@ export type AgentReflection = Partial<NonNullable<NewAgent['reflection']>>;
 export type Metaprompt = NonNullable<AgentReflection['metaprompts']>[number];
 export type MetapromptTrigger = Metaprompt['trigger'];
 
-/** An agent in lists, the snapshot, and chat; null access lists mean everyone. `adapts`: it adapts to people who allow it. */
-export type Agent = S['AgentSummary'] & { adapts?: boolean };
+/** An agent in lists, the snapshot, and chat; null access lists mean everyone. */
+export type Agent = S['AgentSummary'];
 /** A complete agent. */
 export type AgentProfile = S['Agent'];
 export type BaseRef = S['Base'];

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AgentReflection, AgentSentiment } from '../api/agent-types';
-import { adapts, choiceOf, newMetaprompt, triggerOf, withChoice } from './agents-adaptation';
+import { choiceOf, newMetaprompt, triggerOf, withChoice } from './agents-adaptation';
 import { blank, changedFields, fieldsOf, patchOf } from './agents-fields';
 import { profile } from '../test/make-agents';
 
@@ -21,14 +21,6 @@ test('a profile turns scores on, unless they are turned off', () => {
   const low = { ...unset, frustration_threshold: -0.5 };
   expect(withChoice(low, 'off')).toMatchObject({ enabled: false, frustration_threshold: -0.5 });
   expect(withChoice(low, 'inherit')).toBeNull();
-});
-
-test('scores or reflections make an agent adapt', () => {
-  expect(adapts({})).toBe(false);
-  expect(adapts({ sentiment: unset, reflection: { metaprompts: [] } })).toBe(false);
-  expect(adapts({ sentiment: { profile: 'basic' } })).toBe(true);
-  expect(adapts({ reflection: { interval_turns: 4 } })).toBe(true);
-  expect(adapts({ reflection: { metaprompts: [newMetaprompt([])] } })).toBe(true);
 });
 
 test('unset fields are not a change', () => {

@@ -1,4 +1,4 @@
-import type { AgentReflection, AgentSentiment, Metaprompt, MetapromptTrigger } from '../api/agent-types';
+import type { AgentSentiment, Metaprompt, MetapromptTrigger } from '../api/agent-types';
 
 export const METAPROMPTS_MAX = 10;
 
@@ -19,15 +19,7 @@ export const PROFILES: Record<SentimentProfile, { name: string; hint: string }> 
 };
 
 /** Checks whether messages are scored. */
-const scores = (s: AgentSentiment | null | undefined): boolean =>
-  s?.enabled ?? (!!s?.profile && s.profile !== 'off');
-const reflects = (r: AgentReflection | null | undefined): boolean =>
-  !!r?.interval_turns || !!r?.metaprompts?.length;
-/** Checks whether the agent adapts to people who allow it. */
-export const adapts = (p: {
-  sentiment?: AgentSentiment | null;
-  reflection?: AgentReflection | null;
-}): boolean => scores(p.sentiment) || reflects(p.reflection);
+const scores = (s: AgentSentiment): boolean => s.enabled ?? (!!s.profile && s.profile !== 'off');
 
 export function choiceOf(s: AgentSentiment | null): ProfileChoice {
   if (!s) return 'inherit';
