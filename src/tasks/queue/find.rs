@@ -268,7 +268,6 @@ pub async fn count_active(c: &mut Conn) -> Result<Vec<Active>, DbError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tasks::TaskKind;
 
     #[test]
