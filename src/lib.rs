@@ -1,8 +1,8 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► chat ─► agents
-//!     ─► files, openapi, providers ─► auth ─► http, tasks ─► realtime, backup, config ─► secrets ─► db ─► telemetry
+//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► memory ─► chat
+//!     ─► agents ─► files, openapi, providers ─► auth ─► http, tasks ─► realtime, backup, config ─► secrets ─► db ─► telemetry
 //!     ─► model, outbound, ids, time
 //! ```
 //!
