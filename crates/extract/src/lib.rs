@@ -10,7 +10,8 @@
 //! agent said, no joke, no retracted plan, and no order to a machine becomes a result.
 //!
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
-//! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences`], and [`detect`].
+//! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and
+//! [`detect`].
 
 mod lexicon;
 mod material;
@@ -18,6 +19,7 @@ mod outline;
 mod people;
 mod quotes;
 mod reading;
+mod sentences;
 mod text;
 mod thread;
 mod units;
@@ -29,7 +31,8 @@ pub use self::{
     },
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
     reading::Reading,
-    text::{Kind, Sentence, Token, plain_sentences, sentences, tokens},
+    sentences::{Sentence, plain_sentences, sentences},
+    text::{Kind, Token, tokens},
     units::Act,
     values::{Value, ValueKind, values},
 };

@@ -5,7 +5,8 @@ use crate::{
     lexicon::{Cue, Language, LanguageCounts, lexicon},
     outline::Maker,
     people::People,
-    text::{self, tokens},
+    sentences::sentences,
+    text::{continue_quotation, tokens},
     thread::{Matter, State, Thread},
     units::{self, Act, Place, Unit},
     values::Value,
@@ -45,11 +46,11 @@ impl Reading {
             }
             let mut counts = LanguageCounts::default();
             let mut is_quoting = false;
-            let sentences: Vec<_> = text::sentences(&said.text)
+            let sentences: Vec<_> = sentences(&said.text)
                 .into_iter()
                 .map(|sentence| {
                     let mut tokens = tokens(&sentence.text);
-                    is_quoting = text::continue_quotation(&mut tokens, is_quoting);
+                    is_quoting = continue_quotation(&mut tokens, is_quoting);
                     counts.add(&tokens);
                     if person.is_some() {
                         all.add(&tokens);

@@ -5,7 +5,8 @@ use chrono::NaiveDate;
 use crate::{
     lexicon::{Cue, Hit, Language, Lexicon, lexicon},
     people::{Named, People},
-    text::{Kind, Sentence, Token},
+    sentences::Sentence,
+    text::{Kind, Token},
     values::{self, Value},
 };
 
