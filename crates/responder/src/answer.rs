@@ -5,14 +5,11 @@ use openvibe_extract::{Language, Material, Reading};
 
 use crate::{
     Composed, Excerpt, Source,
-    intent::{self, Intent},
-    quotes::{Entry, Section},
+    intent::{Intent, Question},
+    quotes::{Entry, QUOTES_MAX, Section},
     read::{Reach, Read},
-    words::{filled, language_of, text},
+    words::{date, filled, language_of, text},
 };
-
-/// Maximum number of quotes from other conversations.
-pub(crate) const QUOTES_MAX: usize = 5;
 
 /// The part of a conversation that was read.
 #[derive(Debug, Clone, Default)]
@@ -23,18 +20,6 @@ pub struct Conversation {
     /// Number of messages that were read, and of all messages.
     pub read: u64,
     pub total: u64,
-}
-
-/// A message that addresses the responder, without the agent's mention.
-#[derive(Debug, Clone)]
-pub struct Question {
-    pub text: String,
-    pub today: NaiveDate,
-    pub is_admin: bool,
-    /// Address of Settings › Model.
-    pub settings_url: String,
-    /// The responder has not replied in this conversation.
-    pub is_first: bool,
 }
 
 /// An answer, or the search that it requires.
@@ -211,10 +196,6 @@ struct Found {
     entry: Entry,
 }
 
-pub(crate) fn date(day: NaiveDate, language: Language) -> String {
-    day.format(text(language, "date")).to_string()
-}
-
 /// Lines of an answer with their citations.
 #[derive(Default)]
 struct Lines {
@@ -258,10 +239,4 @@ impl Lines {
         let text = self.text.trim_end().to_owned();
         (!self.sources.is_empty()).then_some(Composed { text, sources: self.sources })
     }
-}
-
-/// Intent of a question in a conversation with these people.
-pub(crate) fn asked_in(material: &Material, question: &Question) -> intent::Asked {
-    let names: Vec<Vec<String>> = material.people.iter().map(crate::words::names_of).collect();
-    intent::read(&question.text, &names, question.today)
 }

@@ -1,12 +1,21 @@
 //! Recognizes the intent of a question, only from its words.
 
 use chrono::{Days, NaiveDate};
-use openvibe_extract::{Language, ValueKind, detect, values};
+use openvibe_extract::{Language, Material, ValueKind, detect, values};
 
-use crate::{
-    matching::is_question,
-    words::{after, contains, normal, phrases, without},
-};
+use crate::words::{after, contains, is_question, names_of, normal, phrases, without};
+
+/// A message that addresses the responder, without the agent's mention.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub text: String,
+    pub today: NaiveDate,
+    pub is_admin: bool,
+    /// Address of Settings › Model.
+    pub settings_url: String,
+    /// The responder has not replied in this conversation.
+    pub is_first: bool,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Intent {
@@ -80,6 +89,12 @@ fn is_arithmetic(text: &str) -> bool {
             && matches!(three[1], '+' | '*' | '×' | '÷' | '^' | '%')
             && (three[2].is_ascii_digit() || three[2] == '(')
     })
+}
+
+/// Intent of a question in a conversation with these people.
+pub(crate) fn asked_in(material: &Material, question: &Question) -> Asked {
+    let names: Vec<Vec<String>> = material.people.iter().map(names_of).collect();
+    read(&question.text, &names, question.today)
 }
 
 /// `names` are the names and handles of the people in the conversation.

@@ -17,10 +17,9 @@ mod words;
 pub use openvibe_extract::{Line, Material, Person, Speaker};
 
 pub use self::{
-    answer::{Answer, Conversation, Question, answer},
-    intent::{asks, is_thanks},
-    matching::is_question,
-    words::says,
+    answer::{Answer, Conversation, answer},
+    intent::{Question, asks, is_thanks},
+    words::{is_question, says},
 };
 
 /// A part of another conversation.

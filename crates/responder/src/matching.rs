@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use chrono::NaiveDate;
 use openvibe_extract::{Language, ValueKind, content_words, sentences, values};
 
-use crate::{intent::Intent, words::phrases};
+use crate::{
+    intent::Intent,
+    words::{is_question, phrases},
+};
 
 /// Share of the words of a question that a statement and its context contain, in tenths.
 const SHARE: usize = 6;
@@ -117,11 +120,6 @@ impl Topic {
         let is_better = self.shared(&best) > 0 || self.has_value(&best, day);
         Some(if is_better || text.contains('?') { best } else { text.to_owned() })
     }
-}
-
-/// Checks whether a text ends with a question mark.
-pub fn is_question(text: &str) -> bool {
-    text.trim_end().ends_with(['?', '？', '؟'])
 }
 
 /// Longest quote in characters.

@@ -6,10 +6,12 @@ use chrono::NaiveDate;
 use openvibe_extract::{Language, Material, Speaker, Superseded, content_words, sentences};
 
 use crate::{
-    answer::date,
-    matching::{SENTENCES_MAX, is_question, one_line},
-    words::{filled, normal},
+    matching::{SENTENCES_MAX, one_line},
+    words::{date, filled, is_question, normal},
 };
+
+/// Maximum number of quotes from other conversations.
+pub(crate) const QUOTES_MAX: usize = 5;
 
 /// Entries under a heading.
 pub(crate) struct Section {

@@ -9,11 +9,10 @@ use openvibe_extract::{
 };
 
 use crate::{
-    answer::{QUOTES_MAX, Question, asked_in},
-    intent::Intent,
-    matching::{SENTENCES_MAX, Topic, is_question},
-    quotes::{Entry, Quote, Section, is_outdated_by, parts_of, split},
-    words::language_of,
+    intent::{Intent, Question, asked_in},
+    matching::{SENTENCES_MAX, Topic},
+    quotes::{Entry, QUOTES_MAX, Quote, Section, is_outdated_by, parts_of, split},
+    words::{is_question, language_of},
 };
 
 /// Number of people's lines after a question that can answer it.

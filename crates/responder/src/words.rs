@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use chrono::NaiveDate;
 use openvibe_extract::{LANGUAGES, Language, Person, detect};
 
 const FILES: [&str; 4] = [
@@ -89,12 +90,21 @@ pub(crate) fn filled(language: Language, name: &str, values: &[(&str, &str)]) ->
     filled
 }
 
+pub(crate) fn date(day: NaiveDate, language: Language) -> String {
+    day.format(text(language, "date")).to_string()
+}
+
 /// Checks whether a text contains the introduction in any language.
 pub fn says(name: &str, said: &str) -> bool {
     LANGUAGES.iter().any(|language| {
         let own = text(*language, name);
         !own.is_empty() && said.contains(own)
     })
+}
+
+/// Checks whether a text ends with a question mark.
+pub fn is_question(text: &str) -> bool {
+    text.trim_end().ends_with(['?', '？', '؟'])
 }
 
 /// Names and handle of a person in normal form.
