@@ -8,7 +8,10 @@ use crate::time::Timestamp;
 use super::ChatError;
 use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
-    chat::{channels::ChannelKind, forks::ForkStatus, threads::ThreadStatus},
+    chat::{
+        forks::ForkStatus,
+        rows::{channel::ChannelKind, thread::ThreadStatus},
+    },
     db::{Conn, is_visible_channel, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Conversation},

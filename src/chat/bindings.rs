@@ -3,7 +3,13 @@
 
 use std::time::Duration;
 
-use super::{ChatError, access::ThreadAccess, forks, messages, post};
+use super::{
+    ChatError,
+    access::ThreadAccess,
+    forks, messages,
+    post::insert::{NoticeTarget, insert_notice},
+    rows::message::{Message, find_message},
+};
 use crate::{
     agents::profiles::{self, AccessControl, AgentStatus, InvocableAgent},
     auth::Actor,
@@ -312,7 +318,7 @@ async fn handoff(
         messages::rewrite_notice(c, &earlier.notice, to.id, text, audience).await?;
         earlier.notice.id
     } else {
-        let notice = post::NoticeTarget {
+        let notice = NoticeTarget {
             workspace: actor.workspace,
             channel: access.channel_access.channel,
             thread: access.thread,
@@ -320,7 +326,7 @@ async fn handoff(
             agent: to.id,
             task: None,
         };
-        let notice = post::insert_notice(c, notice, audience, None, text).await?;
+        let notice = insert_notice(c, notice, audience, None, text).await?;
         notice.id
     };
     c.q("update bindings set handed_over_by = $3, handed_over_from = $4, handed_over_at = $5, handoff_notice_id = $6 \
@@ -339,7 +345,7 @@ async fn handoff(
 /// A handoff whose notice is replaced by the next one.
 struct RecentHandoff {
     from: AgentId,
-    notice: messages::Message,
+    notice: Message,
 }
 
 #[derive(sqlx::FromRow)]
@@ -367,7 +373,7 @@ async fn recent_handoff(
         .opt()
         .await?;
     let Some(row) = row else { return Ok(None) };
-    let notice = messages::find_message(c, row.handoff_notice_id).await?;
+    let notice = find_message(c, row.handoff_notice_id).await?;
     Ok(notice
         .filter(|notice| notice.deleted_at.is_none())
         .map(|notice| RecentHandoff {

@@ -6,13 +6,13 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    ChatError,
-    messages::Message,
-    plain,
-    rows::preset::{ConversationPreset, list_presets},
+    ChatError, plain,
+    rows::{
+        message::{AuthorKind, Message},
+        preset::{ConversationPreset, list_presets},
+    },
 };
 use crate::{
-    chat::messages::AuthorKind,
     db::{Conn, DbError, is_in_visible_channel},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventData, EventType, NewEvent, log},

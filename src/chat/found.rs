@@ -8,7 +8,7 @@ use super::{
 use crate::{
     agents::seeds,
     auth::{self, AuthError, Caller, DisplayName, Workspace},
-    chat::channels::ChannelKind,
+    chat::rows::channel::ChannelKind,
     config::Signup,
     db::{Conn, Db},
     ids::WorkspaceId,

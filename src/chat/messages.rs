@@ -6,6 +6,7 @@ use super::{
     event::MessageEvent,
     event::ReactionEvent,
     plain,
+    post::mentioned::{insert_mention_targets, resolve_mentions},
     search::index::{self, SearchDocument, ThreadRoot},
 };
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     realtime::{Audience, EventType, NewEvent, log},
 };
 
-pub(super) use super::rows::message::{Row, message_sql};
 pub use super::{
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
@@ -75,7 +75,7 @@ pub async fn edit(
     if message.attachments.is_empty() {
         text.require_words()?;
     }
-    let found = super::post::resolve_mentions(c, &access.channel_access.actor, text).await?;
+    let found = resolve_mentions(c, &access.channel_access.actor, text).await?;
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
         .bind(id)
         .bind(text.content.clone())
@@ -90,7 +90,7 @@ pub async fn edit(
         .run()
         .await?;
     if message.fork_id.is_none() {
-        super::post::insert_mention_targets(c, &message, &found).await?;
+        insert_mention_targets(c, &message, &found).await?;
     }
     let message = get_message(c, id).await?;
     index::reindex(c, &message, &text.search_document).await?;

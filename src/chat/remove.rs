@@ -6,14 +6,14 @@
 use super::{
     ChatError, access,
     event::MessageEvent,
-    forks,
-    messages::{self, Message, ReplyText},
+    forks, messages,
+    rows::message::{AuthorKind, Message, MessageKind, MessageState, find_message, get_message},
     search::index::{self, ThreadRoot},
+    text::ReplyText,
 };
 use crate::{
     agents::derived::{self, Change, SourceId},
     auth::{self, Caller, Scope, quota},
-    chat::messages::{AuthorKind, MessageKind, MessageState},
     db::{Conn, DbError, Json, now},
     files,
     ids::{MessageId, TaskId},
@@ -33,7 +33,7 @@ pub async fn interrupt_reply(
     text: Option<&ReplyText>,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let Some(message) = messages::find_message(c, id).await? else {
+    let Some(message) = find_message(c, id).await? else {
         return Ok(());
     };
     if message.state != MessageState::Streaming || message.deleted_at.is_some() {
@@ -140,7 +140,7 @@ pub async fn delete_message(
     let actor = &access.channel_access.actor;
     actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let message = messages::get_message(c, id).await?;
+    let message = get_message(c, id).await?;
     let own = message.author.kind == AuthorKind::Human
         && message.author.id.as_deref() == Some(actor.user.to_string().as_str());
     if !own {
@@ -214,9 +214,7 @@ pub async fn tombstone(
     queue::blank_prompt(c, id).await?;
     derived::changed(c, SourceId::Message(id), Change::Deleted).await?;
     log::blank_message(c, message.workspace_id, id, blank).await?;
-    let tombstone = messages::find_message(c, id)
-        .await?
-        .ok_or(sqlx::Error::RowNotFound)?;
+    let tombstone = find_message(c, id).await?.ok_or(sqlx::Error::RowNotFound)?;
     let seq = log::reserve(c, message.workspace_id, 1).await?;
     let event = NewEvent::new(
         seq,

@@ -10,7 +10,7 @@ use crate::{
     auth::{Caller, Scope},
     chat::{
         announce,
-        threads::{ThreadMemory, ThreadStatus},
+        rows::thread::{ThreadMemory, ThreadStatus},
     },
     db::Conn,
     ids::ThreadId,

@@ -9,8 +9,11 @@ use super::{
     access::{self, ChannelAccess},
     bindings,
     follows::{self, Follow},
-    messages::{self, Message, message_sql},
     reads,
+    rows::{
+        message::{self, Message, message_sql},
+        thread::{Row, get_thread, thread_sql, threads_of},
+    },
 };
 use crate::{
     agents::profiles::InvocableAgent,
@@ -23,9 +26,7 @@ use crate::{
     tasks::{Task, queue},
 };
 
-pub(super) use super::rows::thread::get_thread;
 pub use super::rows::thread::{Participant, ParticipantKind, Thread, ThreadMemory, ThreadStatus};
-use super::rows::thread::{Row, thread_sql, threads_of};
 
 /// A thread as one person sees it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -169,14 +170,14 @@ pub(super) async fn with_details(
     ) else {
         return Ok(Vec::new());
     };
-    let roots: Vec<messages::Row> = c
+    let roots: Vec<message::Row> = c
         .q(message_sql!("join threads t on t.root_message_id = m.id where t.channel_id = $1 and t.last_seq between $2 and $3"))
         .bind(channel)
         .bind(low)
         .bind(high)
         .all()
         .await?;
-    let lasts: Vec<messages::Row> = c
+    let lasts: Vec<message::Row> = c
         .q(message_sql!(
             "join threads t on t.id = m.conversation_id and t.last_seq = m.seq and t.root_message_id <> m.id \
              where t.channel_id = $1 and t.last_seq between $2 and $3"
@@ -186,7 +187,7 @@ pub(super) async fn with_details(
         .bind(high)
         .all()
         .await?;
-    let by_thread = |rows: Vec<messages::Row>| -> HashMap<ThreadId, Message> {
+    let by_thread = |rows: Vec<message::Row>| -> HashMap<ThreadId, Message> {
         rows.into_iter()
             .map(Message::from)
             .map(|m| (m.thread_id, m))

@@ -1,16 +1,18 @@
 //! Creates and updates channels.
 
 use super::{
-    Channel, DIRECT_MEMBERS_MAX, MyChannel,
+    DIRECT_MEMBERS_MAX, MyChannel,
     direct::insert_direct_member,
-    direct_key, get_channel, get_mine,
+    get_mine,
     members::{insert_member, join},
 };
 use crate::{
     agents::profiles,
     auth::{self, Actor, Caller, Scope},
     chat::{
-        ChatError, access, channels::ChannelKind, event::ChannelEvent, rows::channel::audience,
+        ChatError, access,
+        event::ChannelEvent,
+        rows::channel::{Channel, ChannelKind, audience, direct_key, get_channel},
     },
     db::{Conn, now},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},

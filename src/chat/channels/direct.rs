@@ -1,8 +1,12 @@
 //! Direct channels: their people never change, even while one of them is not in the workspace.
 
-use super::{get_channel, members::join};
+use super::members::join;
 use crate::{
-    chat::{ChatError, access::ChannelAccess, channels::ChannelKind},
+    chat::{
+        ChatError,
+        access::ChannelAccess,
+        rows::channel::{ChannelKind, get_channel},
+    },
     db::Conn,
     ids::{ChannelId, UserId, WorkspaceId},
 };

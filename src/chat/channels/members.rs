@@ -2,11 +2,14 @@
 
 use uuid::Uuid;
 
-use super::{MyChannel, get_channel, get_mine};
-use crate::chat::rows::channel::audience;
+use super::{MyChannel, get_mine};
 use crate::{
     auth::{self, Caller, Member, Scope},
-    chat::{ChatError, access, channels::ChannelKind, event::ChannelMemberEvent},
+    chat::{
+        ChatError, access,
+        event::ChannelMemberEvent,
+        rows::channel::{ChannelKind, audience, get_channel},
+    },
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
     realtime::{EventType, MembershipChange, NewEvent, log},

@@ -18,7 +18,6 @@ mod members;
 
 pub use super::rows::channel::{Channel, ChannelKind};
 use super::rows::channel::{Row, channel_sql};
-pub(in crate::chat) use super::rows::channel::{direct_key, get_channel};
 pub(in crate::chat) use change::insert;
 pub use change::{NewChannel, create, open_direct, set_archived, update};
 pub(in crate::chat) use direct::check_has_reader;

@@ -1,10 +1,10 @@
 //! Enqueues tasks and retries failed ones.
 
-use super::{NoticeTarget, insert_notice};
+use super::insert::{NoticeTarget, insert_notice};
 use crate::{
     agents::profiles,
     auth::{Caller, Scope, quota},
-    chat::{ChatError, access, messages},
+    chat::{ChatError, access, rows::message::get_message},
     db::{Conn, DbError},
     ids::AgentId,
     realtime::{Audience, log},
@@ -80,7 +80,7 @@ pub async fn retry_task(
         (TaskKind::Resolve, _) => TaskKind::Resolve,
         (_, None) => return Err(ChatError::NotRetryable),
         (_, Some(trigger)) => {
-            let trigger = messages::get_message(c, trigger).await?;
+            let trigger = get_message(c, trigger).await?;
             if trigger.deleted_at.is_some() {
                 return Err(ChatError::TriggerDeleted);
             }

@@ -8,10 +8,12 @@ use crate::{
         ChatError,
         event::MessageEvent,
         forks,
-        messages::{
-            self, AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState,
+        rows::{
+            self,
+            message::{
+                AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState, Reaction,
+            },
         },
-        rows,
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -101,7 +103,7 @@ async fn insert_counted(
         .bind(new.content.clone())
         .bind(new.plain.clone())
         .bind(Json(new.mentions.clone()))
-        .bind(Json(Vec::<messages::Reaction>::new()))
+        .bind(Json(Vec::<Reaction>::new()))
         .bind(Json(new.metadata.clone()))
         .bind(new.client_id.clone())
         .bind(at)
@@ -110,7 +112,7 @@ async fn insert_counted(
         .one()
         .await?;
     // Built from the inserted values, which saves a query.
-    let message = Message::from(messages::Row {
+    let message = Message::from(rows::message::Row {
         id: new.id,
         workspace_id: new.workspace,
         channel_id: new.channel,

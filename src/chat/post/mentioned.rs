@@ -9,7 +9,8 @@ use crate::{
     auth::Actor,
     chat::{
         ChatError,
-        messages::{Mention, MentionKind, Message, Text},
+        rows::message::{Mention, MentionKind, Message},
+        text::Text,
     },
     db::{Conn, DbError},
     ids::UserId,

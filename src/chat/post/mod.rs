@@ -15,14 +15,16 @@ use super::{
     event::ThreadEvent,
     follows::{self, FollowCause},
     forks, mentions,
-    messages::{self, Message, MessageMetadata, Text},
+    rows::{
+        message::{AuthorKind, Message, MessageKind, MessageMetadata, MessageState, get_message},
+        thread::{Thread, get_thread},
+    },
     search::index::{self, ThreadRoot},
-    threads::{self, Thread},
+    text::Text,
 };
 use crate::{
     agents::profiles::{self, InvocableAgent},
     auth::{Actor, Caller, Scope},
-    chat::messages::{AuthorKind, MessageKind, MessageState},
     db::{Conn, DbError, now},
     files,
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
@@ -31,14 +33,14 @@ use crate::{
 };
 
 mod enqueue;
-mod insert;
-mod mentioned;
+pub(super) mod insert;
+pub(super) mod mentioned;
 mod opening;
 
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};
 pub use mentioned::count_as_mentioned;
-pub(super) use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
+use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
 
 /// Maximum agents invoked by one message.
@@ -146,10 +148,10 @@ pub async fn claim_client_id(
 
 /// Returns the first response to a resent request.
 async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, ChatError> {
-    let message = messages::get_message(c, MessageId(id)).await?;
+    let message = get_message(c, MessageId(id)).await?;
     let tasks = queue::tasks_of_message(c, message.id).await?;
     let thread = if with_thread {
-        Some(threads::get_thread(c, message.thread_id).await?)
+        Some(get_thread(c, message.thread_id).await?)
     } else {
         None
     };

@@ -1,8 +1,9 @@
 //! Starts threads and selects their first agent.
 
 use super::{
-    NoticeTarget, PostDraft, Posted, claim_client_id, commit_post, insert_notice, is_fallback,
-    stored,
+    PostDraft, Posted, claim_client_id, commit_post,
+    insert::{NoticeTarget, insert_notice},
+    is_fallback, stored,
 };
 use crate::{
     agents::profiles::{self, InvocableAgent},
@@ -11,8 +12,9 @@ use crate::{
         ChatError,
         access::{self, ThreadAccess},
         bindings, channels,
-        messages::Text,
-        threads::{self, ThreadMemory},
+        rows::thread::{ThreadMemory, get_thread},
+        text::Text,
+        threads,
     },
     db::Conn,
     ids::{AgentId, ChannelId, MessageId, ThreadId},
@@ -180,7 +182,7 @@ pub async fn start_thread(
         )
         .await?;
     }
-    let thread = threads::get_thread(c, thread).await?;
+    let thread = get_thread(c, thread).await?;
     Ok(Posted {
         message,
         tasks,

@@ -14,7 +14,7 @@ use crate::{
     auth::{Actor, Caller},
     chat::{
         ChatError, access,
-        messages::{Message, MessageKind, Row, message_sql},
+        rows::message::{Message, MessageKind, Row, message_sql},
     },
     cursor,
     db::{

@@ -12,8 +12,8 @@ use pulldown_cmark::{Event, Parser, Tag};
 use super::{query::Has, stems::stems, words::folded};
 use crate::{
     chat::{
-        messages::{self, Message, MessageKind, MessageState, Row, message_sql},
         plain::MARKDOWN,
+        rows::message::{Message, MessageKind, MessageState, Row, find_message, message_sql},
     },
     db::{Conn, Db, DbError, dialect::search as store},
     ids::{MessageId, WorkspaceId},
@@ -198,7 +198,7 @@ pub async fn reindex(
 
 /// Reindexes a stored message whose text was not prepared.
 pub async fn reindex_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
-    if let Some(message) = messages::find_message(c, id).await? {
+    if let Some(message) = find_message(c, id).await? {
         let text = SearchDocument::of(&message.content, &message.content_plain);
         reindex(c, &message, &text).await?;
     }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::{Scope as KeyScope, Scopes},
-    chat::messages::{AuthorKind, Mention, MentionKind},
+    chat::rows::message::{AuthorKind, Mention, MentionKind},
     db::{
         Conn, DbError, Json,
         dialect::search::{self as store, Match, Order, Phrase, Scope},
