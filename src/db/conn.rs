@@ -15,8 +15,8 @@ use sqlx::{
 use uuid::Uuid;
 
 use super::{
-    DbError, Engine,
-    error::SCAN_DEADLINE,
+    engine::Engine,
+    error::{DbError, SCAN_DEADLINE},
     fault::is_lost,
     lanes::{LanePermit, ReaderPermit},
     sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},

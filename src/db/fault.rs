@@ -2,7 +2,7 @@
 
 use sqlx::{migrate::MigrateError, sqlite::SqliteError};
 
-use super::{DbError, migrate};
+use super::{error::DbError, migrate};
 
 /// Class of a database failure. Nothing was stored, except possibly for `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

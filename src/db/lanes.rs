@@ -20,7 +20,7 @@ use sqlx::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-use super::{DbError, error::SCAN_DEADLINE};
+use super::error::{DbError, SCAN_DEADLINE};
 
 /// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);

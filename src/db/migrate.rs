@@ -7,7 +7,7 @@ use sqlx::{
     migrate::{Migration, MigrationType, Migrator},
 };
 
-use super::{DbError, Engine};
+use super::{engine::Engine, error::DbError};
 
 /// SQL text of a migration.
 enum Text {

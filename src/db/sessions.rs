@@ -16,7 +16,7 @@ use sqlx::{
 
 use tokio::sync::watch;
 
-use super::{DbError, fault::is_lost, lanes::LanePermit};
+use super::{error::DbError, fault::is_lost, lanes::LanePermit};
 
 /// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);

@@ -28,8 +28,9 @@ use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use super::{
-    CommitSignal, Conn, DbError, Engine,
-    conn::CommitMarker,
+    conn::{CommitMarker, CommitSignal, Conn},
+    engine::Engine,
+    error::DbError,
     sessions::{self, Connections, Faults, Purpose},
 };
 use crate::{

@@ -7,7 +7,7 @@ pub mod search;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{Conn, DbError, Engine};
+use super::{conn::Conn, engine::Engine, error::DbError};
 
 /// Concatenates the start of a statement, a subquery for the numbers in the JSON array bound to `$n`, and the end.
 ///
