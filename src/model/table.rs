@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use super::chat::Usage;
 
 const BUILT_IN: &str = include_str!("models.toml");
 

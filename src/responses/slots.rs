@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::ResponseError;
+use super::error::ResponseError;
 use crate::{
     ids::{UserId, WorkspaceId},
     tasks::queue::Tenancy,
