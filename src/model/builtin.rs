@@ -75,6 +75,11 @@ impl Provider for Builtin {
         true
     }
 
+    /// Its replies are sentences.
+    fn takes_json(&self, _model: &str) -> bool {
+        false
+    }
+
     fn cost_usd(&self, _model: &str, _usage: Usage) -> Option<f64> {
         None
     }

@@ -106,6 +106,13 @@ pub struct ChatRequest {
     /// Schema of the response. It is not sent to models that do not support one, so the response must be parsed
     /// leniently.
     pub json_schema: Option<JsonSchema>,
+    /// Format that the client requires, instead of `json_schema`; only if `Provider::takes_json` is true for the model.
+    /// If the server rejects it, the call fails instead of being repeated without it.
+    pub required_format: Option<RequiredFormat>,
+    /// Texts before which the response ends.
+    pub stop: Vec<String>,
+    /// Not sent to models that do not support it.
+    pub reasoning_effort: Option<ReasoningEffort>,
     /// Only if `Provider::takes_tools` is true for the model.
     pub tools: Vec<FunctionTool>,
     /// Ignored without tools.
@@ -160,6 +167,52 @@ pub struct JsonSchema {
     /// Letters, digits, `_`, and `-`.
     pub name: &'static str,
     pub schema: Arc<serde_json::Value>,
+}
+
+/// JSON format of a response.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RequiredFormat {
+    JsonObject,
+    JsonSchema {
+        /// Letters, digits, `_`, and `-`.
+        name: String,
+        description: Option<String>,
+        schema: serde_json::Value,
+        /// The response must match the schema exactly; `None` for the default of the server.
+        strict: Option<bool>,
+    },
+}
+
+impl RequiredFormat {
+    /// Estimated size of the schema, which servers add to the prompt.
+    pub fn prompt_tokens(&self) -> u64 {
+        match self {
+            Self::JsonObject => 0,
+            Self::JsonSchema {
+                description,
+                schema,
+                ..
+            } => {
+                estimate_tokens(description.as_deref().unwrap_or_default())
+                    + estimate_tokens(&schema.to_string())
+            }
+        }
+    }
+}
+
+/// Amount of reasoning before a response.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -286,6 +339,9 @@ pub trait Provider: Send + Sync {
 
     /// Checks whether `model` supports tools; true for unknown models.
     fn takes_tools(&self, model: &str) -> bool;
+
+    /// Checks whether `model` supports JSON formats of responses; true for unknown models.
+    fn takes_json(&self, model: &str) -> bool;
 
     /// Cost of a call in US dollars, if the model table has prices.
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use super::chat::Usage;
+use super::chat::{ReasoningEffort, Usage};
 
 const BUILT_IN: &str = include_str!("models.toml");
 
@@ -75,7 +75,7 @@ pub struct Model {
     /// Price in US dollars per million tokens.
     #[serde(default)]
     pub output_usd: Option<f64>,
-    /// Supports a JSON schema for responses; otherwise none is sent.
+    /// Supports a JSON schema for responses; otherwise none is sent, and clients that require JSON are refused.
     #[serde(default)]
     pub json_schema: bool,
     #[serde(default)]
@@ -83,6 +83,9 @@ pub struct Model {
     /// Tokens for hidden reasoning, in addition to those of a short answer.
     #[serde(default)]
     pub reasoning_tokens: u32,
+    /// Values of `reasoning_effort` that it supports; others are not sent.
+    #[serde(default)]
+    pub reasoning_efforts: Vec<ReasoningEffort>,
     /// Embedding model, which cannot chat.
     #[serde(default)]
     pub embeddings: bool,

@@ -252,6 +252,10 @@ impl Provider for Measured {
         self.inner.takes_tools(model)
     }
 
+    fn takes_json(&self, model: &str) -> bool {
+        self.inner.takes_json(model)
+    }
+
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
         self.inner.cost_usd(model, usage)
     }

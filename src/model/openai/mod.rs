@@ -50,10 +50,11 @@ use self::{
     overflow::Overflow,
     places::{Places, Taken},
     refusal::{Refusal, clean, read_capped, root_cause},
+    request::FormatSupport,
 };
 use super::{
-    ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, SetupError, Usage,
-    WINDOW_ASSUMED, Window, WindowSource, estimate_tokens,
+    ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
+    SetupError, Usage, WINDOW_ASSUMED, Window, WindowSource, estimate_tokens,
     table::{Model, Table, Vendor},
 };
 
@@ -338,9 +339,14 @@ impl Server {
         let estimate = estimate_of(&request);
         let (model, place) = (request.model.clone(), request.place.clone());
         let must_have_tools = request.tools_required && !request.tools.is_empty();
+        let must_have_format = request.required_format.is_some();
         let mut request = request::create(request, self.entry(&model));
         let mut quirks = self.learned.of(&model).await.quirks();
         quirks.no_tools &= !must_have_tools;
+        let learned_format = quirks.format;
+        if must_have_format {
+            quirks.format = FormatSupport::default();
+        }
         let refusal = loop {
             quirks.apply(&mut request);
             let sent = self.post(&request::body(&request)).await;
@@ -354,7 +360,10 @@ impl Server {
                 }
             };
             if response.status().is_success() {
-                let kept = quirks.worth_keeping();
+                let mut kept = quirks.worth_keeping();
+                if must_have_format {
+                    kept.format = learned_format;
+                }
                 self.learned
                     .learn(&model, |facts| facts.set_quirks(kept))
                     .await;
@@ -378,6 +387,8 @@ impl Server {
                         .await;
                     break refusal;
                 }
+                // The client's own schema may be invalid, which says nothing about the model.
+                Some(other) if must_have_format && other.format != quirks.format => break refusal,
                 Some(other) => quirks = other,
                 None => break refusal,
             }
@@ -584,6 +595,10 @@ impl Provider for OpenAi {
             && !self.learned.loaded(model).quirks().no_tools
     }
 
+    fn takes_json(&self, model: &str) -> bool {
+        self.entry(model).is_none_or(|entry| entry.json_schema)
+    }
+
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
         self.endpoint
             .table
@@ -621,5 +636,9 @@ fn estimate_of(request: &ChatRequest) -> u64 {
         estimate_tokens(tool.description.as_deref().unwrap_or_default())
             + estimate_tokens(&parameters.unwrap_or_default())
     });
-    estimate_tokens(&request.system) + turns.sum::<u64>() + tools.sum::<u64>()
+    let format = request.required_format.as_ref();
+    estimate_tokens(&request.system)
+        + turns.sum::<u64>()
+        + tools.sum::<u64>()
+        + format.map_or(0, RequiredFormat::prompt_tokens)
 }

@@ -350,6 +350,11 @@ impl Refusal {
                 no_temperature: true,
                 ..quirks
             })
+        } else if request.reasoning_effort.is_some() && complaint.names("reasoning_effort") {
+            Some(Quirks {
+                no_reasoning_effort: true,
+                ..quirks
+            })
         } else if request.response_format.is_some() && complaint.is_about_response_format() {
             let format = match request.response_format {
                 Some(ResponseFormat::JsonSchema { .. }) => FormatSupport::JsonObject,

@@ -6,13 +6,15 @@ use async_openai::types::chat::{
     ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
     ChatCompletionRequestUserMessage, ChatCompletionStreamOptions, ChatCompletionTool,
     ChatCompletionToolChoiceOption, ChatCompletionTools, CreateChatCompletionRequest, FunctionCall,
-    FunctionObject, ResponseFormat, ResponseFormatJsonSchema, ToolChoiceOptions,
+    FunctionObject, ReasoningEffort as OpenAiEffort, ResponseFormat, ResponseFormatJsonSchema,
+    StopConfiguration, ToolChoiceOptions,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::{
-    ChatMessage, ChatRequest, FunctionTool, JsonSchema, Role, ToolCall, ToolChoice, ToolResult,
+    ChatMessage, ChatRequest, FunctionTool, JsonSchema, ReasoningEffort, RequiredFormat, Role,
+    ToolCall, ToolChoice, ToolResult,
     table::{Model, TokenLimitField},
 };
 
@@ -30,6 +32,7 @@ pub(super) struct Quirks {
     pub(super) no_top_p: bool,
     pub(super) no_stream_options: bool,
     pub(super) no_tools: bool,
+    pub(super) no_reasoning_effort: bool,
     pub(super) format: FormatSupport,
 }
 
@@ -85,6 +88,9 @@ impl Quirks {
             request.tool_choice = None;
             request.parallel_tool_calls = None;
         }
+        if self.no_reasoning_effort {
+            request.reasoning_effort = None;
+        }
         match (self.format, &request.response_format) {
             (FormatSupport::JsonObject, Some(ResponseFormat::JsonSchema { .. })) => {
                 request.response_format = Some(ResponseFormat::JsonObject);
@@ -108,6 +114,9 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
     let samples = entry.is_none_or(|entry| entry.temperature);
     let sampled = |parameter: Option<f64>| parameter.filter(|_| samples).map(|p| p as f32);
     let has_schemas = entry.is_none_or(|entry| entry.json_schema);
+    let efforts = entry
+        .map(|entry| entry.reasoning_efforts.as_slice())
+        .unwrap_or_default();
     let system = (!request.system.is_empty())
         .then(|| ChatCompletionRequestSystemMessage::from(request.system).into());
     let turns = request.turns.into_iter().flat_map(messages);
@@ -123,11 +132,18 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
         max_completion_tokens: limit_as(TokenLimitField::MaxCompletionTokens),
         temperature: sampled(request.temperature),
         top_p: sampled(request.top_p),
-        response_format: request
-            .json_schema
-            .as_ref()
-            .filter(|_| has_schemas)
-            .map(format),
+        stop: (!request.stop.is_empty()).then(|| StopConfiguration::StringArray(request.stop)),
+        reasoning_effort: request
+            .reasoning_effort
+            .filter(|effort| efforts.contains(effort))
+            .map(effort),
+        response_format: request.required_format.map(required_format).or_else(|| {
+            request
+                .json_schema
+                .as_ref()
+                .filter(|_| has_schemas)
+                .map(format)
+        }),
         tools: has_tools.then(|| request.tools.into_iter().map(tool).collect()),
         tool_choice: choice(request.tool_choice).filter(|_| has_tools),
         parallel_tool_calls: request.parallel_tool_calls.filter(|_| has_tools),
@@ -219,5 +235,36 @@ fn format(wanted: &JsonSchema) -> ResponseFormat {
             strict: Some(true),
             description: None,
         },
+    }
+}
+
+fn required_format(format: RequiredFormat) -> ResponseFormat {
+    match format {
+        RequiredFormat::JsonObject => ResponseFormat::JsonObject,
+        RequiredFormat::JsonSchema {
+            name,
+            description,
+            schema,
+            strict,
+        } => ResponseFormat::JsonSchema {
+            json_schema: ResponseFormatJsonSchema {
+                name,
+                description,
+                schema,
+                strict,
+            },
+        },
+    }
+}
+
+fn effort(effort: ReasoningEffort) -> OpenAiEffort {
+    match effort {
+        ReasoningEffort::None => OpenAiEffort::None,
+        ReasoningEffort::Minimal => OpenAiEffort::Minimal,
+        ReasoningEffort::Low => OpenAiEffort::Low,
+        ReasoningEffort::Medium => OpenAiEffort::Medium,
+        ReasoningEffort::High => OpenAiEffort::High,
+        ReasoningEffort::Xhigh => OpenAiEffort::Xhigh,
+        ReasoningEffort::Max => OpenAiEffort::Max,
     }
 }

@@ -1,6 +1,7 @@
 //! Tests with a scripted server that replays real responses byte by byte.
 
 mod corpus;
+mod required;
 mod servers;
 mod tools;
 
