@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use super::{
     Plan, ResponseError, ResponsesService,
-    conversation::{Conversation, prompt_tokens_max, tool_tokens},
+    conversation::{Conversation, fixed_tokens, prompt_tokens_max},
     draft::Draft,
     object::{
         Fault, FaultCode, IncompleteDetails, MaxOutputTokens, Response, ResponseUsage, Status,
@@ -22,7 +22,7 @@ use crate::{
     db::{Conn, now},
     failpoint,
     ids::TaskId,
-    model::{ChatRequest, Delta, ModelError, StopReason, Usage, estimate_tokens},
+    model::{ChatRequest, Delta, ModelError, StopReason, Usage},
     replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
@@ -310,13 +310,25 @@ impl Job {
     }
 
     fn refused(&self, detail: &str) -> ResponseError {
-        let is_about_tools =
-            !self.plan.request.tools.is_empty() && detail.to_lowercase().contains("tool");
+        let request = &self.plan.request;
+        let lower = detail.to_lowercase();
+        let mentions = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        let param = if !request.tools.is_empty() && mentions(&["tool"]) {
+            "tools"
+        } else if request.required_format.is_some()
+            && mentions(&["response_format", "response format", "json", "schema"])
+        {
+            "text.format"
+        } else if !request.stop.is_empty() && mentions(&["stop"]) {
+            "stop"
+        } else {
+            ""
+        };
         let text = format!(
             "the model `{}` refused the request: {detail}",
-            self.plan.request.model
+            request.model
         );
-        ResponseError::Refused(text, if is_about_tools { "tools" } else { "" })
+        ResponseError::Refused(text, param)
     }
 
     /// Drops the older half of the conversation, or more if the error revealed a smaller window; returns true if anything
@@ -324,7 +336,7 @@ impl Job {
     async fn shorten(&mut self) -> bool {
         let request = &self.plan.request;
         let window = self.service.provider.window(&request.model).await;
-        let fixed = estimate_tokens(&request.system) + tool_tokens(&request.tools);
+        let fixed = fixed_tokens(request);
         let room = prompt_tokens_max(window.tokens, request.max_output_tokens);
         let room = window.estimate_for(room).saturating_sub(fixed);
         let mut conversation = Conversation {

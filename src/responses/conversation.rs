@@ -7,7 +7,10 @@ use super::{
     ResponseError,
     items::{Item, Speaker},
 };
-use crate::model::{ChatMessage, FunctionTool, Role, ToolCall, ToolResult, estimate_tokens};
+use crate::model::{
+    ChatMessage, ChatRequest, FunctionTool, RequiredFormat, Role, ToolCall, ToolResult,
+    estimate_tokens,
+};
 
 /// Inserted before a conversation that would otherwise start with the assistant.
 const LEFT_OUT: &str = "(Earlier messages are left out.)";
@@ -52,7 +55,7 @@ pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, Re
         }
     }
     if let Some(call_id) = open.first() {
-        let text = format!("the function call `{call_id}` has no function_call_output");
+        let text = format!("the function call `{call_id}` has no output");
         return Err(ResponseError::invalid("input", text));
     }
     let mut conversation = Conversation {
@@ -167,8 +170,16 @@ fn turn_tokens(turn: &ChatMessage) -> u64 {
     estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
 }
 
+/// Estimated number of tokens of a request without its conversation.
+pub(super) fn fixed_tokens(request: &ChatRequest) -> u64 {
+    let format = request.required_format.as_ref();
+    estimate_tokens(&request.system)
+        + tool_tokens(&request.tools)
+        + format.map_or(0, RequiredFormat::prompt_tokens)
+}
+
 /// Estimated number of tokens for function definitions in the prompt.
-pub(super) fn tool_tokens(functions: &[FunctionTool]) -> u64 {
+fn tool_tokens(functions: &[FunctionTool]) -> u64 {
     functions
         .iter()
         .map(|tool| {

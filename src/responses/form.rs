@@ -7,7 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
-use super::ResponseError;
+use super::{
+    ResponseError,
+    format::{TextFormat, read_format},
+};
+use crate::model::ReasoningEffort;
 
 /// Limits in UTF-16 code units, as for the metadata of agents.
 const METADATA_PAIRS_MAX: usize = 16;
@@ -28,7 +32,7 @@ const INCLUDES: [&str; 7] = [
 ];
 
 /// Builds a schema with a description, because doc comments are ignored for fields with a custom schema.
-fn either(other: impl Into<Schema>, description: &str) -> Schema {
+pub(super) fn either(other: impl Into<Schema>, description: &str) -> Schema {
     OneOfBuilder::new()
         .item(ObjectBuilder::new().schema_type(Type::String))
         .item(other.into())
@@ -107,7 +111,8 @@ pub struct CreateResponse {
     /// request.
     #[schema(value_type = Option<Truncation>)]
     pub truncation: Option<String>,
-    /// `{"format":{"type":"text"}}`.
+    /// `{"format":…}`: `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","name":…,"schema":…}` with at
+    /// most 32 KiB.
     #[schema(value_type = Option<Object>)]
     pub text: Option<Value>,
     /// Returned unchanged.
@@ -116,7 +121,7 @@ pub struct CreateResponse {
     pub background: Option<bool>,
     /// Accepted without effect.
     pub include: Option<Vec<String>>,
-    /// Accepted if its values are unset.
+    /// `{"effort":…}`, which is ignored for models that do not support it; other values must be unset.
     #[schema(value_type = Option<Object>)]
     pub reasoning: Option<Value>,
     /// `auto` or `default`.
@@ -143,8 +148,18 @@ fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
+/// # Errors
+/// `Invalid` with `param`.
+pub(super) fn check_output_tokens(param: &str, tokens: Option<u32>) -> Result<(), ResponseError> {
+    if tokens.is_none_or(|n| (1..=OUTPUT_TOKENS_MAX).contains(&n)) {
+        return Ok(());
+    }
+    let text = format!("{param} must be from 1 to {OUTPUT_TOKENS_MAX}");
+    Err(ResponseError::invalid(param, text))
+}
+
 /// Returns true if all non-null fields of the object are among `fields`.
-fn has_only(value: &Value, fields: &[&str]) -> bool {
+pub(super) fn has_only(value: &Value, fields: &[&str]) -> bool {
     value.as_object().is_some_and(|object| {
         object
             .iter()
@@ -162,6 +177,24 @@ impl CreateResponse {
         given
             .and_then(|text| text.parse().ok())
             .unwrap_or(Truncation::Disabled)
+    }
+
+    /// # Errors
+    /// `Invalid` or `Unsupported` for `text.format`.
+    pub(super) fn format(&self) -> Result<TextFormat, ResponseError> {
+        let format = self.text.as_ref().map(|text| &text["format"]);
+        read_format(format.unwrap_or(&Value::Null), "text.format")
+    }
+
+    /// # Errors
+    /// `Invalid` for an unknown `reasoning.effort`.
+    pub(super) fn effort(&self) -> Result<Option<ReasoningEffort>, ResponseError> {
+        let Some(reasoning) = &self.reasoning else {
+            return Ok(None);
+        };
+        serde_json::from_value(reasoning["effort"].clone()).map_err(|e| {
+            ResponseError::invalid("reasoning.effort", format!("reasoning.effort: {e}"))
+        })
     }
 
     /// Validates each value by itself; `input` and `tools` are parsed later.
@@ -182,13 +215,7 @@ impl CreateResponse {
         if !within(self.top_p, 1.0) {
             return invalid("top_p", "top_p must be from 0 to 1".to_owned());
         }
-        if self
-            .max_output_tokens
-            .is_some_and(|n| !(1..=OUTPUT_TOKENS_MAX).contains(&n))
-        {
-            let text = format!("max_output_tokens must be from 1 to {OUTPUT_TOKENS_MAX}");
-            return invalid("max_output_tokens", text);
-        }
+        check_output_tokens("max_output_tokens", self.max_output_tokens)?;
         if let Some(text) = &self.instructions
             && text.len() > INSTRUCTIONS_BYTES_MAX
         {
@@ -278,13 +305,11 @@ impl CreateResponse {
         if self
             .reasoning
             .as_ref()
-            .is_some_and(|value| !has_only(value, &[]))
+            .is_some_and(|value| !has_only(value, &["effort"]))
         {
-            return refuse(
-                "reasoning",
-                "reasoning options are not supported: the model's default is used",
-            );
+            return refuse("reasoning", "reasoning only supports effort");
         }
+        self.effort()?;
         if self
             .stream_options
             .as_ref()
@@ -302,15 +327,8 @@ impl CreateResponse {
             if !matches!(text["verbosity"].as_str(), None | Some("medium")) {
                 return refuse("text.verbosity", "text.verbosity must be medium");
             }
-            let kind = &text["format"]["type"];
-            if !(text["format"].is_null() || kind == "text") {
-                return refuse(
-                    "text.format",
-                    "only text.format {\"type\":\"text\"} is supported: ask for JSON in the instructions, or use a function",
-                );
-            }
         }
-        Ok(())
+        self.format().map(drop)
     }
 }
 
@@ -338,6 +356,29 @@ mod tests {
     }
 
     #[test]
+    fn json_formats_and_the_reasoning_effort_are_accepted() {
+        let schema = json!({"type": "json_schema", "name": "city", "schema": {"type": "object"}});
+        for (body, format, effort) in [
+            (json!({}), TextFormat::Text, None),
+            (
+                json!({"text": {"format": {"type": "json_object"}}, "reasoning": {"effort": "high"}}),
+                TextFormat::JsonObject,
+                Some(ReasoningEffort::High),
+            ),
+            (
+                json!({"text": {"format": schema}, "reasoning": {"effort": "none"}}),
+                read_format(&schema, "text.format").unwrap(),
+                Some(ReasoningEffort::None),
+            ),
+        ] {
+            assert_eq!(check(body.clone()), Ok(()));
+            let form: CreateResponse = serde_json::from_value(body).unwrap();
+            assert_eq!(form.format().unwrap(), format);
+            assert_eq!(form.effort().unwrap(), effort);
+        }
+    }
+
+    #[test]
     fn an_unsupported_value_is_named() {
         for (body, param) in [
             (json!({"temperature": 2.1}), "temperature"),
@@ -355,7 +396,8 @@ mod tests {
                 json!({"include": ["message.output_text.logprobs"]}),
                 "include",
             ),
-            (json!({"reasoning": {"effort": "high"}}), "reasoning"),
+            (json!({"reasoning": {"summary": "auto"}}), "reasoning"),
+            (json!({"reasoning": {"effort": "huge"}}), "reasoning.effort"),
             (json!({"stream_options": {"x": 1}}), "stream_options"),
             (
                 json!({"text": {"format": {"type": "json_schema"}}}),

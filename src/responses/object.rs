@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use crate::{
     ids::{AgentId, ResponseId},
     model::Usage,
-    responses::form::Truncation,
+    responses::{form::Truncation, format::TextFormat},
     tasks::TokenUsage,
     text_enum::{constant, text_enum},
 };
@@ -50,7 +50,7 @@ pub(super) struct OutputText {
     pub logprobs: [(); 0],
 }
 
-constant! { pub(super) AssistantRole = "assistant" }
+constant! { pub AssistantRole = "assistant" }
 
 /// A message, or a function call for the client to run.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -143,15 +143,6 @@ constant! { pub MaxOutputTokens = "max_output_tokens" }
 pub struct IncompleteDetails {
     #[schema(inline)]
     pub reason: MaxOutputTokens,
-}
-
-constant! { pub TextType = "text" }
-
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct TextFormat {
-    #[serde(rename = "type")]
-    #[schema(inline)]
-    pub kind: TextType,
 }
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]

@@ -6,10 +6,11 @@ use super::{
     CreateResponse, ResponseError, ResponsesService,
     agent::{self, RequestedAgent},
     chain::{self, Before, Previous},
-    conversation::{Conversation, converse, prompt_tokens_max, tool_tokens},
-    items::{Item, read_input},
-    object::{Response, ResponseObject, Status, TextConfig, TextFormat, TextType},
-    tools::{self, Tool, offer, read_tools},
+    conversation::{Conversation, converse, fixed_tokens, prompt_tokens_max},
+    items::Item,
+    object::{Response, ResponseObject, Status, TextConfig},
+    parsed::Parsed,
+    tools::{self, Tool, offer},
 };
 use crate::{
     agents::{
@@ -19,7 +20,7 @@ use crate::{
     auth::{Actor, Caller, Scope, WorkspaceCaller},
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
-    model::{ChatRequest, estimate_tokens},
+    model::ChatRequest,
     responses::form::Truncation,
     tasks::queue::{Tenancy, tenancy},
 };
@@ -181,22 +182,23 @@ impl ResponsesService {
         member: &WorkspaceCaller,
         form: &CreateResponse,
     ) -> Result<Plan, ResponseError> {
+        self.plan_parsed(member, form, Parsed::of(form)).await
+    }
+
+    /// Plans the call for a request whose parts are parsed. Their errors are returned after those about access.
+    pub(super) async fn plan_parsed(
+        &self,
+        member: &WorkspaceCaller,
+        form: &CreateResponse,
+        parsed: Result<Parsed, ResponseError>,
+    ) -> Result<Plan, ResponseError> {
         if let Some((name, _)) = named_agent(form)? {
             profiles::refresh_named(&self.db, member, name).await?;
         }
         let mut c = self.db.snapshot().await?;
         let actor = &member.enter(&mut c).await?;
         actor.require(Scope::AgentsUse)?;
-        form.check()?;
-        let input = form.input.as_ref();
-        let input = read_input(input.ok_or_else(|| {
-            ResponseError::invalid(
-                "input",
-                "input is missing: send a string or a list of items",
-            )
-        })?)?;
-        let own_tools = read_tools(form.tools.as_deref().unwrap_or_default())?;
-
+        let parsed = parsed?;
         let previous = match &form.previous_response_id {
             Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
             None => None,
@@ -220,10 +222,17 @@ impl ResponsesService {
             None => Wish::Agent(agents_model.map(str::to_owned)),
         };
         let model = self.provider.choose_model(own_model.or(agents_model)).await;
+        let required_format = parsed.format.required();
+        if required_format.is_some() && !self.provider.takes_json(&model) {
+            let text = format!(
+                "the model `{model}` does not support JSON formats: choose another model, or ask for JSON in the instructions"
+            );
+            return Err(ResponseError::unsupported("text.format", text));
+        }
 
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(actor, previous, &model).await?;
-        let conversation = converse(&before.items, &input)?;
+        let conversation = converse(&before.items, &parsed.items)?;
         let mut request = ChatRequest {
             system: system(form, asked.as_ref(), &policy, &conversation),
             max_output_tokens: form
@@ -233,10 +242,13 @@ impl ResponsesService {
                 .temperature
                 .or(asked.as_ref().and_then(|asked| asked.temperature)),
             top_p: form.top_p.or(asked.as_ref().and_then(|asked| asked.top_p)),
+            required_format,
+            stop: parsed.stop.clone(),
+            reasoning_effort: parsed.effort,
             model,
             ..ChatRequest::default()
         };
-        let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &own_tools)?;
+        let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &parsed)?;
         let prompt_tokens = self
             .fit(&mut request, conversation, before.is_cut, form)
             .await?;
@@ -248,7 +260,7 @@ impl ResponsesService {
             agent,
             wish,
             prompt_tokens,
-            input,
+            input: parsed.items,
             kept,
             response: Response {
                 previous_response_id: previous_id,
@@ -288,8 +300,9 @@ impl ResponsesService {
         form: &CreateResponse,
         asked: Option<&RequestedAgent>,
         policy: &Policy,
-        own: &[Tool],
+        parsed: &Parsed,
     ) -> Result<Response, ResponseError> {
+        let own = parsed.tools.as_slice();
         let agents = asked
             .map(|asked| asked.tools.as_slice())
             .unwrap_or_default();
@@ -334,7 +347,7 @@ impl ResponsesService {
             store: false,
             temperature: request.temperature,
             text: TextConfig {
-                format: TextFormat { kind: TextType },
+                format: parsed.format.clone(),
             },
             tool_choice: shown_choice,
             tools: offered.shown,
@@ -357,7 +370,7 @@ impl ResponsesService {
         form: &CreateResponse,
     ) -> Result<u64, ResponseError> {
         let window = self.provider.window(&request.model).await;
-        let fixed = estimate_tokens(&request.system) + tool_tokens(&request.tools);
+        let fixed = fixed_tokens(request);
         let mut estimate = fixed + conversation.tokens();
         // Estimates are rough: only a prompt larger than the whole window is rejected before the model is called.
         let exceeds = |estimate| {

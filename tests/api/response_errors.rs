@@ -176,7 +176,11 @@ async fn an_invalid_request_names_the_field() {
         ),
         (json!({"input": "Hi", "truncation": "maybe"}), "truncation"),
         (
-            json!({"input": "Hi", "text": {"format": {"type": "json_object"}}}),
+            json!({"input": "Hi", "text": {"format": {"type": "grammar"}}}),
+            "text.format",
+        ),
+        (
+            json!({"model": "claude-sonnet-4-5", "input": "Hi", "text": {"format": {"type": "json_object"}}}),
             "text.format",
         ),
         (
@@ -196,8 +200,12 @@ async fn an_invalid_request_names_the_field() {
             "conversation",
         ),
         (
-            json!({"input": "Hi", "reasoning": {"effort": "high"}}),
+            json!({"input": "Hi", "reasoning": {"summary": "auto"}}),
             "reasoning",
+        ),
+        (
+            json!({"input": "Hi", "reasoning": {"effort": "huge"}}),
+            "reasoning.effort",
         ),
     ] {
         let (kind, _, found) = refused(&team.bo, body, 400).await;

@@ -1,0 +1,40 @@
+//! The parsed parts of a request, in the terms that the Responses API and chat completions share.
+
+use super::{
+    CreateResponse, ResponseError,
+    format::TextFormat,
+    items::{Item, read_input},
+    tools::{Tool, read_tools},
+};
+use crate::model::ReasoningEffort;
+
+/// A request's parts that are not used as they were sent.
+pub(super) struct Parsed {
+    pub items: Vec<Item>,
+    pub tools: Vec<Tool>,
+    pub format: TextFormat,
+    pub effort: Option<ReasoningEffort>,
+    /// Texts before which the response ends.
+    pub stop: Vec<String>,
+}
+
+impl Parsed {
+    /// # Errors
+    /// `Invalid` or `Unsupported` with the field.
+    pub(super) fn of(form: &CreateResponse) -> Result<Self, ResponseError> {
+        form.check()?;
+        let input = form.input.as_ref().ok_or_else(|| {
+            ResponseError::invalid(
+                "input",
+                "input is missing: send a string or a list of items",
+            )
+        })?;
+        Ok(Self {
+            items: read_input(input)?,
+            tools: read_tools(form.tools.as_deref().unwrap_or_default())?,
+            format: form.format()?,
+            effort: form.effort()?,
+            stop: Vec::new(),
+        })
+    }
+}
