@@ -270,6 +270,8 @@ pub struct Policy {
     pub members_write_agents: bool,
     /// True if agents can adapt to people who allow it.
     pub adaptation_allowed: bool,
+    /// True if API clients can call the model without an agent.
+    pub bare_model: bool,
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,
     pub workspace_context: ContextPolicy,
@@ -290,6 +292,7 @@ impl Default for Policy {
             sandbox_policy_id: None,
             members_write_agents: true,
             adaptation_allowed: false,
+            bare_model: true,
             memory: MemoryPolicy::default(),
             compaction: CompactionPolicy::default(),
             workspace_context: ContextPolicy::default(),
@@ -320,6 +323,9 @@ pub struct PolicyPatch {
     pub adaptation_allowed: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
+    pub bare_model: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub memory: Option<MemoryPolicyPatch>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
@@ -336,6 +342,7 @@ struct Row {
     sandbox_policy_id: Option<SandboxPolicyId>,
     members_write_agents: bool,
     adaptation_allowed: bool,
+    bare_model: bool,
     memory: Json<MemoryPolicy>,
     compaction: Json<CompactionPolicy>,
     workspace_context: Json<ContextPolicy>,
@@ -343,7 +350,8 @@ struct Row {
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
-        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, memory, compaction, workspace_context \
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, memory, compaction, \
+            workspace_context \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
@@ -354,6 +362,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         sandbox_policy_id: row.sandbox_policy_id,
         members_write_agents: row.members_write_agents,
         adaptation_allowed: row.adaptation_allowed,
+        bare_model: row.bare_model,
         memory: row.memory.0,
         compaction: row.compaction.0,
         workspace_context: row.workspace_context.0,
@@ -411,6 +420,9 @@ pub async fn change(
     if let Some(allowed) = patch.adaptation_allowed {
         policy.adaptation_allowed = allowed;
     }
+    if let Some(allowed) = patch.bare_model {
+        policy.bare_model = allowed;
+    }
     if let Some(memory) = patch.memory {
         policy.memory = memory.merged(policy.memory)?;
     }
@@ -445,12 +457,12 @@ pub async fn change(
 
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         memory, compaction, workspace_context, adaptation_allowed, updated_by, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $8, $9) \
+         memory, compaction, workspace_context, adaptation_allowed, bare_model, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
-         adaptation_allowed = excluded.adaptation_allowed, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+         adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
@@ -462,6 +474,7 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(now())
         .bind(Json(policy.workspace_context.clone()))
         .bind(policy.adaptation_allowed)
+        .bind(policy.bare_model)
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

@@ -11,6 +11,7 @@ text_enum! {
         AgentNotFound = "agent_not_found",
         AlreadyRetried = "already_retried",
         AuthFailed = "auth_failed",
+        BareModelOff = "bare_model_off",
         BaseArchived = "base_archived",
         BodyTooLarge = "body_too_large",
         BodyTooSlow = "body_too_slow",

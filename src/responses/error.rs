@@ -34,6 +34,10 @@ pub enum ResponseError {
         window.map_or_else(String::new, |tokens| format!(" ({} tokens)", grouped(tokens)))
     )]
     ContextTooLarge { window: Option<u64> },
+    #[error(
+        "this workspace does not allow calls of the model without an agent: name one in `model`, such as agent:vibe, or ask an admin to allow it"
+    )]
+    BareModelOff,
     #[error("{0}")]
     StoreRequired(String),
     #[error("too many concurrent calls on this server: try again in a moment")]
@@ -147,6 +151,7 @@ impl From<ResponseError> for ApiError {
             E::Unsupported(_, param) => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::UnsupportedValue).param(param)
             }
+            E::BareModelOff => make(StatusCode::FORBIDDEN, ErrorCode::BareModelOff).param("model"),
             E::NotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::ResponseNotFound),
             E::PreviousNotFound(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::PreviousResponseNotFound)

@@ -175,7 +175,7 @@ impl ResponsesService {
     /// Plans the call for a request.
     ///
     /// # Errors
-    /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `StoreRequired`,
+    /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `BareModelOff`, `StoreRequired`,
     /// `ContextTooLarge`, or an error from `Actor::require`.
     pub async fn plan(
         &self,
@@ -208,6 +208,9 @@ impl ResponsesService {
         let policy = policy::find(&mut c, actor.workspace).await?;
         // The provider may have to be asked for its models, so the connection is released first.
         drop(c);
+        if asked.is_none() && !policy.bare_model {
+            return Err(ResponseError::BareModelOff);
+        }
         let kept = kept(form, asked.as_ref())?;
         let own_model = form
             .model

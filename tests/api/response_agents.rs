@@ -139,6 +139,49 @@ async fn the_workspaces_required_text_precedes_the_requests_instructions() {
 }
 
 #[tokio::test]
+async fn required_text_and_allowed_tools_hold_without_an_agent() {
+    let team = team().await;
+    let policy = json!({"required_text": "Never promise dates.", "allowed_tools": ["web_fetch"]});
+    set_policy(&team, policy).await;
+    let own = json!([function("sing", "request's")]);
+    let body =
+        json!({"model": "tiny", "input": "When?", "instructions": "Be terse.", "tools": own});
+    team.bo.post(PATH, body).await.is(200);
+    assert_eq!(offered(&team), Vec::<String>::new());
+    let request = team.model().requests().last().unwrap().clone();
+    assert_eq!(
+        text(&request.body, "/messages/0/content"),
+        "Never promise dates.\n\nBe terse."
+    );
+}
+
+#[tokio::test]
+async fn a_workspace_can_forbid_calls_without_an_agent() {
+    let team = team().await;
+    poet(&team, json!({})).await;
+    let bare = json!({"model": "tiny", "input": "Hi"});
+    let first = team.bo.post(PATH, bare.clone()).await.is(200);
+    set_policy(&team, json!({"bare_model": false})).await;
+    let continued = json!({"input": "Hi", "previous_response_id": first["id"]});
+    for body in [
+        bare.clone(),
+        json!({"input": "Hi", "stream": true}),
+        continued,
+    ] {
+        let reply = team.bo.post(PATH, body).await;
+        assert_eq!(reply.status, 403, "{}", reply.text);
+        let error = &reply.json()["error"];
+        assert_eq!(error["code"], "bare_model_off");
+        assert_eq!(error["type"], "permission_error");
+    }
+    assert_eq!(team.model().requests().len(), 1);
+    let with_agent = ask(&team.bo, json!({"model": "tiny"})).await;
+    assert_eq!(with_agent["model"], "tiny");
+    set_policy(&team, json!({"bare_model": true})).await;
+    team.bo.post(PATH, bare).await.is(200);
+}
+
+#[tokio::test]
 async fn the_system_text_of_a_preview_keeps_one_required_text() {
     let team = team().await;
     let saved = id(&poet(&team, json!({})).await);

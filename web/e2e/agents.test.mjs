@@ -292,10 +292,14 @@ test('admins change the workspace’s rules; members without the right have no b
   await ada.page.getByLabel('web_fetch').uncheck();
   await inspect(ada, 'agents-rules');
   await ada.page.getByLabel('Members can create and edit agents').uncheck();
+  await ada.page.getByLabel('API clients can use the model without an agent').uncheck();
   await button(ada.page, 'Save rules').click();
   await ada.page.getByText('Saved. The next reply').first().waitFor();
   const policy = await api(ada, 'GET', `workspaces/${workspace.id}/policy`);
   assert.equal(policy.members_write_agents, false);
+  assert.equal(policy.bare_model, false);
+  // "Try it" below runs drafts, which are no agents yet.
+  await api(ada, 'PATCH', `workspaces/${workspace.id}/policy`, { bare_model: true });
   assert.equal(policy.allowed_tools.includes('web_fetch'), false);
   await bo.page.goto(AGENTS);
   await agentCard(bo, 'Vibe').waitFor();
