@@ -163,6 +163,15 @@ impl ApiError {
         self
     }
 
+    /// Renames the field that caused the error.
+    #[must_use]
+    pub fn rename_param(self, rename: impl FnOnce(&str) -> String) -> Self {
+        match self.param.as_deref().map(rename) {
+            Some(param) => self.param(param),
+            None => self,
+        }
+    }
+
     #[must_use]
     pub fn param_if_none(self, param: &'static str) -> Self {
         if self.param.is_none() {
@@ -343,7 +352,7 @@ impl ApiError {
     }
 }
 
-/// Error body of `/v1/responses` and `/v1/models`, as in `OpenAI`'s API.
+/// Error body of `/v1/responses`, `/v1/chat/completions`, and `/v1/models`, as in `OpenAI`'s API.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub struct OpenAiErrorBody {
     pub error: OpenAiErrorDetail,
@@ -362,8 +371,8 @@ pub struct OpenAiErrorDetail {
 }
 
 impl ApiError {
-    /// Renders the error as in `OpenAI`'s API.
-    fn into_openai(self) -> Response {
+    /// The body of the error in `OpenAI`'s API.
+    pub fn openai_body(&self) -> OpenAiErrorBody {
         let kind = match self.status {
             StatusCode::UNAUTHORIZED => OpenAiErrorKind::Authentication,
             StatusCode::FORBIDDEN => OpenAiErrorKind::Permission,
@@ -373,13 +382,20 @@ impl ApiError {
             status if status.is_server_error() => OpenAiErrorKind::Server,
             _ => OpenAiErrorKind::InvalidRequest,
         };
-        let error = OpenAiErrorDetail {
-            message: self.message.clone(),
-            kind,
-            param: self.param.clone(),
-            code: self.code,
-        };
-        self.with_body(&OpenAiErrorBody { error })
+        OpenAiErrorBody {
+            error: OpenAiErrorDetail {
+                message: self.message.clone(),
+                kind,
+                param: self.param.clone(),
+                code: self.code,
+            },
+        }
+    }
+
+    /// Renders the error as in `OpenAI`'s API.
+    fn into_openai(self) -> Response {
+        let body = self.openai_body();
+        self.with_body(&body)
     }
 
     fn with_body(self, body: &impl serde::Serialize) -> Response {
@@ -401,10 +417,12 @@ impl ApiError {
 
 /// Checks whether clients of `OpenAI`'s API use the path.
 pub fn is_openai(path: &str) -> bool {
-    ["/v1/responses", "/v1/models"].iter().any(|begin| {
-        path.strip_prefix(begin)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    ["/v1/responses", "/v1/chat/completions", "/v1/models"]
+        .iter()
+        .any(|begin| {
+            path.strip_prefix(begin)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
 }
 
 /// Converts errors from any layer to the format of `OpenAI`'s API on its routes.

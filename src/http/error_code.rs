@@ -156,6 +156,7 @@ text_enum! {
         UnknownProtocol = "unknown_protocol",
         UnknownType = "unknown_type",
         Unreachable = "unreachable",
+        UnsupportedParameter = "unsupported_parameter",
         UnsupportedValue = "unsupported_value",
         UpgradeRequired = "upgrade_required",
         UploadTooSlow = "upload_too_slow",

@@ -173,7 +173,7 @@ const TAGS: &[(&str, &str)] = &[
     ),
     (
         "responses",
-        "For clients of the OpenAI Responses API, with its error format.",
+        "For clients of the OpenAI API (Responses, Chat Completions, Models), with its error format.",
     ),
     ("health", "Liveness, readiness, and metrics."),
 ];

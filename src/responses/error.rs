@@ -18,6 +18,8 @@ pub enum ResponseError {
     Unsupported(String, String),
     #[error("the response `{0}` does not exist, has expired, or belongs to someone else")]
     NotFound(String),
+    #[error("the item `{0}` is not in this list")]
+    ItemNotFound(String),
     #[error(
         "the previous response `{0}` does not exist, has expired, or belongs to someone else: send the conversation as `input`"
     )]
@@ -34,6 +36,9 @@ pub enum ResponseError {
         window.map_or_else(String::new, |tokens| format!(" ({} tokens)", grouped(tokens)))
     )]
     ContextTooLarge { window: Option<u64> },
+    /// A field of chat completions whose value has no effect here.
+    #[error("this value of `{0}` is not supported: omit it")]
+    UnsupportedParameter(String),
     #[error(
         "this workspace does not allow calls of the model without an agent: name one in `model`, such as agent:vibe, or ask an admin to allow it"
     )]
@@ -151,8 +156,14 @@ impl From<ResponseError> for ApiError {
             E::Unsupported(_, param) => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::UnsupportedValue).param(param)
             }
+            E::UnsupportedParameter(param) => {
+                make(StatusCode::BAD_REQUEST, ErrorCode::UnsupportedParameter).param(param)
+            }
             E::BareModelOff => make(StatusCode::FORBIDDEN, ErrorCode::BareModelOff).param("model"),
             E::NotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::ResponseNotFound),
+            E::ItemNotFound(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::CursorNotFound).param("after")
+            }
             E::PreviousNotFound(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::PreviousResponseNotFound)
                     .param("previous_response_id")

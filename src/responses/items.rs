@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::ResponseError;
 
-const ITEMS_MAX: usize = 1024;
+pub(super) const ITEMS_MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,7 +35,14 @@ pub(super) enum Item {
     },
 }
 
-type Object = Map<String, Value>;
+pub(super) type Object = Map<String, Value>;
+
+impl Item {
+    /// Checks for a message without text.
+    pub(super) fn is_blank(&self) -> bool {
+        matches!(self, Self::Message { text, .. } if text.trim().is_empty())
+    }
+}
 
 /// Parses the `input` of a request: a text or a list of items.
 ///
@@ -59,9 +66,7 @@ pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
             ));
         }
     };
-    let says_nothing =
-        |item: &Item| matches!(item, Item::Message { text, .. } if text.trim().is_empty());
-    if items.iter().all(says_nothing) {
+    if items.iter().all(Item::is_blank) {
         return Err(ResponseError::invalid(
             "input",
             "input is empty: send some text",
@@ -133,7 +138,8 @@ fn role(object: &Object, param: &str) -> Result<Speaker, ResponseError> {
     }
 }
 
-fn text(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
+/// A string.
+pub(super) fn text(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = object.get(field).and_then(Value::as_str);
     found.map(str::to_owned).ok_or_else(|| {
         ResponseError::invalid(
@@ -144,7 +150,7 @@ fn text(object: &Object, field: &str, param: &str) -> Result<String, ResponseErr
 }
 
 /// A string that is not empty.
-fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
+pub(super) fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = text(object, field, param)?;
     if found.is_empty() {
         let message = format!("`{field}` is empty");
@@ -154,7 +160,7 @@ fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseEr
 }
 
 /// A string, or a list of text parts.
-fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> {
+pub(super) fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> {
     match value {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(Value::Array(parts)) => {
@@ -166,7 +172,7 @@ fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> 
         }
         _ => Err(ResponseError::invalid(
             param,
-            "the content must be a string, or a list of parts of type input_text or output_text",
+            "the content must be a string, or a list of text parts",
         )),
     }
 }
@@ -176,7 +182,9 @@ fn part_text<'v>(part: &'v Value, param: &str) -> Result<&'v str, ResponseError>
         Some("input_text" | "output_text" | "text") => "text",
         Some("refusal") => "refusal",
         Some(
-            kind @ ("input_image"
+            kind @ ("image_url"
+            | "file"
+            | "input_image"
             | "input_file"
             | "input_audio"
             | "input_video"
@@ -187,7 +195,7 @@ fn part_text<'v>(part: &'v Value, param: &str) -> Result<&'v str, ResponseError>
         }
         other => {
             let text = format!(
-                "`{}` is not a part type: use input_text or output_text",
+                "`{}` is not a part type: use text, input_text, or output_text",
                 other.unwrap_or_default()
             );
             return Err(ResponseError::invalid(format!("{param}.type"), text));

@@ -1,9 +1,10 @@
-//! `/v1/responses`: gives any client of the `OpenAI` Responses API access to the agents of a workspace and to its
-//! model.
+//! `/v1/responses` and `/v1/chat/completions`: give any client of the `OpenAI` API access to the agents of a workspace
+//! and to its model.
 //!
 //! ```text
-//! form ─► items ─┐
-//! stored chain ──┴► plan: agent, model, tools, conversation ─► call ─► draft: items and events ─► store
+//! form, completions ─► parsed ─┐
+//! stored chain ────────────────┴► plan: agent, model, tools, conversation ─► call ─► draft: items and events ─► store
+//!                                                                                      └─► completions: chunks
 //! ```
 //!
 //! Calls bypass the task queue: the client waits for the response, and a call is not retried if the process dies. Its
@@ -13,11 +14,13 @@
 mod agent;
 mod call;
 mod chain;
+mod completions;
 mod conversation;
 mod draft;
 mod error;
 mod form;
 mod format;
+mod input_items;
 mod items;
 mod models;
 mod object;
@@ -34,8 +37,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{db::Db, model::Provider, tasks::calls::CallLog};
 
 pub use call::{Call, Delivery, Progress};
+pub use completions::{ChatCompletion, Chunks, CreateChatCompletion};
 pub use error::ResponseError;
 pub use form::CreateResponse;
+pub use input_items::{InputItem, ItemOrder, ItemPage, list_input_items};
 pub use models::{Model, find_model, list_models};
 pub use object::{Fault, Response};
 pub use plan::Plan;

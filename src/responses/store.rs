@@ -135,6 +135,25 @@ pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value
     Ok(find_own(c, caller, reference).await?.1.response.0)
 }
 
+/// Returns the items that the request of a stored response sent, and the response's ID.
+///
+/// # Errors
+/// As `get`.
+pub(super) async fn get_input(
+    c: &mut Conn,
+    caller: &Caller,
+    reference: &str,
+) -> Result<(ResponseId, Vec<Item>), ResponseError> {
+    let (id, _) = find_own(c, caller, reference).await?;
+    let row: Option<(Json<Vec<Item>>,)> = c
+        .q("select input from responses where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let (input,) = row.ok_or_else(|| ResponseError::NotFound(reference.to_owned()))?;
+    Ok((id, input.0))
+}
+
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct DeletedResponse {
     pub id: ResponseId,

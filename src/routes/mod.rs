@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod auth;
 pub mod chat;
+pub mod chat_completions;
 pub mod files;
 pub mod forks;
 pub mod health;

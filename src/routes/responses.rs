@@ -21,11 +21,11 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, Path, Query},
-        page::ListObject,
+        page::{Limit, List, ListObject},
     },
     responses::{
-        self, Call, CreateResponse, DeletedResponse, Delivery, Model, Progress, Response,
-        ResponseError, store,
+        self, Call, CreateResponse, DeletedResponse, Delivery, InputItem, ItemOrder, ItemPage,
+        Model, Progress, Response, ResponseError, store,
     },
     server::State,
 };
@@ -40,6 +40,7 @@ pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(create_response))
         .routes(routes!(get_response, delete_response))
+        .routes(routes!(list_input_items))
         .routes(routes!(list_models))
         .routes(routes!(get_model))
 }
@@ -62,43 +63,49 @@ async fn create_response(
     let service = state.responses(member.workspace).await?;
     let plan = service.plan(&member, &form).await?;
     if form.wants_stream() {
-        let call = service.begin(plan, Delivery::Stream)?;
-        return stream(call).await;
+        let call = accepted(service.begin(plan, Delivery::Stream)?).await?;
+        return Ok(event_stream(events(call)));
     }
-    let mut call = service.begin(plan, Delivery::Whole)?;
+    let response = ended(service.begin(plan, Delivery::Whole)?).await?;
+    Ok(Json(response).into_response())
+}
+
+/// Waits for the end of a call.
+pub(super) async fn ended(mut call: Call) -> Result<Response, ResponseError> {
     while let Some(progress) = call.next().await {
         if let Progress::Ended(ended) = progress {
             return match ended.error {
-                None => Ok(Json(ended.response).into_response()),
-                Some(error) => Err(error.into()),
+                None => Ok(ended.response),
+                Some(error) => Err(error),
             };
         }
     }
-    Err(ResponseError::Broken.into())
+    Err(ResponseError::Broken)
 }
 
-/// Streams the call as events, or returns an error status if the model refuses immediately.
-async fn stream(mut call: Call) -> Result<HttpResponse, ApiError> {
-    let first = tokio::time::timeout(HEAD_WITHIN, call.next()).await;
-    if let Ok(Some(Progress::Ended(ended))) = first {
+/// Waits until the model accepts the request, but not long, so that a refusal becomes an error status.
+pub(super) async fn accepted(mut call: Call) -> Result<Call, ResponseError> {
+    match tokio::time::timeout(HEAD_WITHIN, call.next()).await {
         // The call can only have failed, because the model had not accepted the request yet.
-        return Err(ended.error.unwrap_or(ResponseError::Broken).into());
+        Ok(Some(Progress::Ended(ended))) => Err(ended.error.unwrap_or(ResponseError::Broken)),
+        Ok(None) => Err(ResponseError::Broken),
+        Ok(Some(_)) | Err(_) => Ok(call),
     }
-    if matches!(first, Ok(None)) {
-        return Err(ResponseError::Broken.into());
-    }
+}
+
+pub(super) fn event_stream(
+    events: impl Stream<Item = Result<SseEvent, Infallible>> + Send + 'static,
+) -> HttpResponse {
     let keep_alive = KeepAlive::new()
         .interval(KEEP_ALIVE_EVERY)
         .text("keep-alive");
-    let mut response = Sse::new(events(call))
-        .keep_alive(keep_alive)
-        .into_response();
+    let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
     // Disables response buffering in proxies.
     response.headers_mut().insert(
         HeaderName::from_static("x-accel-buffering"),
         HeaderValue::from_static("no"),
     );
-    Ok(response)
+    response
 }
 
 /// Progress of a stream.
@@ -197,6 +204,44 @@ async fn get_response(
     }
     let mut c = state.db.read().await?;
     Ok(Json(store::get(&mut c, &caller, &reference).await?))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ItemQuery {
+    /// 1 to 100; 20 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// Only items after the one with this ID, in the requested order.
+    after: Option<String>,
+    /// `desc` (the last item first) by default.
+    #[param(inline)]
+    order: Option<ItemOrder>,
+}
+
+/// List the input of a stored response of your own
+///
+/// Only the caller's own. The items of its request; those of the responses that it continues are theirs.
+#[utoipa::path(get, path = "/v1/responses/{id}/input_items", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    params(("id" = String, Path, description = "ID of a response: `resp_…`"), ItemQuery),
+    responses((status = 200, body = List<InputItem>)))]
+async fn list_input_items(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(reference): Path<String>,
+    Query(query): Query<ItemQuery>,
+) -> Result<Json<List<InputItem>>, ApiError> {
+    let page = ItemPage {
+        limit: Limit::or(query.limit, 20),
+        after: query.after,
+        order: query.order.unwrap_or(ItemOrder::Newest),
+    };
+    let mut c = state.db.read().await?;
+    Ok(Json(
+        responses::list_input_items(&mut c, &caller, &reference, &page).await?,
+    ))
 }
 
 /// Delete a stored response and its input

@@ -57,6 +57,8 @@ async fn the_document_is_served_and_lists_every_route_with_its_errors() {
         "/v1/rpc/{method}",
         "/v1/responses",
         "/v1/responses/{id}",
+        "/v1/responses/{id}/input_items",
+        "/v1/chat/completions",
         "/v1/models",
         "/v1/models/{id}",
         "/v1/files",

@@ -163,7 +163,7 @@ async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String
 fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
-        "agents" | "agent-templates" | "rpc" | "models" | "personas" | "responses"
+        "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
         | "sandbox-policies" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",

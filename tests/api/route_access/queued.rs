@@ -150,6 +150,7 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
     // A model call is recorded even if the caller loses access; only storing the response needs permission.
     let is_call = [
         "POST /v1/responses",
+        "POST /v1/chat/completions",
         "POST /v1/personas/{id}/compress",
         "POST /v1/agents/draft",
     ]

@@ -534,6 +534,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         // Responses API
         ("GET /v1/models/{id}", _) => Call::get(path.replace("{id}", "agent:vibe")),
         ("POST /v1/responses", _) => Call::post(path, json!({"input": "Hello", "store": false})),
+        ("POST /v1/chat/completions", _) => {
+            let messages = json!([{"role": "user", "content": "Hello"}]);
+            Call::post(path, json!({"messages": messages}))
+        }
         _ => documented(w, row, by).await,
     }
 }

@@ -1,0 +1,184 @@
+//! The completion object: a response of the Responses API in the form of chat completions.
+
+use async_openai::types::responses::{OutputItem, OutputMessageContent};
+use serde::Serialize;
+
+use super::super::object::{AssistantRole, Response, ResponseUsage};
+use crate::text_enum::{constant, text_enum};
+
+constant! { pub CompletionObject = "chat.completion" }
+constant! { pub FunctionType = "function" }
+
+text_enum! {
+    /// Reason why the reply ended.
+    pub enum FinishReason {
+        Stop = "stop",
+        /// The output limit cut off the reply.
+        Length = "length",
+        /// The client is to call functions.
+        ToolCalls = "tool_calls",
+    }
+}
+
+/// A chat completion.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ChatCompletion {
+    /// `chatcmpl-…`
+    pub id: String,
+    #[schema(inline)]
+    pub object: CompletionObject,
+    /// Seconds since 1970.
+    pub created: i64,
+    /// The model that was used, which may differ from the requested one.
+    pub model: String,
+    /// Exactly one.
+    pub choices: Vec<CompletionChoice>,
+    pub usage: Option<CompletionUsage>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionChoice {
+    /// Always 0.
+    pub index: u32,
+    pub message: CompletionMessage,
+    /// Always null.
+    #[schema(value_type = Option<Object>)]
+    pub logprobs: Option<()>,
+    pub finish_reason: FinishReason,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionMessage {
+    #[schema(inline)]
+    pub role: AssistantRole,
+    /// Null if the model only called functions.
+    pub content: Option<String>,
+    /// Always null.
+    #[schema(value_type = Option<Object>)]
+    pub refusal: Option<()>,
+    /// Omitted if the model called none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tool_calls: Option<Vec<CompletionToolCall>>,
+}
+
+/// A function call for the client to run.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionToolCall {
+    /// Return it as the `tool_call_id` of the result.
+    pub id: String,
+    #[serde(rename = "type")]
+    #[schema(inline)]
+    pub kind: FunctionType,
+    pub function: CompletionFunction,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionFunction {
+    pub name: String,
+    /// JSON as written by the model; may be invalid.
+    pub arguments: String,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct PromptTokensDetails {
+    pub cached_tokens: i64,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionTokensDetails {
+    pub reasoning_tokens: i64,
+}
+
+/// In tokens; estimated if the provider does not report usage. Details that it does not report are 0.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionUsage {
+    pub prompt_tokens: i64,
+    pub completion_tokens: i64,
+    pub total_tokens: i64,
+    pub prompt_tokens_details: PromptTokensDetails,
+    pub completion_tokens_details: CompletionTokensDetails,
+}
+
+impl From<&ResponseUsage> for CompletionUsage {
+    fn from(usage: &ResponseUsage) -> Self {
+        Self {
+            prompt_tokens: usage.input_tokens,
+            completion_tokens: usage.output_tokens,
+            total_tokens: usage.total_tokens,
+            prompt_tokens_details: PromptTokensDetails {
+                cached_tokens: usage.input_tokens_details.cached_tokens,
+            },
+            completion_tokens_details: CompletionTokensDetails {
+                reasoning_tokens: usage.output_tokens_details.reasoning_tokens,
+            },
+        }
+    }
+}
+
+/// ID of the completion that a response becomes.
+pub(super) fn completion_id(response: &Response) -> String {
+    format!("chatcmpl-{}", response.id.0.simple())
+}
+
+pub(super) fn finish_reason(response: &Response) -> FinishReason {
+    let has_calls = response
+        .output
+        .iter()
+        .any(|item| matches!(item, OutputItem::FunctionCall(_)));
+    if response.incomplete_details.is_some() {
+        FinishReason::Length
+    } else if has_calls {
+        FinishReason::ToolCalls
+    } else {
+        FinishReason::Stop
+    }
+}
+
+impl From<Response> for ChatCompletion {
+    /// Converts a response that has ended.
+    fn from(response: Response) -> Self {
+        let (id, finish_reason) = (completion_id(&response), finish_reason(&response));
+        let mut said = String::new();
+        let mut calls = Vec::new();
+        for item in response.output {
+            match item {
+                OutputItem::Message(message) => {
+                    for part in message.content {
+                        if let OutputMessageContent::OutputText(part) = part {
+                            said.push_str(&part.text);
+                        }
+                    }
+                }
+                OutputItem::FunctionCall(call) => calls.push(CompletionToolCall {
+                    id: call.call_id,
+                    kind: FunctionType,
+                    function: CompletionFunction {
+                        name: call.name,
+                        arguments: call.arguments,
+                    },
+                }),
+                _ => {}
+            }
+        }
+        let message = CompletionMessage {
+            role: AssistantRole,
+            content: Some(said).filter(|said| !said.is_empty()),
+            refusal: None,
+            tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
+        };
+        Self {
+            id,
+            object: CompletionObject,
+            created: response.created_at,
+            model: response.model,
+            choices: vec![CompletionChoice {
+                index: 0,
+                message,
+                logprobs: None,
+                finish_reason,
+            }],
+            usage: response.usage.as_ref().map(CompletionUsage::from),
+        }
+    }
+}

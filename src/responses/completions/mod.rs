@@ -1,0 +1,38 @@
+//! Chat completions: the Responses API without storing, under other names.
+//!
+//! `form` and `messages` turn a request into that of the Responses API; `completion` and `chunks` turn its response and its
+//! events back.
+
+mod chunks;
+mod completion;
+mod form;
+mod messages;
+
+use super::{Plan, ResponseError, ResponsesService};
+use crate::auth::WorkspaceCaller;
+
+pub use chunks::Chunks;
+pub use completion::ChatCompletion;
+pub use form::CreateChatCompletion;
+
+impl ResponsesService {
+    /// Plans the call for a request. Errors name the fields of the Responses API.
+    ///
+    /// # Errors
+    /// As `plan`, and `UnsupportedParameter`.
+    pub async fn plan_completion(
+        &self,
+        member: &WorkspaceCaller,
+        form: &CreateChatCompletion,
+    ) -> Result<Plan, ResponseError> {
+        let (common, parsed) = form.read();
+        let planned = self.plan_parsed(member, &common, parsed).await;
+        planned.map_err(|error| match error {
+            ResponseError::StoreRequired(_) => ResponseError::StoreRequired(
+                "this agent requires its responses to be stored, and chat completions are not stored: use /v1/responses"
+                    .to_owned(),
+            ),
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Input of a stored response, as items of the Responses API.
+
+use serde::Serialize;
+
+use super::{
+    ResponseError,
+    items::{Item, Speaker},
+    store,
+};
+use crate::{
+    auth::Caller,
+    db::Conn,
+    http::page::List,
+    ids::ResponseId,
+    text_enum::{constant, text_enum},
+};
+
+constant! { pub CompletedStatus = "completed" }
+
+text_enum! {
+    /// Sort order of items.
+    pub enum ItemOrder {
+        Oldest = "asc",
+        Newest = "desc",
+    }
+}
+
+text_enum! {
+    /// Author of a message.
+    pub enum ItemRole {
+        User = "user",
+        Assistant = "assistant",
+        /// Also for developer messages.
+        System = "system",
+    }
+}
+
+/// A text part of a message.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum InputContent {
+    InputText {
+        text: String,
+    },
+    /// Of a message of the assistant.
+    OutputText {
+        text: String,
+        /// Always empty.
+        #[schema(value_type = Vec<Object>)]
+        annotations: [(); 0],
+        /// Always empty.
+        #[schema(value_type = Vec<Object>)]
+        logprobs: [(); 0],
+    },
+}
+
+/// A message, a function call, or its output. Its ID is made of the response's ID and the position.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum InputItem {
+    Message {
+        /// `msg_…`; not the ID of a message in a thread.
+        id: String,
+        role: ItemRole,
+        #[schema(inline)]
+        status: CompletedStatus,
+        content: Vec<InputContent>,
+    },
+    FunctionCall {
+        /// `fc_…`
+        id: String,
+        call_id: String,
+        name: String,
+        arguments: String,
+        #[schema(inline)]
+        status: CompletedStatus,
+    },
+    FunctionCallOutput {
+        /// `fco_…`
+        id: String,
+        call_id: String,
+        output: String,
+        #[schema(inline)]
+        status: CompletedStatus,
+    },
+}
+
+impl InputItem {
+    /// `position` is the item's place in the request.
+    fn new(item: Item, response: ResponseId, position: usize) -> Self {
+        let id = |prefix: &str| format!("{prefix}_{}{position:04x}", response.0.simple());
+        match item {
+            Item::Message { role, text } => Self::Message {
+                id: id("msg"),
+                role: match role {
+                    Speaker::User => ItemRole::User,
+                    Speaker::Assistant => ItemRole::Assistant,
+                    Speaker::System => ItemRole::System,
+                },
+                status: CompletedStatus,
+                content: vec![if role == Speaker::Assistant {
+                    InputContent::OutputText {
+                        text,
+                        annotations: [],
+                        logprobs: [],
+                    }
+                } else {
+                    InputContent::InputText { text }
+                }],
+            },
+            Item::FunctionCall {
+                call_id,
+                name,
+                arguments,
+            } => Self::FunctionCall {
+                id: id("fc"),
+                call_id,
+                name,
+                arguments,
+                status: CompletedStatus,
+            },
+            Item::FunctionCallOutput { call_id, output } => Self::FunctionCallOutput {
+                id: id("fco"),
+                call_id,
+                output,
+                status: CompletedStatus,
+            },
+        }
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Message { id, .. }
+            | Self::FunctionCall { id, .. }
+            | Self::FunctionCallOutput { id, .. } => id,
+        }
+    }
+}
+
+/// Range of the items.
+#[derive(Debug)]
+pub struct ItemPage {
+    pub limit: i64,
+    /// ID of the item before the range.
+    pub after: Option<String>,
+    pub order: ItemOrder,
+}
+
+/// Lists the items that the request of a stored response sent; those of the responses that it continues are theirs.
+///
+/// # Errors
+/// As `store::get`, and `ItemNotFound`.
+pub async fn list_input_items(
+    c: &mut Conn,
+    caller: &Caller,
+    reference: &str,
+    page: &ItemPage,
+) -> Result<List<InputItem>, ResponseError> {
+    let (response, items) = store::get_input(c, caller, reference).await?;
+    let items = items.into_iter().enumerate();
+    let mut items: Vec<InputItem> = items
+        .map(|(position, item)| InputItem::new(item, response, position))
+        .collect();
+    if page.order == ItemOrder::Newest {
+        items.reverse();
+    }
+    if let Some(after) = &page.after {
+        let at = items.iter().position(|item| item.id() == after);
+        let at = at.ok_or_else(|| ResponseError::ItemNotFound(after.clone()))?;
+        items.drain(..=at);
+    }
+    // `List` expects at most one row more than the limit.
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    items.truncate(limit.saturating_add(1));
+    Ok(List::new(items, page.limit, false, |item| {
+        item.id().to_owned()
+    }))
+}

@@ -1,0 +1,125 @@
+//! `POST /v1/chat/completions`: the Responses API without storing, in the form of the Chat Completions API.
+
+use std::{collections::VecDeque, convert::Infallible};
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response as HttpResponse, sse::Event as SseEvent},
+};
+use futures::Stream;
+use serde_json::json;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::responses::{accepted, ended, event_stream};
+use crate::{
+    auth::WorkspaceCaller,
+    http::{ApiError, extract::Body},
+    responses::{
+        Call, ChatCompletion, Chunks, CreateChatCompletion, Delivery, Progress, ResponseError,
+    },
+    server::State,
+};
+
+type St = axum::extract::State<State>;
+
+/// Sent after the last chunk.
+const DONE: &str = "[DONE]";
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(create_chat_completion))
+}
+
+/// Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
+///
+/// As `/v1/responses`, without storing anything. With `stream`, the response is an event stream of `chat.completion.chunk`
+/// objects that ends with `[DONE]`, or with an object that has an `error`. The model is stopped if the client disconnects.
+/// Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise rejected with
+/// `unsupported_parameter`.
+#[utoipa::path(post, path = "/v1/chat/completions", tag = "responses",
+    security(("session" = ["member"]), ("key" = ["agents:use"])),
+    request_body(content = CreateChatCompletion,
+        example = json!({"model": "agent:vibe", "messages": [{"role": "user", "content": "What speaks for Monday?"}]})),
+    responses((status = 200, description = "The completion, or a stream of chunks", content((ChatCompletion = "application/json"), (String = "text/event-stream")))))]
+async fn create_chat_completion(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Body(form): Body<CreateChatCompletion>,
+) -> Result<HttpResponse, ApiError> {
+    let service = state.responses(member.workspace).await?;
+    let plan = service.plan_completion(&member, &form).await;
+    let plan = plan.map_err(|e| form.error(e))?;
+    if form.wants_stream() {
+        let call = service.begin(plan, Delivery::Stream);
+        let call = accepted(call.map_err(|e| form.error(e))?).await;
+        let call = call.map_err(|e| form.error(e))?;
+        return Ok(event_stream(chunks(call, form)));
+    }
+    let call = service.begin(plan, Delivery::Whole);
+    let response = ended(call.map_err(|e| form.error(e))?).await;
+    let response = response.map_err(|e| form.error(e))?;
+    Ok(Json(ChatCompletion::from(response)).into_response())
+}
+
+/// Writes a call as the data of events.
+struct Writer {
+    call: Call,
+    form: CreateChatCompletion,
+    chunks: Chunks,
+    ready: VecDeque<String>,
+    has_ended: bool,
+}
+
+impl Writer {
+    /// Next data; `None` after the end.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(data) = self.ready.pop_front() {
+                return Some(data);
+            }
+            if self.has_ended {
+                return None;
+            }
+            match self.call.next().await {
+                Some(Progress::Connected) => {}
+                Some(Progress::Event(event)) => {
+                    let chunk = self.chunks.event(&event);
+                    self.ready.extend(chunk.map(|chunk| chunk.to_string()));
+                }
+                Some(Progress::Ended(ended)) => match ended.error {
+                    Some(error) => self.fail(error),
+                    None => {
+                        let last = self.chunks.end(&ended.response);
+                        self.ready.extend(last.iter().map(ToString::to_string));
+                        self.ready.push_back(DONE.to_owned());
+                        self.has_ended = true;
+                    }
+                },
+                None => self.fail(ResponseError::Broken),
+            }
+        }
+    }
+
+    fn fail(&mut self, error: ResponseError) {
+        let body = self.form.error(error).openai_body();
+        self.ready.push_back(json!(body).to_string());
+        self.has_ended = true;
+    }
+}
+
+fn chunks(
+    call: Call,
+    form: CreateChatCompletion,
+) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
+    let chunks = Chunks::new(&call.begun, form.wants_usage());
+    let writer = Writer {
+        ready: VecDeque::from([chunks.begin().to_string()]),
+        call,
+        form,
+        chunks,
+        has_ended: false,
+    };
+    futures::stream::unfold(writer, |mut writer| async move {
+        let data = writer.next().await?;
+        Some((Ok(SseEvent::default().data(data)), writer))
+    })
+}
