@@ -25,6 +25,7 @@ mod builtin;
 mod cancel_retry;
 mod channels;
 mod chaos;
+mod chat_completions;
 mod compaction;
 mod compaction_faults;
 mod context;
