@@ -87,6 +87,88 @@ async function kept() {
   await assert.rejects(client.responses.retrieve(made.id), OpenAI.NotFoundError);
 }
 
+async function inputs() {
+  const made = await client.responses.create({ model: MODEL, input: 'Six' });
+  const items = [];
+  for await (const item of client.responses.inputItems.list(made.id)) items.push(item);
+  assert.deepEqual(
+    items.map((item) => [item.role, item.content[0].text]),
+    [['user', 'Six']],
+  );
+}
+
+async function formats() {
+  const schema = { type: 'object', properties: {}, additionalProperties: false };
+  const format = { type: 'json_schema', name: 'nothing', schema, strict: true };
+  const response = await client.responses.create({ model: MODEL, input: 'as JSON', text: { format } });
+  assert.deepEqual({ ...response.text.format, description: undefined }, { ...format, description: undefined });
+  assert.equal(response.output_text, '{}');
+  const completion = await client.chat.completions.create({
+    model: MODEL,
+    messages: [{ role: 'user', content: 'as JSON' }],
+    response_format: { type: 'json_schema', json_schema: { name: 'nothing', schema, strict: true } },
+  });
+  assert.equal(completion.choices[0].message.content, '{}');
+}
+
+const user = (content) => [{ role: 'user', content }];
+const chatTools = tools.map(({ type, ...definition }) => ({ type, function: definition }));
+
+async function completions() {
+  const messages = [{ role: 'system', content: 'You are terse.' }, ...user('One')];
+  const completion = await client.chat.completions.create({ model: MODEL, messages, stop: ['END'] });
+  assert.equal(completion.object, 'chat.completion');
+  assert.equal(completion.model, MODEL);
+  const [choice] = completion.choices;
+  assert.equal(choice.message.content, 'You are terse: answer 1 to One');
+  assert.equal(choice.finish_reason, 'stop');
+  assert.equal(completion.usage.total_tokens, 17);
+  const byModel = await client.chat.completions.create({ model: 'agent:coder', messages: user('Two') });
+  assert.match(byModel.choices[0].message.content, /^You are Coder/);
+}
+
+async function chunks() {
+  const stream = await client.chat.completions.create({
+    model: 'agent:vibe',
+    messages: user('Two'),
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let text = '';
+  let usage = null;
+  const reasons = [];
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta.content ?? '';
+    usage = chunk.usage ?? usage;
+    if (chunk.choices[0]?.finish_reason) reasons.push(chunk.choices[0].finish_reason);
+  }
+  assert.match(text, /^You are Vibe/);
+  assert.deepEqual(reasons, ['stop']);
+  assert.equal(usage.total_tokens, 17);
+  const runner = client.chat.completions.stream({ model: 'agent:vibe', messages: user('Two') });
+  assert.equal(await runner.finalContent(), text);
+}
+
+async function calls() {
+  const messages = user('How is the weather?');
+  const first = await client.chat.completions.create({ model: MODEL, messages, tools: chatTools });
+  const [choice] = first.choices;
+  assert.equal(choice.finish_reason, 'tool_calls');
+  const [call] = choice.message.tool_calls;
+  assert.deepEqual(JSON.parse(call.function.arguments), { city: 'Bonn' });
+  const result = { role: 'tool', tool_call_id: call.id, content: 'rain' };
+  const second = await client.chat.completions.create({
+    model: MODEL,
+    messages: [...messages, choice.message, result],
+    tools: chatTools,
+  });
+  assert.equal(second.choices[0].message.content, 'It is rain.');
+  const streamed = client.chat.completions.stream({ model: MODEL, messages, tools: chatTools });
+  const message = await streamed.finalMessage();
+  assert.equal(message.tool_calls[0].id, call.id);
+  assert.equal(message.tool_calls[0].function.arguments, call.function.arguments);
+}
+
 async function models() {
   const ids = [];
   for await (const model of client.models.list()) ids.push(model.id);
@@ -110,6 +192,20 @@ async function errors() {
   await assert.rejects(ask('be refused'), OpenAI.RateLimitError);
   await assert.rejects(ask('be refused', { stream: true }), OpenAI.RateLimitError);
   await assert.rejects(ask('be away'), OpenAI.InternalServerError);
+  const complete = (content, more = {}) =>
+    client.chat.completions.create({ model: MODEL, messages: user(content), ...more });
+  await assert.rejects(complete('x', { n: 2 }), (e) => {
+    assert.ok(e instanceof OpenAI.BadRequestError);
+    assert.deepEqual([e.code, e.param], ['unsupported_parameter', 'n']);
+    return true;
+  });
+  await assert.rejects(complete('x', { model: 'agent:nobody' }), OpenAI.NotFoundError);
+  await assert.rejects(complete('be refused'), OpenAI.RateLimitError);
+  await assert.rejects(complete('be refused', { stream: true }), OpenAI.RateLimitError);
+  await assert.rejects(async () => {
+    for await (const _ of await complete('break off', { stream: true }));
+  }, OpenAI.APIError);
 }
 
-await Promise.all([plain, streams, agents, functions, kept, models, errors].map((part) => part()));
+const parts = [plain, streams, agents, functions, kept, inputs, formats, completions, chunks, calls, models, errors];
+await Promise.all(parts.map((part) => part()));

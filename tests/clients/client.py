@@ -5,6 +5,7 @@ import os
 
 import openai
 from openai.types import Model
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
 client = openai.OpenAI(max_retries=0)
@@ -101,6 +102,86 @@ def kept():
     rejects(openai.NotFoundError, lambda: client.responses.retrieve(made.id))
 
 
+def inputs():
+    made = client.responses.create(model=MODEL, input="Six")
+    (item,) = client.responses.input_items.list(made.id)
+    type(item).model_validate(item.to_dict())
+    assert (item.role, item.content[0].text) == ("user", "Six")
+
+
+def formats():
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    named = {"name": "nothing", "schema": schema, "strict": True}
+    raw = client.responses.with_raw_response.create(
+        model=MODEL, input="as JSON", text={"format": {"type": "json_schema", **named}}
+    )
+    response = Response.model_validate(json.loads(raw.text))
+    assert response.text.format.name == "nothing"
+    assert response.output_text == "{}"
+    completion = client.chat.completions.create(
+        model=MODEL,
+        messages=user("as JSON"),
+        response_format={"type": "json_schema", "json_schema": named},
+    )
+    assert completion.choices[0].message.content == "{}"
+
+
+def user(content):
+    return [{"role": "user", "content": content}]
+
+
+def completions():
+    messages = [{"role": "system", "content": "You are terse."}, *user("One")]
+    raw = client.chat.completions.with_raw_response.create(model=MODEL, messages=messages, stop=["END"])
+    completion = ChatCompletion.model_validate(json.loads(raw.text))
+    assert completion.model == MODEL
+    assert completion.choices[0].message.content == "You are terse: answer 1 to One"
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.usage.total_tokens == 17
+    by_model = client.chat.completions.create(model="agent:coder", messages=user("Two"))
+    assert by_model.choices[0].message.content.startswith("You are Coder")
+    by_id = client.chat.completions.create(
+        model=MODEL, messages=user("Two"), extra_body={"agent_id": "main"}
+    )
+    assert by_id.choices[0].message.content.startswith("You are Vibe")
+
+
+def chunks():
+    stream = client.chat.completions.create(
+        model="agent:vibe",
+        messages=user("Two"),
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    found = list(stream)
+    for chunk in found:
+        ChatCompletionChunk.model_validate(chunk.to_dict())
+    text = "".join(c.choices[0].delta.content or "" for c in found if c.choices)
+    assert text.startswith("You are Vibe"), text
+    assert [c.choices[0].finish_reason for c in found[-2:] if c.choices] == ["stop"]
+    assert found[-1].usage.total_tokens == 17
+    with client.chat.completions.stream(model="agent:vibe", messages=user("Two")) as stream:
+        assert stream.get_final_completion().choices[0].message.content == text
+
+
+def calls():
+    tools = [
+        {"type": "function", "function": {k: v for k, v in tool.items() if k != "type"}} for tool in TOOLS
+    ]
+    question = user("How is the weather?")
+    first = client.chat.completions.create(model=MODEL, messages=question, tools=tools).choices[0]
+    assert first.finish_reason == "tool_calls"
+    call = first.message.tool_calls[0]
+    assert json.loads(call.function.arguments) == {"city": "Bonn"}
+    result = {"role": "tool", "tool_call_id": call.id, "content": "rain"}
+    whole = [*question, first.message, result]
+    second = client.chat.completions.create(model=MODEL, messages=whole, tools=tools)
+    assert second.choices[0].message.content == "It is rain."
+    with client.chat.completions.stream(model=MODEL, messages=question, tools=tools) as stream:
+        final = stream.get_final_completion().choices[0].message.tool_calls[0]
+    assert (final.id, final.function.arguments) == (call.id, call.function.arguments)
+
+
 def models():
     found = list(client.models.list())
     assert [model.id for model in found] == ["agent:vibe", "agent:coder", MODEL]
@@ -131,6 +212,17 @@ def errors():
     rejects(openai.RateLimitError, ask("be refused", stream=True))
     rejects(openai.InternalServerError, ask("be away"))
 
+    def complete(text, **more):
+        return lambda: client.chat.completions.create(**{"model": MODEL, "messages": user(text), **more})
 
-for part in (plain, streams, agents, functions, kept, models, errors):
+    rejects(openai.BadRequestError, complete("x", n=2), code="unsupported_parameter", param="n")
+    rejects(openai.NotFoundError, complete("x", model="agent:nobody"), code="agent_not_found")
+    rejects(openai.RateLimitError, complete("be refused"), code="rate_limit_exceeded")
+    rejects(openai.RateLimitError, complete("be refused", stream=True))
+    rejects(openai.APIError, lambda: list(complete("break off", stream=True)()))
+
+
+for part in (
+    plain, streams, agents, functions, kept, inputs, formats, completions, chunks, calls, models, errors
+):
     part()

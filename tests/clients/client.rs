@@ -6,10 +6,20 @@ use async_openai::{
     Client,
     config::OpenAIConfig,
     error::{ApiErrorResponse, OpenAIError},
-    types::responses::{
-        CreateResponse, EasyInputMessage, FunctionCallOutput, FunctionCallOutputItemParam,
-        FunctionTool, FunctionToolCall, InputItem, InputParam, Item, OutputItem, Response,
-        ResponseStreamEvent as Event, Status, Tool,
+    types::{
+        chat::{
+            ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage,
+            ChatCompletionRequestMessage, ChatCompletionRequestSystemMessage,
+            ChatCompletionRequestToolMessage, ChatCompletionRequestUserMessage,
+            ChatCompletionStreamOptions, ChatCompletionTool, ChatCompletionTools,
+            CreateChatCompletionRequest, CreateChatCompletionStreamResponse, FinishReason,
+            FunctionObject, StopConfiguration,
+        },
+        responses::{
+            CreateResponse, EasyInputMessage, FunctionCallOutput, FunctionCallOutputItemParam,
+            FunctionTool, FunctionToolCall, InputItem, InputParam, Item, OutputItem, Response,
+            ResponseStreamEvent as Event, Status, Tool,
+        },
     },
 };
 use futures::TryStreamExt;
@@ -27,17 +37,22 @@ fn request(model: &str, input: impl Into<InputParam>) -> CreateResponse {
     }
 }
 
+/// Parameters of the only function.
+fn city() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": false,
+    })
+}
+
 fn with_tools(input: impl Into<InputParam>) -> CreateResponse {
     let weather = FunctionTool {
         name: "weather".to_owned(),
         description: Some("How it is outside.".to_owned()),
         strict: Some(true),
-        parameters: Some(json!({
-            "type": "object",
-            "properties": {"city": {"type": "string"}},
-            "required": ["city"],
-            "additionalProperties": false,
-        })),
+        parameters: Some(city()),
         ..FunctionTool::default()
     };
     CreateResponse {
@@ -183,6 +198,127 @@ async fn kept(client: &Client<OpenAIConfig>) -> Outcome {
     Ok(())
 }
 
+async fn inputs(client: &Client<OpenAIConfig>) -> Outcome {
+    let made = client.responses().create(request(MODEL, "Six")).await?;
+    let items = client.responses().list_input_items(&made.id).await?;
+    assert_eq!((items.data.len(), items.has_more), (1, false));
+    assert!(items.first_id.is_some() && items.first_id == items.last_id);
+    Ok(())
+}
+
+fn user(content: &str) -> ChatCompletionRequestMessage {
+    ChatCompletionRequestUserMessage::from(content).into()
+}
+
+fn chat(model: &str, messages: Vec<ChatCompletionRequestMessage>) -> CreateChatCompletionRequest {
+    CreateChatCompletionRequest {
+        model: model.to_owned(),
+        messages,
+        ..CreateChatCompletionRequest::default()
+    }
+}
+
+fn chat_with_tools(messages: Vec<ChatCompletionRequestMessage>) -> CreateChatCompletionRequest {
+    let weather = ChatCompletionTools::Function(ChatCompletionTool {
+        function: FunctionObject {
+            name: "weather".to_owned(),
+            description: Some("How it is outside.".to_owned()),
+            parameters: Some(city()),
+            strict: Some(true),
+        },
+    });
+    CreateChatCompletionRequest {
+        tools: Some(vec![weather]),
+        ..chat(MODEL, messages)
+    }
+}
+
+async fn chunks(
+    client: &Client<OpenAIConfig>,
+    request: CreateChatCompletionRequest,
+) -> Result<Vec<CreateChatCompletionStreamResponse>, OpenAIError> {
+    let stream = client.chat().create_stream(request).await?;
+    stream.try_collect().await
+}
+
+async fn completions(client: &Client<OpenAIConfig>) -> Outcome {
+    let system = ChatCompletionRequestSystemMessage::from("You are terse.");
+    let request = CreateChatCompletionRequest {
+        stop: Some(StopConfiguration::String("END".to_owned())),
+        ..chat(MODEL, vec![system.into(), user("One")])
+    };
+    let completion = client.chat().create(request).await?;
+    let choice = &completion.choices[0];
+    assert_eq!(
+        choice.message.content.as_deref(),
+        Some("You are terse: answer 1 to One")
+    );
+    assert_eq!(choice.finish_reason, Some(FinishReason::Stop));
+    assert_eq!(completion.usage.map(|usage| usage.total_tokens), Some(17));
+
+    let request = CreateChatCompletionRequest {
+        stream_options: Some(ChatCompletionStreamOptions {
+            include_usage: Some(true),
+            include_obfuscation: None,
+        }),
+        ..chat("agent:vibe", vec![user("Two")])
+    };
+    let chunks = chunks(client, request).await?;
+    let choices = chunks.iter().flat_map(|chunk| &chunk.choices);
+    let said: String = choices
+        .filter_map(|choice| choice.delta.content.as_deref())
+        .collect();
+    assert!(said.starts_with("You are Vibe"), "{said}");
+    let usage = chunks.last().and_then(|chunk| chunk.usage.as_ref());
+    assert_eq!(usage.map(|usage| usage.total_tokens), Some(17));
+    Ok(())
+}
+
+async fn calls(client: &Client<OpenAIConfig>) -> Outcome {
+    let question = user("How is the weather?");
+    let request = chat_with_tools(vec![question.clone()]);
+    let first = client.chat().create(request.clone()).await?;
+    let message = first.choices[0].message.clone();
+    assert_eq!(
+        first.choices[0].finish_reason,
+        Some(FinishReason::ToolCalls)
+    );
+    let calls = message.tool_calls.unwrap_or_default();
+    let [ChatCompletionMessageToolCalls::Function(call)] = calls.as_slice() else {
+        panic!("{calls:?}");
+    };
+    let arguments: Value = serde_json::from_str(&call.function.arguments)?;
+    assert_eq!(arguments, json!({"city": "Bonn"}));
+    let result = ChatCompletionRequestToolMessage {
+        content: "rain".into(),
+        tool_call_id: call.id.clone(),
+    };
+    let asked = ChatCompletionRequestAssistantMessage {
+        tool_calls: Some(calls.clone()),
+        ..ChatCompletionRequestAssistantMessage::default()
+    };
+    let whole = vec![
+        question,
+        asked.into(),
+        ChatCompletionRequestMessage::Tool(result),
+    ];
+    let second = client.chat().create(chat_with_tools(whole)).await?;
+    assert_eq!(
+        second.choices[0].message.content.as_deref(),
+        Some("It is rain.")
+    );
+    let mut pieces = String::new();
+    for chunk in chunks(client, request).await? {
+        let choices = chunk.choices.into_iter();
+        for piece in choices.flat_map(|choice| choice.delta.tool_calls.unwrap_or_default()) {
+            let function = piece.function.unwrap_or_default();
+            pieces.push_str(&function.arguments.unwrap_or_default());
+        }
+    }
+    assert_eq!(pieces, call.function.arguments);
+    Ok(())
+}
+
 async fn models(client: &Client<OpenAIConfig>) -> Outcome {
     let found = client.models().list().await?.data;
     let ids: Vec<&str> = found.iter().map(|model| model.id.as_str()).collect();
@@ -223,6 +359,18 @@ async fn errors(client: &Client<OpenAIConfig>) -> Outcome {
         client.responses().create(request(MODEL, "be away")).await,
         503,
     );
+    let several = CreateChatCompletionRequest {
+        n: Some(2),
+        ..chat(MODEL, vec![user("x")])
+    };
+    let error = rejected(client.chat().create(several).await, 400).api_error;
+    assert_eq!(error.code.as_deref(), Some("unsupported_parameter"));
+    assert_eq!(error.param.as_deref(), Some("n"));
+    let refused = chat(MODEL, vec![user("be refused")]);
+    rejected(client.chat().create(refused.clone()).await, 429);
+    rejected(chunks(client, refused).await, 429);
+    let broken = chat(MODEL, vec![user("break off")]);
+    assert!(chunks(client, broken).await.is_err());
     Ok(())
 }
 
@@ -234,6 +382,9 @@ async fn main() -> Outcome {
     agents(&client).await?;
     functions(&client).await?;
     kept(&client).await?;
+    inputs(&client).await?;
+    completions(&client).await?;
+    calls(&client).await?;
     models(&client).await?;
     errors(&client).await
 }

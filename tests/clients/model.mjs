@@ -3,12 +3,14 @@ import { createServer } from 'node:http';
 
 const usage = { prompt_tokens: 12, completion_tokens: 5 };
 
-/** The response to a conversation: a text, a call of the first tool, or an error. */
+/** The response to a conversation: a text, part of one, a call of the first tool, or an error. */
 function answerTo(body) {
   const last = body.messages.at(-1);
   if (last.role === 'tool') return { text: `It is ${last.content}.` };
   if (/be refused/.test(last.content)) return { status: 429, headers: { 'retry-after': '1' } };
   if (/be away/.test(last.content)) return { status: 503 };
+  if (/break off/.test(last.content)) return { text: 'Half a', breaks: true };
+  if (body.response_format?.type === 'json_schema') return { text: '{}' };
   if (body.tools && /weather/.test(last.content)) return { call: body.tools[0].function.name };
   const system = body.messages.find((m) => m.role === 'system')?.content ?? 'Nobody.';
   const earlier = body.messages.filter((m) => m.role === 'assistant').length;
@@ -39,8 +41,9 @@ async function answer(req, res) {
   res.writeHead(200, { 'content-type': 'text/event-stream' });
   const reason = found.call ? 'tool_calls' : 'stop';
   const end = { choices: [{ index: 0, delta: {}, finish_reason: reason }], usage };
-  for (const chunk of [...chunks(found), end]) res.write(`data: ${JSON.stringify(chunk)}\n\n`);
-  res.end('data: [DONE]\n\n');
+  const sent = found.breaks ? chunks(found) : [...chunks(found), end];
+  for (const chunk of sent) res.write(`data: ${JSON.stringify(chunk)}\n\n`);
+  res.end(found.breaks ? '' : 'data: [DONE]\n\n');
 }
 
 /** Starts the server on a free port. Returns its base URL and a function that stops it. */
