@@ -61,7 +61,7 @@ async fn create_chat_completion(
 }
 
 /// Writes a call as the data of events.
-struct Writer {
+struct ChunkWriter {
     call: Call,
     form: CreateChatCompletion,
     chunks: Chunks,
@@ -69,7 +69,7 @@ struct Writer {
     has_ended: bool,
 }
 
-impl Writer {
+impl ChunkWriter {
     /// Next data; `None` after the end.
     async fn next(&mut self) -> Option<String> {
         loop {
@@ -111,7 +111,7 @@ fn chunks(
     form: CreateChatCompletion,
 ) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
     let chunks = Chunks::new(&call.begun, form.wants_usage());
-    let writer = Writer {
+    let writer = ChunkWriter {
         ready: VecDeque::from([chunks.begin().to_string()]),
         call,
         form,

@@ -49,7 +49,7 @@ text_enum! {
         Reflect = "reflect",
         /// Draft of a resolution.
         Resolve = "resolve",
-        /// Call of `/v1/responses`.
+        /// Call of `/v1/responses` or `/v1/chat/completions`.
         Response = "response",
         /// Other work of a small model, such as the text of a persona.
         Utility = "utility",

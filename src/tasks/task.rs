@@ -28,7 +28,7 @@ text_enum! {
         Reflect = "reflect",
         /// Other work of a small model, such as the tone of a message; only the requester sees it.
         Utility = "utility",
-        /// Call of `/v1/responses`, recorded after it has ended; it is never queued.
+        /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
     }
 }
@@ -164,7 +164,7 @@ pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
     /// `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
-    /// `response` is a call of `/v1/responses`, recorded after it has ended.
+    /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
     /// Null only for a `response` without an agent.
