@@ -26,7 +26,7 @@ pub(super) fn read_messages(list: &[Value]) -> Result<Messages, ResponseError> {
         return Err(ResponseError::invalid("messages", text));
     }
     let mut leading: Vec<String> = Vec::new();
-    let mut items = Vec::new();
+    let mut items: Vec<Item> = Vec::new();
     for (n, value) in list.iter().enumerate() {
         let param = format!("messages[{n}]");
         let Value::Object(message) = value else {
