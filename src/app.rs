@@ -51,7 +51,7 @@ use crate::{
     secrets::Keyring,
     server::{Inner, State},
     tasks::{
-        Queue, TaskKind,
+        Queue, TaskKind, budgets,
         calls::{self, CallLog},
         queue::{self, Stopped, Wake},
         usage::Counted,
@@ -639,7 +639,8 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records and expired rows of model calls, at the start and then daily.
+/// Deletes expired texts of context records, expired rows of model calls, and counters of past budgets, at the start and then
+/// daily.
 async fn remove_contexts_forever(state: State) {
     loop {
         let retention = state.config.context_retention;
@@ -648,6 +649,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = calls::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired rows of model calls could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = budgets::remove_past(&state.db).await {
+            tracing::warn!(error = %e, "counters of past budgets could not be deleted; trying again tomorrow");
         }
         tokio::select! {
             () = state.shutdown.cancelled() => return,

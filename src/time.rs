@@ -67,6 +67,22 @@ impl Timestamp {
         self.0.format("%A, %B %-d, %Y").to_string()
     }
 
+    /// The month in UTC for people, such as `November`.
+    pub fn to_month_text(self) -> String {
+        self.0.format("%B").to_string()
+    }
+
+    /// The day in UTC for people, without the year, such as `November 22`.
+    pub fn to_day_text(self) -> String {
+        self.0.format("%B %-d").to_string()
+    }
+
+    /// The beginning of the day in UTC.
+    #[must_use]
+    pub fn day_start(self) -> Self {
+        Self(self.0.duration_trunc(TimeDelta::days(1)).unwrap_or(self.0))
+    }
+
     /// The time of day in UTC, such as `10:24`.
     pub fn to_clock_text(self) -> String {
         self.0.format("%H:%M").to_string()

@@ -98,6 +98,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_094_500, "index_open_action_items"),
     common!(20_261_122_095_000, "create_adaptation_states"),
     common!(20_261_122_104_500, "add_bare_model"),
+    common!(20_261_122_110_000, "create_budgets"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
@@ -19,7 +20,7 @@ use crate::{
     },
     db::{Conn, now},
     memory::recall::Recalled,
-    model::{ChatRequest, CollectError, Collected, JsonSchema, Limits, estimate_tokens},
+    model::{ChatRequest, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
         manifest::{self, Manifest},
         prompt::{Part, Prompt, Source},
@@ -29,6 +30,7 @@ use crate::{
     tasks::{
         Lease, LeaseLost,
         attempts::{self, AttemptError, AttemptOutcome, AttemptRecord},
+        budgets,
         calls::{self, CallTask, NewCall, Purpose},
         queue,
         worker::Abort,
@@ -107,6 +109,12 @@ impl Calls<'_> {
             silence_max: self.resolver.task_timeout,
             time_max: self.resolver.attempt_max,
         };
+        // Other chunks of the same fork may have reserved the rest of a budget. A single call waits in the queue.
+        let wait_max = if briefs.len() > 1 {
+            budgets::WAIT_MAX
+        } else {
+            Duration::ZERO
+        };
         let mut running: Vec<BoxFuture<'_, Result<Collected, Failed>>> =
             Vec::with_capacity(briefs.len());
         for brief in &briefs {
@@ -135,17 +143,16 @@ impl Calls<'_> {
                 agent: Some(self.lease.target.agent),
                 model: self.model.clone(),
                 prompt_tokens: window.corrected(brief.tokens()),
+                output_tokens_max: request.max_output_tokens.unwrap_or(output_tokens_max),
             };
             let call = async move {
-                let begun = self.resolver.calls.begin(provider, new).await;
-                let call = begun.map_err(Abort::Db)?;
+                let begun = self.resolver.calls.begin(provider, new, wait_max).await;
+                let call = begun
+                    .map_err(Abort::Db)?
+                    .map_err(|over| Failed::Call(Failure::OverBudget(over)))?;
                 let answer = calls::collect(call, request, limits).await;
-                answer.map_err(Abort::Db)?.map_err(|e| {
-                    Failed::Call(match e {
-                        CollectError::Model(e) => Failure::Model(e),
-                        CollectError::Timeout => Failure::Timeout,
-                    })
-                })
+                let answer = answer.map_err(Abort::Db)?;
+                answer.map_err(|e| Failed::Call(e.into()))
             };
             running.push(call.boxed());
         }

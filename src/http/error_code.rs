@@ -49,6 +49,7 @@ text_enum! {
         InheritanceCycle = "inheritance_cycle",
         InheritanceTooDeep = "inheritance_too_deep",
         InstructionsTooLarge = "instructions_too_large",
+        InsufficientQuota = "insufficient_quota",
         Internal = "internal",
         InvalidAddress = "invalid_address",
         InvalidBody = "invalid_body",

@@ -32,7 +32,7 @@ use crate::{
     memory::forget,
     realtime::{Close, Hub},
     replies::manifest,
-    tasks::{TaskKind, queue, usage},
+    tasks::{TaskKind, budgets, queue, usage},
 };
 
 /// Maximum number of messages per transaction: each one affects a dozen tables.
@@ -731,6 +731,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
     let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
     files::erase_unattached(c, workspace, user).await?;
     usage::reassign(c, workspace, user, alias).await?;
+    budgets::reassign(c, workspace, user, alias).await?;
     for sql in [
         "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
         "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",

@@ -22,6 +22,8 @@ use crate::{
 /// Time limit of a test.
 const WITHIN: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 1000;
+/// Enough for the word and for a short hidden reasoning.
+const OUTPUT_TOKENS_MAX: u32 = 1_000;
 /// Lifetime of the result for the server that environment variables name; shorter if the test failed.
 const FRESH: Duration = Duration::from_mins(10);
 const FAILURE_FRESH: Duration = Duration::from_secs(30);
@@ -89,6 +91,7 @@ impl Providers {
                 model: model.clone(),
                 system: "You are the target of a connection test.".to_owned(),
                 turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
+                max_output_tokens: Some(OUTPUT_TOKENS_MAX),
                 ..ChatRequest::default()
             };
             let limits = Limits {
@@ -104,16 +107,18 @@ impl Providers {
                 agent: None,
                 model: model.clone(),
                 prompt_tokens: request.prompt_tokens(),
+                output_tokens_max: OUTPUT_TOKENS_MAX,
             };
             let call = self.calls.prepare(provider, call);
             let row = call.row();
-            member
+            let stored = member
                 .clone()
                 .write(&self.db, async move |c, actor| {
                     actor.require(Scope::WorkspaceAdmin)?;
                     Ok::<_, ProviderError>(row.insert(c).await?)
                 })
                 .await?;
+            debug_assert!(stored.is_ok(), "a test is never over budget");
             let reply = calls::collect(call, request, limits).await?;
             Ok::<_, ProviderError>(Tested { model, reply })
         };

@@ -45,6 +45,7 @@ crate::text_enum::text_enum! {
         CompactionCreated = "compaction.created",
         CompactionUpdated = "compaction.updated",
         CompactionDeleted = "compaction.deleted",
+        BudgetUpdated = "budget.updated",
     }
 }
 

@@ -7,14 +7,24 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::ModelError,
-    tasks::{FailCode, WaitReason, attempts::AttemptError},
+    model::{CollectError, ModelError},
+    tasks::{
+        FailCode, WaitReason,
+        attempts::AttemptError,
+        budgets::{self, OverBudget},
+        calls::CallError,
+    },
+    time::Timestamp,
 };
 
 /// A task that waits this long or less keeps its place ahead of later tasks.
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
 /// Number of times that a prompt is fitted again after an error revealed more about the window.
 const REFITS_MAX: u32 = 3;
+/// Longest time after which a task that waits for a budget is tried again; it is woken when a call ends.
+const BUDGET_EVERY: Duration = Duration::from_secs(4);
+/// Rest of the wait for a budget that is not worth another try.
+const BUDGET_REST: Duration = Duration::from_secs(1);
 /// Maximum share of a delay that is added to it, so that tasks that failed together are not repeated together.
 const JITTER: f64 = 0.25;
 
@@ -26,6 +36,26 @@ pub enum Failure {
     Timeout,
     /// The utility model did not write the summary that the reply needs.
     Summary(Box<Failure>),
+    /// A budget does not allow the call, so it was not made.
+    OverBudget(OverBudget),
+}
+
+impl From<CollectError> for Failure {
+    fn from(e: CollectError) -> Self {
+        match e {
+            CollectError::Model(e) => Self::Model(e),
+            CollectError::Timeout => Self::Timeout,
+        }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(e: CallError) -> Self {
+        match e {
+            CallError::Collect(e) => e.into(),
+            CallError::OverBudget(over) => Self::OverBudget(over),
+        }
+    }
 }
 
 /// Retry history of a task; stored with it.
@@ -42,6 +72,8 @@ pub struct RetryCounts {
     pub model_changed: bool,
     pub shrunk: bool,
     pub summarised: bool,
+    /// Time when the present wait for a budget began.
+    pub budget_since: Option<Timestamp>,
     /// Number of lost workers; counted by the queue and carried along here so that it is preserved.
     pub lost: u32,
 }
@@ -96,7 +128,11 @@ impl Failure {
                 ModelError::Empty => FailCode::BadResponse,
             },
             Self::Timeout => FailCode::Timeout,
-            Self::Summary(_) => FailCode::ModelUnavailable,
+            Self::Summary(cause) => match **cause {
+                Self::OverBudget(_) => FailCode::BudgetExceeded,
+                _ => FailCode::ModelUnavailable,
+            },
+            Self::OverBudget(_) => FailCode::BudgetExceeded,
         }
     }
 }
@@ -109,6 +145,7 @@ impl std::fmt::Display for Failure {
             Self::Summary(cause) => {
                 write!(f, "the older messages could not be summarized: {cause}")
             }
+            Self::OverBudget(over) => over.fmt(f),
         }
     }
 }
@@ -151,6 +188,14 @@ pub fn next_step(
     policy: &RetryPolicy,
     attempt: Attempt,
 ) -> (Step, RetryCounts) {
+    let counts = match failure {
+        Failure::OverBudget(_) => counts,
+        // A call was made, so another wait for a budget is a new one.
+        _ => RetryCounts {
+            budget_since: None,
+            ..counts
+        },
+    };
     let fail = |code| (Step::Fail { code }, counts);
     match failure {
         Failure::Model(ModelError::Unavailable(_) | ModelError::Broken(_)) => {
@@ -174,13 +219,31 @@ pub fn next_step(
             },
         ),
         // Its call was retried already.
-        Failure::Summary(_) => fail(FailCode::ModelUnavailable),
+        Failure::Summary(_) => fail(failure.code()),
         Failure::Model(ModelError::BadRequest(_) | ModelError::ModelMissing(_)) => {
             fail(FailCode::BadRequest)
         }
         Failure::Model(ModelError::Auth(_)) => fail(FailCode::Auth),
         Failure::Timeout => fail(FailCode::Timeout),
+        Failure::OverBudget(over) => over_budget(counts, over),
     }
+}
+
+/// Waits for the reservations of running calls, at most `budgets::WAIT_MAX`. If usage alone is in the way, the task fails at once.
+fn over_budget(counts: RetryCounts, over: &OverBudget) -> (Step, RetryCounts) {
+    let since = counts.budget_since.unwrap_or(over.at);
+    let left = budgets::WAIT_MAX.saturating_sub(over.at.since(since));
+    if !over.can_wait || left < BUDGET_REST {
+        let code = FailCode::BudgetExceeded;
+        return (Step::Fail { code }, counts);
+    }
+    let counts = RetryCounts {
+        budget_since: Some(since),
+        ..counts
+    };
+    // The jitter stays within the rest.
+    let delay = BUDGET_EVERY.min(left.mul_f64(1.0 / (1.0 + JITTER)));
+    (wait(delay, WaitReason::Budget), counts)
 }
 
 fn wait(delay: Duration, reason: WaitReason) -> Step {
@@ -272,6 +335,7 @@ fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::budgets::{BudgetPeriod, BudgetScope, BudgetUnit};
 
     const SECOND: Duration = Duration::from_secs(1);
     const LONG: Attempt = Attempt {
@@ -434,6 +498,46 @@ mod tests {
         for (failure, attempt, wanted) in rows {
             assert_eq!(steps(&failure, attempt), wanted, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn a_task_waits_a_minute_for_a_budget_that_is_only_reserved() {
+        let policy = RetryPolicy::default();
+        let start: Timestamp = serde_json::from_str("\"2026-11-22T10:00:00.000Z\"").unwrap();
+        let over = |can_wait, after| {
+            Failure::OverBudget(OverBudget {
+                scope: BudgetScope::Workspace,
+                subject: uuid::Uuid::nil(),
+                period: BudgetPeriod::Day,
+                unit: BudgetUnit::Tokens,
+                amount: 1,
+                can_wait,
+                at: start + after,
+            })
+        };
+        let fail = Step::Fail {
+            code: FailCode::BudgetExceeded,
+        };
+        let none = RetryCounts::default();
+        let step = |failure: &Failure, counts| next_step(failure, counts, &policy, LONG);
+        assert_eq!(step(&over(false, Duration::ZERO), none).0, fail);
+        let (first, counts) = step(&over(true, Duration::ZERO), none);
+        assert_eq!(
+            first,
+            Step::Wait {
+                delay: BUDGET_EVERY,
+                reason: WaitReason::Budget,
+                keeps_slot: true
+            }
+        );
+        let Step::Wait { delay, .. } = step(&over(true, 57 * SECOND), counts).0 else {
+            panic!("3 s are left");
+        };
+        assert!(delay.mul_f64(1.0 + JITTER) <= 3 * SECOND + Duration::from_millis(1));
+        assert_eq!(step(&over(true, 60 * SECOND), counts).0, fail);
+        assert_eq!(step(&over(true, 90 * SECOND), none).0, first, "a new wait");
+        let (_, after_call) = step(&Failure::Model(ModelError::Empty), counts);
+        assert_eq!(after_call.budget_since, None);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::{
         Window, estimate_tokens,
     },
     tasks::{
-        Task,
-        calls::{self, CallLog, CallTask, NewCall, Purpose},
+        Task, budgets,
+        calls::{self, CallError, CallLog, CallTask, NewCall, Purpose},
     },
 };
 
@@ -172,13 +172,13 @@ impl Utility {
     /// Calls the model until `read` accepts its answer, at most twice; temporary failures are retried.
     ///
     /// # Errors
-    /// `Ok(Err(_))` if the model fails; `Err` if the database fails.
+    /// `Ok(Err(_))` if the model fails or a budget does not allow the call; `Err` if the database fails.
     pub async fn ask<T>(
         &self,
         model: &UtilityModel,
         call: &UtilityCall,
         read: impl Fn(&str) -> Option<T>,
-    ) -> Result<Result<Answer<T>, CollectError>, DbError> {
+    ) -> Result<Result<Answer<T>, CallError>, DbError> {
         let limits = AnswerLimits::default();
         self.ask_within(model, call, limits, read).await
     }
@@ -193,7 +193,7 @@ impl Utility {
         call: &UtilityCall,
         limits: AnswerLimits,
         read: impl Fn(&str) -> Option<T>,
-    ) -> Result<Result<Answer<T>, CollectError>, DbError> {
+    ) -> Result<Result<Answer<T>, CallError>, DbError> {
         let system = model.system(&call.system);
         let room = model.room(&call.system);
         let text = budget::without_middle(&call.text, room).unwrap_or_else(|| call.text.clone());
@@ -228,10 +228,10 @@ impl Utility {
         call: &UtilityCall,
         request: &ChatRequest,
         prompt_tokens: u64,
-    ) -> Result<Result<String, CollectError>, DbError> {
-        let retries = match call.patience {
-            Patience::ReplyWaits => self.delays.len().min(1),
-            Patience::Background => self.delays.len(),
+    ) -> Result<Result<String, CallError>, DbError> {
+        let (retries, wait_max) = match call.patience {
+            Patience::ReplyWaits => (self.delays.len().min(1), Duration::ZERO),
+            Patience::Background => (self.delays.len(), budgets::WAIT_MAX),
         };
         let limits = Limits {
             bytes_max: ANSWER_BYTES_MAX,
@@ -248,15 +248,19 @@ impl Utility {
                 agent: call.agent,
                 model: model.name.clone(),
                 prompt_tokens,
+                output_tokens_max: request.max_output_tokens.unwrap_or(OUTPUT_TOKENS_MAX),
             };
-            let open = self.calls.begin(&self.provider, new).await?;
+            let open = match self.calls.begin(&self.provider, new, wait_max).await? {
+                Ok(open) => open,
+                Err(over) => return Ok(Err(CallError::OverBudget(over))),
+            };
             let error = match calls::collect(open, request.clone(), limits).await? {
                 Ok(answer) => return Ok(Ok(answer.text)),
                 Err(e) => e,
             };
             match delays.next().filter(|_| may_pass(&error)) {
                 Some(delay) => tokio::time::sleep(*delay).await,
-                None => return Ok(Err(error)),
+                None => return Ok(Err(error.into())),
             }
         }
     }

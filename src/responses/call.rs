@@ -19,6 +19,7 @@ use super::{
     store::{self, NewRow},
 };
 use crate::{
+    agents::profiles::MAX_OUTPUT_TOKENS_DEFAULT,
     db::{Conn, now},
     failpoint,
     ids::TaskId,
@@ -26,7 +27,7 @@ use crate::{
     replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
-        TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage,
+        TaskError, TaskKind, TaskOutput, TaskStatus, TokenUsage, budgets,
         calls::{CallTask, NewCall, OpenCall, Purpose},
         queue,
     },
@@ -100,6 +101,7 @@ impl Response {
                     }
                     ResponseError::ModelNotFound(_) => FaultCode::ModelNotFound,
                     ResponseError::Refused(..) => FaultCode::InvalidPrompt,
+                    ResponseError::OverBudget(_) => FaultCode::InsufficientQuota,
                     _ => FaultCode::ServerError,
                 },
                 message: error.public_text(),
@@ -364,17 +366,21 @@ impl Job {
         let place = tokio::time::timeout(service.attempt_max, service.provider.place())
             .await
             .map_err(silent)?;
+        let new = self.new_call().await;
+        let request = ChatRequest {
+            place,
+            max_output_tokens: Some(new.output_tokens_max),
+            ..self.plan.request.clone()
+        };
+        let open = service
+            .calls
+            .begin(&service.provider, new, budgets::WAIT_MAX)
+            .await?
+            .map_err(ResponseError::OverBudget)?;
+        // The wait for a budget is not the model's silence, either.
         let started = Instant::now();
         let deadline = started + service.attempt_max;
         let patience = deadline.min(started + service.task_timeout);
-        let open = service
-            .calls
-            .begin(&service.provider, self.new_call())
-            .await?;
-        let request = ChatRequest {
-            place,
-            ..self.plan.request.clone()
-        };
         let open = self.open.insert(open);
         let connecting = open.stream(request);
         let connected = tokio::time::timeout_at(patience, connecting).await;
@@ -414,7 +420,7 @@ impl Job {
         Ok(Answered { reason, usage })
     }
 
-    fn new_call(&self) -> NewCall {
+    async fn new_call(&self) -> NewCall {
         NewCall {
             workspace: self.plan.workspace,
             task: Some(CallTask {
@@ -427,6 +433,21 @@ impl Job {
             agent: self.plan.agent.map(|(agent, _)| agent),
             model: self.plan.request.model.clone(),
             prompt_tokens: self.plan.prompt_tokens,
+            output_tokens_max: self.output_tokens_max().await,
+        }
+    }
+
+    /// Output limit of the request, the agent, or otherwise the default of agents. Without one, a budget could not be reserved.
+    async fn output_tokens_max(&self) -> u32 {
+        let request = &self.plan.request;
+        if let Some(limit) = request.max_output_tokens {
+            return limit;
+        }
+        let window = self.service.provider.window(&request.model).await;
+        let limit = MAX_OUTPUT_TOKENS_DEFAULT.saturating_add(window.reasoning_tokens);
+        match window.known_tokens() {
+            Some(_) => window.output_limit(limit, self.plan.prompt_tokens),
+            None => limit,
         }
     }
 

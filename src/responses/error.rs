@@ -5,7 +5,7 @@ use crate::{
     db::DbError,
     http::error::{ApiError, ErrorCode, StatusCode},
     model::{ModelError, grouped},
-    tasks::FailCode,
+    tasks::{FailCode, budgets::OverBudget},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,9 @@ pub enum ResponseError {
     /// The model refused the request; with the field that its message mentions.
     #[error("{0}")]
     Refused(String, &'static str),
+    /// A budget does not allow the call.
+    #[error("{0}")]
+    OverBudget(OverBudget),
     #[error("the server is shutting down: try again in a moment")]
     Stopping,
     /// The client disconnected, so this is never sent.
@@ -91,6 +94,7 @@ impl ResponseError {
             Self::Model(ModelError::RateLimited { retry_after }) => {
                 Some(retry_after.unwrap_or(Duration::from_secs(5)))
             }
+            Self::OverBudget(over) => Some(over.retry_after()),
             _ => None,
         }
     }
@@ -107,6 +111,7 @@ impl ResponseError {
                 ModelError::Empty => FailCode::BadResponse,
             },
             Self::Timeout => FailCode::Timeout,
+            Self::OverBudget(_) => FailCode::BudgetExceeded,
             Self::Refused(..) | Self::ModelNotFound(_) => FailCode::BadRequest,
             Self::ContextTooLarge { .. } => FailCode::ContextTooLarge,
             _ => FailCode::WorkerLost,
@@ -189,6 +194,7 @@ impl From<ResponseError> for ApiError {
             E::Model(ModelError::RateLimited { .. }) => {
                 make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimitExceeded)
             }
+            E::OverBudget(_) => make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::InsufficientQuota),
             E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable),
             E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelTimeout),
             E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),

@@ -127,6 +127,7 @@ text_enum! {
         InvalidPrompt = "invalid_prompt",
         ContextLengthExceeded = "context_length_exceeded",
         ModelNotFound = "model_not_found",
+        InsufficientQuota = "insufficient_quota",
     }
 }
 

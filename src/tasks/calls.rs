@@ -1,8 +1,8 @@
 //! Model calls: a row per call, stored before the request leaves and ended with its outcome and usage.
 //!
 //! ```text
-//! begin: row `running` ─► stream ─► end: row, usage of the month, and usage of the task, in one transaction
-//!                           └─ dropped: `cancelled` ─┘      └─ process died: closed as `lost` by the reaper or at startup
+//! begin: reservation, row `running` ─► stream ─► end: row, budgets, usage of the month and of the task, in one transaction
+//!                                        └─ dropped: `cancelled` ─┘      └─ process died: closed as `lost` by the reaper or at startup
 //! ```
 //!
 //! Tokens that the provider does not report are estimated from the prompt and the received text. A request that the
@@ -16,12 +16,17 @@ use std::{
 };
 
 use futures::Stream;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{TokenUsage, usage};
+use super::{
+    TokenUsage,
+    budgets::{self, Amounts, Charge, OverBudget, Price},
+    usage::{self, Month},
+};
 use crate::{
-    db::{Conn, Db, DbError, Json, now},
+    db::{Conn, Db, DbError, Json, dialect, now},
     failpoint,
     ids::{AgentId, TaskId, UserId, WorkspaceId},
     model::{
@@ -29,6 +34,7 @@ use crate::{
         StopReason, Usage, collect_watched, estimate_tokens,
     },
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 /// Maximum number of rows that are closed or deleted in one transaction.
@@ -37,6 +43,8 @@ const ROWS_AT_ONCE: i64 = 500;
 const ESTIMATED_BYTES: usize = 4096;
 /// Calls without an end are closed this long after the longest possible call.
 const ABANDONED_AFTER: Duration = Duration::from_mins(5);
+/// Time between two attempts to reserve the budget of a call whose caller waits for it.
+const RESERVED_EVERY: Duration = Duration::from_millis(500);
 
 text_enum! {
     /// Reason for a model call.
@@ -90,6 +98,18 @@ pub struct NewCall {
     pub model: String,
     /// Estimated size of the prompt.
     pub prompt_tokens: u64,
+    /// Output limit that is sent.
+    pub output_tokens_max: u32,
+}
+
+/// Failure of a call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    /// A budget does not allow it, so no request was sent.
+    #[error("{0}")]
+    OverBudget(OverBudget),
 }
 
 /// Stores calls.
@@ -101,23 +121,36 @@ pub struct CallLog {
 }
 
 impl CallLog {
-    /// Stores a call and returns it; call it before the request leaves.
+    /// Reserves the budget of a call, stores the call, and returns it; call it before the request leaves. If only running calls
+    /// are in the way, it is tried again for `wait_max`.
     ///
     /// # Errors
-    /// If the row cannot be stored; then the request must not leave.
+    /// `Ok(Err(_))` if a budget does not allow the call, `Err` if the row cannot be stored; then the request must not leave.
     pub async fn begin(
         &self,
         provider: &Arc<dyn Provider>,
         call: NewCall,
-    ) -> Result<OpenCall, DbError> {
-        let open = self.prepare(provider, call);
-        let row = open.row();
-        self.db
-            .write(open.call.workspace.0, async move |c: &mut Conn| {
-                row.insert(c).await
-            })
-            .await?;
-        Ok(open)
+        wait_max: Duration,
+    ) -> Result<Result<OpenCall, OverBudget>, DbError> {
+        let until = Instant::now() + wait_max;
+        loop {
+            let open = self.prepare(provider, call.clone());
+            let row = open.row();
+            let reserved = self
+                .db
+                .write(call.workspace.0, async move |c: &mut Conn| {
+                    row.insert(c).await
+                })
+                .await?;
+            let Err(over) = reserved else {
+                return Ok(Ok(open));
+            };
+            open.discard();
+            if !over.can_wait || Instant::now() + RESERVED_EVERY > until {
+                return Ok(Err(over));
+            }
+            tokio::time::sleep(RESERVED_EVERY).await;
+        }
     }
 
     /// Like `begin`, but the caller inserts `OpenCall::row` in a transaction of its own.
@@ -126,6 +159,7 @@ impl CallLog {
             log: self.clone(),
             provider: Arc::clone(provider),
             id: Uuid::now_v7(),
+            price: Price::of(provider.as_ref(), &call.model),
             call,
             received: Arc::default(),
             has_ended: false,
@@ -138,14 +172,27 @@ impl CallLog {
 pub struct CallRow {
     id: Uuid,
     call: NewCall,
+    price: Option<Price>,
 }
 
 impl CallRow {
-    pub async fn insert(&self, c: &mut Conn) -> Result<(), DbError> {
+    /// Reserves the budget of the call and inserts its row; does neither if a budget does not allow the call.
+    pub async fn insert(&self, c: &mut Conn) -> Result<Result<(), OverBudget>, DbError> {
         let call = &self.call;
+        let at = now();
+        // The test of a connection is counted, but never refused: an admin needs its result to change the model server.
+        let reserved = match call.purpose {
+            Purpose::Test => Amounts::default(),
+            _ => Amounts::reserved(call.prompt_tokens, call.output_tokens_max, self.price),
+        };
+        if call.purpose != Purpose::Test
+            && let Err(over) = budgets::reserve(c, &call.charge(at), reserved).await?
+        {
+            return Ok(Err(over));
+        }
         c.q("insert into model_calls (id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, \
-             input, output, estimated, outcome, started_at) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, TRUE, $11, $12)")
+             input, output, estimated, outcome, started_at, reserved, reserved_nano_usd, input_usd, output_usd) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, TRUE, $11, $12, $13, $14, $15, $16)")
             .bind(self.id)
             .bind(call.workspace)
             .bind(call.task.map(|task| task.id))
@@ -157,10 +204,26 @@ impl CallRow {
             .bind(call.model.clone())
             .bind(i64::try_from(call.prompt_tokens).unwrap_or(i64::MAX))
             .bind(CallOutcome::Running)
-            .bind(now())
+            .bind(at)
+            .bind(reserved.tokens)
+            .bind(reserved.nano_usd)
+            .bind(self.price.map(|price| price.input_usd))
+            .bind(self.price.map(|price| price.output_usd))
             .run()
             .await?;
-        Ok(())
+        Ok(Ok(()))
+    }
+}
+
+impl NewCall {
+    /// The budgets that the call counts for. A task has the requester of the task that asked for it.
+    fn charge(&self, at: Timestamp) -> Charge {
+        Charge {
+            workspace: self.workspace,
+            user: self.user,
+            agent: self.agent,
+            at,
+        }
     }
 }
 
@@ -244,6 +307,7 @@ pub struct OpenCall {
     provider: Arc<dyn Provider>,
     id: Uuid,
     call: NewCall,
+    price: Option<Price>,
     received: Arc<Mutex<Received>>,
     has_ended: bool,
 }
@@ -253,7 +317,13 @@ impl OpenCall {
         CallRow {
             id: self.id,
             call: self.call.clone(),
+            price: self.price,
         }
+    }
+
+    /// Drops a call whose row was not stored.
+    pub fn discard(mut self) {
+        self.has_ended = true;
     }
 
     /// Sends the request.
@@ -329,7 +399,8 @@ impl OpenCall {
         };
         let model = &self.call.model;
         EndedCall {
-            row: self.row(),
+            id: self.id,
+            call: self.call.clone(),
             outcome: received.outcome(),
             usage: TokenUsage {
                 input_tokens: counted.input_tokens,
@@ -353,7 +424,7 @@ impl Drop for OpenCall {
         };
         let store = async move {
             let stored = db
-                .write(end.row.call.workspace.0, async move |c: &mut Conn| {
+                .write(end.call.workspace.0, async move |c: &mut Conn| {
                     end.store(c).await
                 })
                 .await;
@@ -425,20 +496,23 @@ pub async fn collect(
 /// The end of a call.
 #[derive(Debug, Clone)]
 struct EndedCall {
-    row: CallRow,
+    id: Uuid,
+    call: NewCall,
     outcome: CallOutcome,
     usage: TokenUsage,
 }
 
 impl EndedCall {
-    /// Closes the row and increases the usage of the month and of the task, unless the call has ended before.
+    /// Closes the row, settles its budgets, and increases the usage of the month and of the task, unless the call has ended before.
     async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
-        let (call, usage) = (&self.row.call, &self.usage);
+        let (call, usage) = (&self.call, &self.usage);
+        // Before the row of the call is locked, as a reservation does.
+        dialect::lock_workspace(c, call.workspace.0).await?;
         // The person may have been erased since the call began.
-        let ended: Option<(UserId,)> = c
+        let ended: Option<(UserId, Timestamp, i64, Option<i64>)> = c
             .q("update model_calls set input = $2, output = $3, cost_usd = $4, estimated = $5, outcome = $6, ended_at = $7 \
-                where id = $1 and outcome = 'running' returning user_id")
-            .bind(self.row.id)
+                where id = $1 and outcome = 'running' returning user_id, started_at, reserved, reserved_nano_usd")
+            .bind(self.id)
             .bind(usage.input_tokens)
             .bind(usage.output_tokens)
             .bind(usage.cost_usd)
@@ -447,13 +521,21 @@ impl EndedCall {
             .bind(now())
             .opt()
             .await?;
-        let Some((user,)) = ended else {
+        let Some((user, started_at, tokens, nano_usd)) = ended else {
             return Ok(());
         };
+        let charge = Charge {
+            user,
+            ..call.charge(started_at)
+        };
+        let used = usage.input_tokens.saturating_add(usage.output_tokens);
+        let used = Amounts::new(used, usage.cost_usd);
+        budgets::settle(c, &charge, Amounts { tokens, nano_usd }, used).await?;
         let spent = usage::Spent {
             workspace: call.workspace,
             user,
             agent: call.agent,
+            month: Month::of(started_at),
             usage,
         };
         usage::raise(c, &spent).await?;
@@ -535,13 +617,15 @@ struct LostCall {
     agent_id: Option<AgentId>,
     model: String,
     input: i64,
+    input_usd: Option<f64>,
+    output_usd: Option<f64>,
 }
 
 macro_rules! lost_sql {
     ($where:literal) => {
         concat!(
-            "select id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, input from model_calls \
-             where outcome = 'running' and ",
+            "select id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, input, input_usd, output_usd \
+             from model_calls where outcome = 'running' and ",
             $where
         )
     };
@@ -565,25 +649,34 @@ impl LostCall {
             root: self.root_task_id.unwrap_or(id),
             attempt: self.attempt,
         });
+        let output = i64::try_from(output).unwrap_or(i64::MAX);
+        let price = self.input_usd.zip(self.output_usd);
+        let cost_usd = price.map(|(input_usd, output_usd)| {
+            let price = Price {
+                input_usd,
+                output_usd,
+            };
+            price.cost_usd(self.input, output)
+        });
         let end = EndedCall {
-            row: CallRow {
-                id: self.id,
-                call: NewCall {
-                    workspace: self.workspace_id,
-                    task,
-                    purpose: self.purpose,
-                    user: self.user_id,
-                    agent: self.agent_id,
-                    model: self.model.clone(),
-                    prompt_tokens: self.input.unsigned_abs(),
-                },
+            id: self.id,
+            call: NewCall {
+                workspace: self.workspace_id,
+                task,
+                purpose: self.purpose,
+                user: self.user_id,
+                agent: self.agent_id,
+                model: self.model.clone(),
+                prompt_tokens: self.input.unsigned_abs(),
+                // The reservation is read from the row.
+                output_tokens_max: 0,
             },
             outcome: CallOutcome::Lost,
             usage: TokenUsage {
                 input_tokens: self.input,
-                output_tokens: i64::try_from(output).unwrap_or(i64::MAX),
+                output_tokens: output,
                 model: self.model,
-                cost_usd: None,
+                cost_usd,
                 estimated: true,
             },
         };
@@ -621,7 +714,7 @@ pub async fn close_abandoned(db: &Db, call_max: Duration) -> Result<(), DbError>
     close_begun_before(db, now() - (call_max + ABANDONED_AFTER)).await
 }
 
-async fn close_begun_before(db: &Db, before: crate::time::Timestamp) -> Result<(), DbError> {
+async fn close_begun_before(db: &Db, before: Timestamp) -> Result<(), DbError> {
     loop {
         let lost: Vec<LostCall> = db
             .read()

@@ -20,6 +20,7 @@ text_enum! {
         WorkerLost = "worker_lost",
         QueueFull = "queue_full",
         QuotaExceeded = "quota_exceeded",
+        BudgetExceeded = "budget_exceeded",
     }
 }
 
@@ -56,6 +57,9 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         ),
         FailCode::QuotaExceeded => format!(
             "{name} cannot start: this workspace has reached its storage limit. Please delete messages or uploads, and ask again."
+        ),
+        FailCode::BudgetExceeded => format!(
+            "{name} could not answer: a budget of this workspace is used up. Please ask an admin to raise it in Settings › Budgets."
         ),
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! This module knows no feature: a task carries type names and JSON. `queue` contains the
 //! statements. `worker` claims due tasks, passes them to the handler of their kind, renews their
-//! leases, and requeues the tasks of lost workers. `calls` records their model calls, and `usage` adds up
-//! what they used.
+//! leases, and requeues the tasks of lost workers. `calls` records their model calls, `budgets` limits
+//! them, and `usage` adds up what they used.
 
 pub mod attempts;
+pub mod budgets;
 pub mod calls;
+pub mod costs;
 pub mod failure;
 pub mod queue;
 mod task;

@@ -65,6 +65,8 @@ text_enum! {
     pub enum WaitReason {
         RateLimited = "rate_limited",
         Unavailable = "unavailable",
+        /// Running calls have reserved the rest of a budget.
+        Budget = "budget",
     }
 }
 
@@ -114,7 +116,7 @@ pub struct TokenUsage {
     pub output_tokens: i64,
     /// The model that ran; can differ from the model of the agent.
     pub model: String,
-    /// In US dollars, if the model table has prices.
+    /// In US dollars, if the model table has prices and the policy shows costs to the reader.
     pub cost_usd: Option<f64>,
     /// True if some of the counts are estimates because the provider sent none.
     pub estimated: bool,

@@ -8,6 +8,7 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
     tasks::{TaskKind, TaskStatus},
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 /// Maximum rows of a response, highest usage first. The total includes all rows.
@@ -65,6 +66,8 @@ pub struct Spent<'a> {
     pub workspace: WorkspaceId,
     pub user: UserId,
     pub agent: Option<AgentId>,
+    /// Month in which the call began.
+    pub month: Month,
     pub usage: &'a TokenUsage,
 }
 
@@ -82,7 +85,7 @@ pub async fn raise(c: &mut Conn, spent: &Spent<'_>) -> Result<(), DbError> {
          cost_usd = coalesce(usage.cost_usd + excluded.cost_usd, usage.cost_usd, excluded.cost_usd)",
     )
     .bind(spent.workspace)
-    .bind(Month::present().text())
+    .bind(spent.month.text())
     .bind(spent.user)
     .bind(spent.agent.map_or(spent.workspace.0, |agent| agent.0))
     .bind(usage.model.clone())
@@ -131,7 +134,12 @@ pub struct Month {
 
 impl Month {
     pub fn present() -> Self {
-        Self::parse(&now().to_text()[..7]).unwrap_or(Self {
+        Self::of(now())
+    }
+
+    /// The month with this moment.
+    pub fn of(at: Timestamp) -> Self {
+        Self::parse(&at.to_text()[..7]).unwrap_or(Self {
             year: 1970,
             month: 1,
         })

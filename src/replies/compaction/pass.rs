@@ -28,11 +28,15 @@ use crate::{
         content::Content,
         entry::{MemoryKind, MemoryTrust},
     },
-    model::{CollectError, estimate_tokens},
+    model::estimate_tokens,
     realtime::EventType,
     secrets::Keyring,
     sql_with_ids,
-    tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, calls::Purpose, queue},
+    tasks::{
+        FailCode, Lease, LeaseLost, Task, TaskKind,
+        calls::{CallError, Purpose},
+        queue,
+    },
 };
 
 use super::{
@@ -110,7 +114,7 @@ pub struct Passed {
 /// Reason why segments could not be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PassError {
-    Model(CollectError),
+    Model(CallError),
     /// The workspace is full.
     QuotaExceeded,
 }
@@ -118,7 +122,8 @@ pub enum PassError {
 impl PassError {
     pub fn code(&self) -> FailCode {
         match self {
-            Self::Model(_) => FailCode::ModelUnavailable,
+            Self::Model(CallError::OverBudget(_)) => FailCode::BudgetExceeded,
+            Self::Model(CallError::Collect(_)) => FailCode::ModelUnavailable,
             Self::QuotaExceeded => FailCode::QuotaExceeded,
         }
     }
@@ -133,7 +138,7 @@ struct Part {
 }
 
 /// The stored segment, if messages are left, or the reason why it could not be made.
-type Segmented = Result<Option<CompactionId>, CollectError>;
+type Segmented = Result<Option<CompactionId>, CallError>;
 
 /// Values that all segments of a pass share.
 struct Shared {
@@ -329,7 +334,7 @@ impl Compactor {
         pass: &Pass,
         shared: &Shared,
         rows: &[Row],
-    ) -> Result<Result<Made, CollectError>, DbError> {
+    ) -> Result<Result<Made, CallError>, DbError> {
         let (lines, people) = lines_of(rows);
         if lines.is_empty() {
             return Ok(Ok(Made {

@@ -11,11 +11,12 @@ use crate::{
     db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
-    model::CollectError,
     realtime::Audience,
     tasks::{
         FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
-        TaskStatus, TaskTarget, WaitReason, notice_text,
+        TaskStatus, TaskTarget, WaitReason,
+        calls::CallError,
+        notice_text,
         queue::{self, End},
         worker::{Abort, Handler},
     },
@@ -51,7 +52,7 @@ pub enum Waited {
     Ready,
     /// No pass may run now.
     Skipped,
-    Failed(CollectError),
+    Failed(CallError),
 }
 
 /// Next step of a reply that needs a pass of its conversation.

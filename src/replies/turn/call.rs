@@ -36,7 +36,7 @@ pub(super) struct Failed {
 }
 
 impl ReplyHandler {
-    /// Stores the manifest, then calls the model once and streams the reply.
+    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply.
     pub(super) async fn call(
         &self,
         task: &Task,
@@ -87,17 +87,26 @@ impl ReplyHandler {
             agent: task.agent_id,
             model: manifest.model.clone(),
             prompt_tokens: manifest.window.corrected(manifest.prompt.tokens()),
+            output_tokens_max: output_limit,
         };
         let open = self.calls.prepare(&self.provider, new);
         let (stored, held, row) = (manifest.clone(), *lease, open.row());
-        self.db
+        let reserved = self
+            .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &held).await?;
                 let (workspace, task) = (held.workspace, held.task);
-                manifest::save(c, workspace, task, &stored, &record).await?;
-                Ok::<_, LeaseLost>(row.insert(c).await?)
+                let reserved = row.insert(c).await?;
+                if reserved.is_ok() {
+                    manifest::save(c, workspace, task, &stored, &record).await?;
+                }
+                Ok::<_, LeaseLost>(reserved)
             })
             .await?;
+        if let Err(over) = reserved {
+            open.discard();
+            return Ok(Err(nothing(Failure::OverBudget(over))));
+        }
         let outcome = self
             .stream(task, lease, agent, manifest, &open, request)
             .await?;

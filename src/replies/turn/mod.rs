@@ -18,13 +18,13 @@ use crate::{
         profiles::{self, Resolved},
         segments::{CompactionTrigger, PassOptions},
     },
-    auth::quota,
+    auth::{self, AuthError, quota},
     chat::{messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
-    ids::TaskId,
+    ids::{AgentId, TaskId, UserId, WorkspaceId},
     memory::recall::{self, Recalled},
-    model::{CollectError, ModelError},
+    model::ModelError,
     replies::{
         adaptation::{
             note::{Adapting, NotedQuestion, ReplyEnd},
@@ -46,6 +46,8 @@ use crate::{
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
         attempts::{self, AttemptError, AttemptOutcome},
+        budgets::{BudgetScope, OverBudget},
+        costs::{self, CostReader},
         notice_text,
         queue::{self, End},
         wait_notice,
@@ -299,8 +301,7 @@ impl ReplyHandler {
         let failure = match waited {
             Waited::Skipped => return Ok(None),
             Waited::Ready => None,
-            Waited::Failed(CollectError::Model(e)) => Some(Failure::Model(e)),
-            Waited::Failed(CollectError::Timeout) => Some(Failure::Timeout),
+            Waited::Failed(e) => Some(Failure::from(e)),
         };
         let mut c = self.db.snapshot().await?;
         let again = context::load(&mut c, task, agent, self.compactor.settings).await?;
@@ -562,6 +563,9 @@ impl ReplyHandler {
             _ => None,
         });
         let wait = wait.filter(|wait| !wait.is_zero());
+        let over = failed
+            .as_ref()
+            .and_then(|failed| over_budget(&failed.failure).cloned());
         // Not in the transaction, because others would have to wait for it.
         let text = failed
             .map(|failed| failed.text)
@@ -583,10 +587,13 @@ impl ReplyHandler {
                     remove::interrupt_reply(c, reply, text.as_ref(), lease.audience).await?;
                 }
                 let name = profiles::shown_name(c, lease.target.agent).await?;
-                let message = match (wait, too_large) {
-                    (_, Some(too_large)) => too_large.notice(&name),
-                    (Some(wait), None) => wait_notice(&name, wait, failed_at),
-                    (None, None) => notice_text(&name, code),
+                let message = match (wait, too_large, &over) {
+                    (_, _, Some(over)) => {
+                        over_budget_notice(c, over, lease.workspace, &name).await?
+                    }
+                    (_, Some(too_large), None) => too_large.notice(&name),
+                    (Some(wait), None, None) => wait_notice(&name, wait, failed_at),
+                    (None, None, None) => notice_text(&name, code),
                 };
                 let notice = post::insert_notice(
                     c,
@@ -637,6 +644,35 @@ impl ReplyHandler {
         let adapting = Adapting::find(&mut c, &key, target.channel, &agent.profile).await?;
         Ok(adapting.map(|adapting| adapting.note(&task.input.0.prompt, ReplyEnd::NoReply)))
     }
+}
+
+/// The budget that does not allow a call, or the summary that the call needs.
+fn over_budget(failure: &Failure) -> Option<&OverBudget> {
+    match failure {
+        Failure::OverBudget(over) => Some(over),
+        Failure::Summary(cause) => over_budget(cause),
+        Failure::Model(_) | Failure::Timeout => None,
+    }
+}
+
+async fn over_budget_notice(
+    c: &mut Conn,
+    over: &OverBudget,
+    workspace: WorkspaceId,
+    agent: &str,
+) -> Result<String, DbError> {
+    let subject = match over.scope {
+        BudgetScope::Workspace => String::new(),
+        BudgetScope::Person => match auth::name_of(c, UserId(over.subject)).await {
+            Ok(name) => name.unwrap_or_else(|| "The person asking".to_owned()),
+            Err(AuthError::Db(e)) => return Err(e),
+            Err(_) => "The person asking".to_owned(),
+        },
+        BudgetScope::Agent => profiles::shown_name(c, AgentId(over.subject)).await?,
+    };
+    // Everyone in the conversation reads it.
+    let shows_costs = costs::are_visible(c, workspace, CostReader::Other).await?;
+    Ok(over.notice(agent, &subject, shows_costs))
 }
 
 /// Notes the question of a reply, if the agent adapts to the requester.

@@ -10,7 +10,6 @@ use super::St;
 use crate::{
     auth::{Scope, WorkspaceCaller},
     http::{ApiError, ErrorCode, extract::Body},
-    model::CollectError,
     providers::Tested,
     replies::retry::Failure,
     server::State,
@@ -82,11 +81,7 @@ async fn test_model(
         Ok(answer) => (Some(answer.text.trim().to_owned()), None),
         Err(e) => {
             let message = e.to_string();
-            let failure = match e {
-                CollectError::Model(e) => Failure::Model(e),
-                CollectError::Timeout => Failure::Timeout,
-            };
-            let code = failure.code();
+            let code = Failure::from(e).code();
             (None, Some(ModelTestError { code, message }))
         }
     };

@@ -99,7 +99,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
 }
 
 /// Requeues a running task until `retry_at` and stores its counts. The task keeps its slot only for
-/// a short wait.
+/// a short wait. Without budget no call was made, so the attempt is not counted.
 pub async fn requeue(
     c: &mut Conn,
     lease: &Lease,
@@ -111,7 +111,7 @@ pub async fn requeue(
     let task: Task = c
         .q(task_sql!(
             "update tasks set status = 'queued', retry_at = $3, wait_reason = $4, holds_slot = $5, retry_counts = $6, \
-             attempt = attempt + 1, lease_token = null, lease_until = null, worker_id = null \
+             attempt = attempt + case when $4 = 'budget' then 0 else 1 end, lease_token = null, lease_until = null, worker_id = null \
              where id = $1 and lease_token = $2 returning",
             ""
         ))

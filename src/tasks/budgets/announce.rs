@@ -1,0 +1,56 @@
+//! Tells admins about budgets, and tasks that wait for one that there may be room.
+
+use super::budget::{Budget, BudgetEvent};
+use crate::{
+    db::{Conn, DbError, now},
+    ids::{UserId, WorkspaceId},
+    realtime::{
+        Audience, EventType, NewEvent,
+        log::{self, Recipients},
+    },
+    tasks::queue::Wake,
+};
+
+/// Maximum number of recipients of an event.
+const ADMINS_MAX: i64 = 1000;
+/// Maximum number of tasks that are woken at once, so that not all of them compete for the same room.
+const WOKEN_MAX: i64 = 8;
+
+/// Appends `budget.updated` for the admins.
+pub(super) async fn announce(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    budgets: Vec<Budget>,
+) -> Result<(), DbError> {
+    let admins: Vec<(UserId,)> = c
+        .q("select user_id from members where workspace_id = $1 and role = 'admin' order by joined_at, user_id limit $2")
+        .bind(workspace)
+        .bind(ADMINS_MAX)
+        .all()
+        .await?;
+    let only = Recipients {
+        users: admins.into_iter().map(|admin| admin.0).collect(),
+        managers: false,
+    };
+    let seq = log::reserve(c, workspace, 1).await?;
+    let data = BudgetEvent { budgets };
+    let event = NewEvent::new(seq, EventType::BudgetUpdated, Audience::Workspace, &data)?
+        .only_to(Some(only));
+    log::append(c, workspace, event).await
+}
+
+/// Makes the oldest tasks that wait for a budget due.
+pub(super) async fn wake(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
+    let woken = c
+        .q("update tasks set retry_at = $2 where id in (select id from tasks where workspace_id = $1 and status = 'queued' \
+            and wait_reason = 'budget' and retry_at > $2 order by id limit $3)")
+        .bind(workspace)
+        .bind(now())
+        .bind(WOKEN_MAX)
+        .run()
+        .await?;
+    if woken > 0 {
+        c.notify(Box::new(Wake));
+    }
+    Ok(())
+}

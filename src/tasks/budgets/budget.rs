@@ -1,0 +1,303 @@
+//! Budgets as admins see them, and the refusal of a call that exceeds one.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::amount::{self, Amount, BudgetUnit};
+use crate::{
+    ids::{AgentId, UserId},
+    realtime::{EventData, EventType},
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+/// Assumed rest of the calls that have reserved a budget.
+const RUNNING_FOR: Duration = Duration::from_secs(5);
+
+text_enum! {
+    /// Calls that a budget covers.
+    pub enum BudgetScope {
+        /// All calls of the workspace.
+        Workspace = "workspace",
+        /// Calls that a person requested.
+        Person = "person",
+        /// Calls of an agent.
+        Agent = "agent",
+    }
+}
+
+text_enum! {
+    /// Time after which a budget starts again, in UTC.
+    pub enum BudgetPeriod {
+        Day = "day",
+        Month = "month",
+    }
+}
+
+impl BudgetPeriod {
+    /// The period with this moment: `YYYY-MM-DD` or `YYYY-MM`.
+    pub(super) fn key(self, at: Timestamp) -> String {
+        let length = match self {
+            Self::Day => 10,
+            Self::Month => 7,
+        };
+        at.to_text()[..length].to_owned()
+    }
+
+    /// The period for people: `November 22` or `November`.
+    fn shown(self, at: Timestamp) -> String {
+        match self {
+            Self::Day => at.to_day_text(),
+            Self::Month => at.to_month_text(),
+        }
+    }
+}
+
+/// A budget to store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewBudget {
+    pub scope: BudgetScope,
+    /// ID of the person or the agent; `None` for each of them, and for the workspace.
+    pub subject: Option<Uuid>,
+    pub period: BudgetPeriod,
+    pub unit: BudgetUnit,
+    /// In tokens or in billionths of a US dollar.
+    pub amount: i64,
+    pub warn_at: f64,
+}
+
+/// Limit of what model calls use in a day or a month.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct Budget {
+    pub scope: BudgetScope,
+    /// The person or the agent; null for a budget of each person or agent, and for that of the workspace.
+    pub subject_id: Option<String>,
+    pub period: BudgetPeriod,
+    /// In US dollars, or null. Calls of models without a known price do not count.
+    pub limit_usd: Option<f64>,
+    /// Input and output together, or null.
+    pub limit_tokens: Option<i64>,
+    /// Part of the limit from which on admins are warned.
+    pub warn_at: f64,
+    /// Used in the present period, in the unit of the limit. In a budget of each person or agent: by the one who used most.
+    pub spent: Amount,
+    /// Reserved by running calls, for the same person or agent.
+    pub reserved: Amount,
+    /// The person or agent who used most, in a budget of each; null if nobody used anything.
+    pub top_subject_id: Option<String>,
+}
+
+/// State of a budget in the database.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct BudgetRow {
+    pub scope: BudgetScope,
+    pub subject_id: Option<Uuid>,
+    pub period: BudgetPeriod,
+    pub unit: BudgetUnit,
+    pub amount: i64,
+    pub warn_at: f64,
+    /// Subject of the counter; `None` if there is none.
+    pub counted_id: Option<Uuid>,
+    pub spent: i64,
+    pub reserved: i64,
+}
+
+impl BudgetRow {
+    pub(super) fn into_budget(self) -> Budget {
+        let named = |id: Uuid| match self.scope {
+            BudgetScope::Workspace => None,
+            BudgetScope::Person => Some(UserId(id).to_string()),
+            BudgetScope::Agent => Some(AgentId(id).to_string()),
+        };
+        let limit = Amount::new(self.unit, self.amount);
+        Budget {
+            scope: self.scope,
+            subject_id: self.subject_id.and_then(named),
+            period: self.period,
+            limit_usd: match limit {
+                Amount::Usd(usd) => Some(usd),
+                Amount::Tokens(_) => None,
+            },
+            limit_tokens: match limit {
+                Amount::Tokens(tokens) => Some(tokens),
+                Amount::Usd(_) => None,
+            },
+            warn_at: self.warn_at,
+            spent: Amount::new(self.unit, self.spent),
+            reserved: Amount::new(self.unit, self.reserved),
+            top_subject_id: match self.subject_id {
+                Some(_) => None,
+                None => self.counted_id.and_then(named),
+            },
+        }
+    }
+
+    /// Checks whether the last `used` reached the warning or the limit.
+    pub(super) fn has_crossed(&self, used: i64) -> bool {
+        let before = self.spent.saturating_sub(used);
+        let crossed = |threshold: i64| before < threshold && threshold <= self.spent;
+        crossed(self.warning()) || crossed(self.amount)
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a warning need not be exact, and is at most the amount"
+    )]
+    fn warning(&self) -> i64 {
+        (self.amount as f64 * self.warn_at).ceil() as i64
+    }
+}
+
+/// Budgets that an admin set, or that a call brought to their warning or limit.
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct BudgetEvent {
+    pub budgets: Vec<Budget>,
+}
+
+impl EventData for BudgetEvent {
+    const TYPES: &'static [EventType] = &[EventType::BudgetUpdated];
+}
+
+/// The budget that does not allow a call. No request was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverBudget {
+    pub scope: BudgetScope,
+    /// ID of the person, the agent, or the workspace.
+    pub subject: Uuid,
+    pub period: BudgetPeriod,
+    pub unit: BudgetUnit,
+    /// In tokens or in billionths of a US dollar.
+    pub amount: i64,
+    /// Only reservations of running calls are in the way.
+    pub can_wait: bool,
+    /// Time of the refusal.
+    pub at: Timestamp,
+}
+
+impl OverBudget {
+    /// Time after which there may be room: running calls end, or another day begins.
+    pub fn retry_after(&self) -> Duration {
+        if self.can_wait {
+            return RUNNING_FOR;
+        }
+        (self.at.day_start() + Duration::from_hours(24)).since(self.at)
+    }
+
+    /// Notice in the conversation. `subject` is the name of the person or the agent whose budget it is.
+    pub fn notice(&self, agent: &str, subject: &str, shows_costs: bool) -> String {
+        let whose = match self.scope {
+            BudgetScope::Workspace => "the workspace has used its".to_owned(),
+            BudgetScope::Person => format!("{subject} has used their"),
+            BudgetScope::Agent => format!("{subject} has used its"),
+        };
+        let limit = if shows_costs || self.unit == BudgetUnit::Tokens {
+            amount::shown(self.unit, self.amount)
+        } else {
+            "budget".to_owned()
+        };
+        let period = self.period.shown(self.at);
+        format!(
+            "{agent} could not answer: {whose} {limit} for {period}. An admin can raise it in Settings › Budgets."
+        )
+    }
+}
+
+/// For the requester.
+impl std::fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whose = match self.scope {
+            BudgetScope::Workspace => "the workspace has used its",
+            BudgetScope::Person => "you have used your",
+            BudgetScope::Agent => "the agent has used its",
+        };
+        let period = self.period.shown(self.at);
+        write!(
+            f,
+            "{whose} budget for {period}: ask an admin to raise it in Settings › Budgets"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        serde_json::from_value(text.into()).unwrap()
+    }
+
+    #[test]
+    fn a_notice_names_whose_budget_is_used_up_and_where_to_raise_it() {
+        let over = OverBudget {
+            scope: BudgetScope::Workspace,
+            subject: Uuid::nil(),
+            period: BudgetPeriod::Month,
+            unit: BudgetUnit::Usd,
+            amount: 50_000_000_000,
+            can_wait: false,
+            at: at("2026-11-22T10:00:00.000Z"),
+        };
+        let raise = "An admin can raise it in Settings › Budgets.";
+        assert_eq!(
+            over.notice("Vibe", "", true),
+            format!(
+                "Vibe could not answer: the workspace has used its $50.00 for November. {raise}"
+            )
+        );
+        assert_eq!(
+            over.notice("Vibe", "", false),
+            format!(
+                "Vibe could not answer: the workspace has used its budget for November. {raise}"
+            )
+        );
+        let own = OverBudget {
+            scope: BudgetScope::Person,
+            period: BudgetPeriod::Day,
+            unit: BudgetUnit::Tokens,
+            amount: 12_000,
+            ..over
+        };
+        assert_eq!(
+            own.notice("Vibe", "Ada", false),
+            format!(
+                "Vibe could not answer: Ada has used their 12,000 tokens for November 22. {raise}"
+            )
+        );
+        assert_eq!(own.retry_after(), Duration::from_hours(14));
+        assert_eq!(
+            own.to_string(),
+            "you have used your budget for November 22: ask an admin to raise it in Settings › Budgets"
+        );
+    }
+
+    #[test]
+    fn a_budget_warns_once_when_its_warning_and_its_limit_are_reached() {
+        let after = |spent| BudgetRow {
+            scope: BudgetScope::Workspace,
+            subject_id: None,
+            period: BudgetPeriod::Month,
+            unit: BudgetUnit::Tokens,
+            amount: 100,
+            warn_at: 0.8,
+            counted_id: None,
+            spent,
+            reserved: 0,
+        };
+        assert!(!after(79).has_crossed(79));
+        assert!(after(80).has_crossed(1));
+        assert!(!after(99).has_crossed(19));
+        assert!(after(100).has_crossed(1));
+        assert!(after(150).has_crossed(150));
+        assert!(!after(150).has_crossed(50));
+    }
+
+    #[test]
+    fn the_key_of_a_period_is_its_date_in_utc() {
+        let moment = at("2026-11-22T23:59:59.999Z");
+        assert_eq!(BudgetPeriod::Day.key(moment), "2026-11-22");
+        assert_eq!(BudgetPeriod::Month.key(moment), "2026-11");
+    }
+}

@@ -1,0 +1,20 @@
+//! Budgets: limits of what the model calls of a workspace, a person, or an agent use in a day or a month.
+//!
+//! ```text
+//! reserve: one conditional update of all counters, with the row of the call ─► request ─► settle: the reservation becomes usage
+//!    └─ over budget: nothing is stored, and no request leaves                                (also of lost and canceled calls)
+//! ```
+//!
+//! A counter is a row that exists only for a budget: it has what calls of the period have used and what running calls have reserved.
+//! `list::replace` fills the counters of new budgets from the usage so far. A call counts in the day and month in which it began.
+
+mod amount;
+mod announce;
+mod budget;
+mod list;
+mod reserve;
+
+pub use amount::{Amount, Amounts, BudgetUnit, Price, nano_usd};
+pub use budget::{Budget, BudgetEvent, BudgetPeriod, BudgetScope, NewBudget, OverBudget};
+pub use list::{find_version, list, list_own, reassign, remove_past, replace};
+pub use reserve::{Charge, WAIT_MAX, reserve, settle};
