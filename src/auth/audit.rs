@@ -28,6 +28,7 @@ text_enum! {
         PromptProfilesChanged = "prompt_profiles.changed",
         ModelChanged = "model.changed",
         ModelRemoved = "model.removed",
+        BudgetsChanged = "budgets.changed",
         MemoryPublished = "memory.published",
         MemoryDeleted = "memory.deleted",
         CompactionDeleted = "compaction.deleted",

@@ -19,7 +19,7 @@ use crate::{
     forks::{event::ResolutionEvent, items::ActionItemEvent},
     realtime::{LiveFrame, add_schema},
     routes::chat::OwnFrame,
-    tasks::TaskEvent,
+    tasks::{TaskEvent, budgets::BudgetEvent},
 };
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -50,6 +50,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<AgentEvent<'_>>(schemas),
         add_schema::<MemoryEvent>(schemas),
         add_schema::<CompactionEvent>(schemas),
+        add_schema::<BudgetEvent>(schemas),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, budgets, and the context of their tasks.
 
 use axum::{
     Json,
@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod adaptation;
+mod budgets;
 mod drafts;
 mod files;
 mod model_connection;
@@ -50,6 +51,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(workspace_context::router())
         .merge(rpc::router())
         .merge(usage::router())
+        .merge(budgets::router())
         .merge(model_connection::router())
         .merge(model_test::router())
 }

@@ -203,6 +203,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::post(path, json!({"handle": other.handle}))
         }
         ("GET /v1/usage", "own") => Call::get("/v1/usage?user_id=me"),
+        ("GET /v1/budgets", "own") => Call::get("/v1/budgets?mine=true"),
         ("POST /v1/invites" | "POST /v1/model-test", _) => Call::post(path, json!({})),
         ("GET /v1/invites/{id}", _) => {
             let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
