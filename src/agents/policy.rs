@@ -13,6 +13,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{SandboxPolicyId, WorkspaceId},
     patch::{nullable, present},
+    tasks::costs::CostVisibility,
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -272,6 +273,8 @@ pub struct Policy {
     pub adaptation_allowed: bool,
     /// True if API clients can call the model without an agent.
     pub bare_model: bool,
+    /// People who see what replies cost: `everyone`, `admins`, or nobody (`off`).
+    pub show_costs: CostVisibility,
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,
     pub workspace_context: ContextPolicy,
@@ -293,6 +296,7 @@ impl Default for Policy {
             members_write_agents: true,
             adaptation_allowed: false,
             bare_model: true,
+            show_costs: CostVisibility::Everyone,
             memory: MemoryPolicy::default(),
             compaction: CompactionPolicy::default(),
             workspace_context: ContextPolicy::default(),
@@ -326,6 +330,9 @@ pub struct PolicyPatch {
     pub bare_model: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
+    pub show_costs: Option<CostVisibility>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub memory: Option<MemoryPolicyPatch>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
@@ -343,6 +350,7 @@ struct Row {
     members_write_agents: bool,
     adaptation_allowed: bool,
     bare_model: bool,
+    show_costs: CostVisibility,
     memory: Json<MemoryPolicy>,
     compaction: Json<CompactionPolicy>,
     workspace_context: Json<ContextPolicy>,
@@ -350,7 +358,7 @@ struct Row {
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
-        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, memory, compaction, \
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, show_costs, memory, compaction, \
             workspace_context \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
@@ -363,6 +371,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         members_write_agents: row.members_write_agents,
         adaptation_allowed: row.adaptation_allowed,
         bare_model: row.bare_model,
+        show_costs: row.show_costs,
         memory: row.memory.0,
         compaction: row.compaction.0,
         workspace_context: row.workspace_context.0,
@@ -423,6 +432,9 @@ pub async fn change(
     if let Some(allowed) = patch.bare_model {
         policy.bare_model = allowed;
     }
+    if let Some(rule) = patch.show_costs {
+        policy.show_costs = rule;
+    }
     if let Some(memory) = patch.memory {
         policy.memory = memory.merged(policy.memory)?;
     }
@@ -457,12 +469,13 @@ pub async fn change(
 
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         memory, compaction, workspace_context, adaptation_allowed, bare_model, updated_by, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $8, $9) \
+         memory, compaction, workspace_context, adaptation_allowed, bare_model, show_costs, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
-         adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+         adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, show_costs = excluded.show_costs, \
+         updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
@@ -475,6 +488,7 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(Json(policy.workspace_context.clone()))
         .bind(policy.adaptation_allowed)
         .bind(policy.bare_model)
+        .bind(policy.show_costs)
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

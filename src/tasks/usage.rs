@@ -4,13 +4,15 @@ use uuid::Uuid;
 
 use super::{Task, TokenUsage};
 use crate::{
-    db::{Conn, DbError, now},
-    ids::{AgentId, UserId, WorkspaceId},
-    tasks::{TaskKind, TaskStatus},
+    db::{Conn, DbError, Json, now},
+    ids::{AgentId, ForkId, TaskId, ThreadId, UserId, WorkspaceId},
+    tasks::{TaskKind, TaskStatus, queue::is_not_personal},
     text_enum::text_enum,
     time::Timestamp,
 };
 
+/// Maximum number of tasks of a conversation that are added up.
+const TASKS_MAX: i64 = 10_000;
 /// Maximum rows of a response, highest usage first. The total includes all rows.
 const ROWS_MAX: i64 = 1000;
 
@@ -254,6 +256,20 @@ macro_rules! sums_sql {
     };
 }
 
+/// `$1` is the reader, `$2` the maximum number of rows.
+macro_rules! of_tasks_sql {
+    ($with:literal, $where:literal) => {
+        concat!(
+            $with,
+            "select requested_by, agent_id, status, token_usage, queued_at from tasks where (requested_by = $1 or ",
+            is_not_personal!(),
+            ") and ",
+            $where,
+            " order by id limit $2"
+        )
+    };
+}
+
 /// Sums by key: months in chronological order, other keys by highest usage.
 pub async fn list(
     c: &mut Conn,
@@ -322,6 +338,127 @@ pub async fn total(c: &mut Conn, workspace: WorkspaceId, filter: &Filter) -> Res
         .await
 }
 
+/// Tasks whose usage is added up.
+#[derive(Debug, Clone, Copy)]
+pub enum TaskSet {
+    /// A task, and those that it asked for.
+    Tree(TaskId),
+    /// A thread with its forks.
+    Thread(ThreadId),
+    Fork {
+        thread: ThreadId,
+        fork: ForkId,
+    },
+}
+
+/// What a task used.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct TaskUsage {
+    requested_by: UserId,
+    agent_id: Option<AgentId>,
+    status: TaskStatus,
+    token_usage: Option<Json<TokenUsage>>,
+    queued_at: Timestamp,
+}
+
+/// Usage of tasks, oldest first, without personal ones of other people.
+pub async fn of_tasks(
+    c: &mut Conn,
+    reader: UserId,
+    set: TaskSet,
+) -> Result<Vec<TaskUsage>, DbError> {
+    let q = match set {
+        TaskSet::Tree(task) => c
+            .q(of_tasks_sql!(
+                "with recursive tree (id) as (select id from tasks where id = $3 union all \
+                 select t.id from tasks t join tree d on t.parent_task_id = d.id) ",
+                "id in (select id from tree)"
+            ))
+            .bind(reader)
+            .bind(TASKS_MAX)
+            .bind(task),
+        TaskSet::Thread(thread) => c
+            .q(of_tasks_sql!("", "thread_id = $3"))
+            .bind(reader)
+            .bind(TASKS_MAX)
+            .bind(thread),
+        TaskSet::Fork { thread, fork } => c
+            .q(of_tasks_sql!("", "thread_id = $3 and conversation_id = $4"))
+            .bind(reader)
+            .bind(TASKS_MAX)
+            .bind(thread)
+            .bind(fork),
+    };
+    q.all().await
+}
+
+/// Sums of tasks by key, in the order of `list`, and their total.
+pub fn sum_tasks(tasks: &[TaskUsage], filter: &Filter, by: GroupBy) -> (Vec<(Key, Sums)>, Sums) {
+    let mut rows: Vec<(Key, Sums)> = Vec::new();
+    let mut total = Sums::default();
+    for task in tasks {
+        let month = Month::of(task.queued_at);
+        let is_wanted = filter.user.is_none_or(|user| user == task.requested_by);
+        if !is_wanted || !(filter.from..=filter.to).contains(&month) {
+            continue;
+        }
+        let usage = task.token_usage.as_ref().map(|usage| &usage.0);
+        let key = match by {
+            GroupBy::Person => Key::Person(task.requested_by),
+            GroupBy::Agent => Key::Agent(task.agent_id),
+            GroupBy::Month => Key::Text(month.text()),
+            GroupBy::Model => {
+                Key::Text(usage.map_or_else(String::new, |usage| usage.model.clone()))
+            }
+        };
+        let at = rows.iter().position(|(known, _)| *known == key);
+        let at = at.unwrap_or_else(|| {
+            rows.push((key, Sums::default()));
+            rows.len() - 1
+        });
+        for sums in [&mut rows[at].1, &mut total] {
+            sums.add(task.status, usage);
+        }
+    }
+    let used = |sums: &Sums| (sums.input_tokens + sums.output_tokens, sums.tasks);
+    if by != GroupBy::Month {
+        rows.sort_by_key(|(_, sums)| std::cmp::Reverse(used(sums)));
+    }
+    (rows, total)
+}
+
+impl TaskUsage {
+    /// Month of the first task; the present one if there is none.
+    pub fn first_month(tasks: &[Self]) -> Month {
+        let first = tasks.first();
+        first.map_or_else(Month::present, |task| Month::of(task.queued_at))
+    }
+}
+
+impl Sums {
+    fn add(&mut self, status: TaskStatus, usage: Option<&TokenUsage>) {
+        let has_ended = !matches!(status, TaskStatus::Queued | TaskStatus::Running);
+        self.tasks += i64::from(has_ended);
+        self.failed += i64::from(status == TaskStatus::Failed);
+        if let Some(usage) = usage {
+            self.input_tokens += usage.input_tokens;
+            self.output_tokens += usage.output_tokens;
+            if let Some(cost) = usage.cost_usd {
+                *self.cost_usd.get_or_insert(0.0) += cost;
+            }
+        }
+    }
+
+    /// The sums without what they cost.
+    #[must_use]
+    pub fn without_cost(self) -> Self {
+        Self {
+            cost_usd: None,
+            ..self
+        }
+    }
+}
+
 /// Checks whether the person has usage in the workspace.
 pub async fn knows(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, DbError> {
     let row: Option<(UserId,)> = c
@@ -352,6 +489,57 @@ pub async fn reassign(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_are_added_up_by_key_with_the_highest_usage_first() {
+        let (ada, bo) = (UserId::new(), UserId::new());
+        let used = |requested_by, status, tokens, cost_usd| TaskUsage {
+            requested_by,
+            agent_id: None,
+            status,
+            token_usage: Some(Json(TokenUsage {
+                input_tokens: tokens,
+                output_tokens: 1,
+                cost_usd,
+                ..TokenUsage::none("tiny")
+            })),
+            queued_at: now(),
+        };
+        let tasks = [
+            used(ada, TaskStatus::Completed, 10, Some(0.5)),
+            used(bo, TaskStatus::Failed, 100, None),
+            used(ada, TaskStatus::Running, 5, None),
+        ];
+        let month = Month::present();
+        let filter = Filter {
+            from: TaskUsage::first_month(&tasks),
+            to: month,
+            user: None,
+        };
+        let (rows, total) = sum_tasks(&tasks, &filter, GroupBy::Person);
+        let of_ada = Sums {
+            tasks: 1,
+            failed: 0,
+            input_tokens: 15,
+            output_tokens: 2,
+            cost_usd: Some(0.5),
+        };
+        let of_bo = Sums {
+            tasks: 1,
+            failed: 1,
+            input_tokens: 100,
+            output_tokens: 1,
+            cost_usd: None,
+        };
+        assert_eq!(rows, [(Key::Person(bo), of_bo), (Key::Person(ada), of_ada)]);
+        assert_eq!((total.tasks, total.input_tokens), (2, 115));
+        assert_eq!(total.cost_usd, Some(0.5));
+        let own = Filter {
+            user: Some(bo),
+            ..filter
+        };
+        assert_eq!(sum_tasks(&tasks, &own, GroupBy::Month).1, of_bo);
+    }
 
     #[test]
     fn a_month_is_a_year_and_a_month_number() {

@@ -31,9 +31,9 @@ use crate::{
         prompt::{self, Author},
         requester::Requester,
     },
-    routes::chat::visible_task,
+    routes::chat::{reader_of, visible_task},
     server::State,
-    tasks::{TaskTarget, attempts::AttemptRecord},
+    tasks::{TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -136,8 +136,19 @@ struct NextContext {
     /// True if the caller can post here and invoke the agent.
     may_ask: bool,
     compaction: CompactionOutlook,
+    estimate: Estimate,
     #[serde(flatten)]
     context: ContextSeen,
+}
+
+/// What the reply would use.
+#[derive(Serialize, utoipa::ToSchema)]
+struct Estimate {
+    /// Estimated size of the prompt, without the message itself.
+    input_tokens: u64,
+    /// What the call would reserve in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known
+    /// price, or if the policy does not show costs to the caller.
+    cost_usd_max: Option<f64>,
 }
 
 /// A prompt with its sources.
@@ -505,6 +516,7 @@ async fn next_context(
         interval: state.config.compaction_interval,
     };
     let next = Next::load(&mut c, &place, actor.key, &agent, settings).await?;
+    let shows_costs = costs::are_visible(&mut c, workspace, reader_of(&actor)).await?;
     drop(c);
     let provider = state.providers.of(workspace).await?;
     let fitted = next.fit(&*provider, &agent).await;
@@ -515,6 +527,16 @@ async fn next_context(
             too_large.notice(&agent.shown_name),
         )
     })?;
+    let input_tokens = manifest.window.corrected(manifest.prompt.tokens());
+    let output_tokens_max = agent.profile.output_tokens_max();
+    let output_tokens_max = manifest
+        .window
+        .output_limit(output_tokens_max, input_tokens);
+    let price = Price::of(&*provider, &manifest.model).filter(|_| shows_costs);
+    let estimate = Estimate {
+        input_tokens,
+        cost_usd_max: price.map(|price| price.cost_usd_max(input_tokens, output_tokens_max)),
+    };
     let mut context = show(Sent::preview(&manifest), actor.user);
     if !actor.scopes.has(Scope::AgentsRead) {
         context.system.hide();
@@ -523,6 +545,7 @@ async fn next_context(
         dry_run: true,
         may_ask,
         compaction,
+        estimate,
         context,
     }))
 }

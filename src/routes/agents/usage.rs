@@ -8,13 +8,19 @@ use super::St;
 use crate::{
     agents::profiles,
     auth::{
-        self, Scope, WorkspaceCaller,
+        self, Actor, Scope, WorkspaceCaller,
         quota::{self, Storage},
     },
+    chat::{ChatError, access},
+    db::Conn,
     http::{ApiError, ErrorCode, extract::Query, page::ListObject},
-    ids::UserId,
+    ids::{ForkId, TaskId, ThreadId, UserId},
+    routes::chat::{reader_of, visible_task},
     server::State,
-    tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
+    tasks::{
+        costs,
+        usage::{self, Filter, GroupBy, Key, Month, Sums, TaskSet, TaskUsage},
+    },
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -36,6 +42,12 @@ struct UsageQuery {
     group_by: Option<GroupBy>,
     /// Only the usage of this user; `me` for your own, which does not require an admin.
     user_id: Option<String>,
+    /// Only this task, with those that it asked for. For everyone in the conversation; all months by default.
+    task_id: Option<TaskId>,
+    /// Only the tasks of this thread and of its forks. For everyone who can read it; all months by default.
+    thread_id: Option<ThreadId>,
+    /// Only the tasks of this fork. For everyone who can read it; all months by default.
+    fork_id: Option<ForkId>,
 }
 
 /// Usage of one person, agent, month, or model.
@@ -69,7 +81,7 @@ const NONE: &str = "none";
 
 /// Get the usage of agents and models by person, agent, month, or model
 ///
-/// For other people, or for everyone: an admin, `workspace:admin`.
+/// For other people, or for everyone: an admin, `workspace:admin`. Costs are null for people to whom the policy does not show them.
 #[utoipa::path(get, path = "/v1/usage", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
@@ -82,6 +94,9 @@ async fn get_usage(
     let group_by = query.group_by.unwrap_or(GroupBy::Person);
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
+    if let Some(set) = find_tasks(&mut c, &member, &query).await? {
+        return usage_of_tasks(&mut c, &actor, &query, set).await;
+    }
     let user = match query.user_id.as_deref().filter(|text| !text.is_empty()) {
         None => None,
         Some("me") => Some(actor.user),
@@ -97,11 +112,7 @@ async fn get_usage(
     let from = from.unwrap_or_else(|| to.map_or(present, |to| to.min(present)));
     let to = to.unwrap_or_else(|| from.max(present));
     if from > to {
-        return Err(ApiError::invalid(
-            ErrorCode::InvalidMonth,
-            "`from` is after `to`: swap them".to_owned(),
-            "from",
-        ));
+        return Err(swapped_months());
     }
     let filter = Filter { from, to, user };
     if let Some(user) = user
@@ -116,26 +127,14 @@ async fn get_usage(
     } else {
         None
     };
-    let mut data = Vec::with_capacity(rows.len());
-    for (key, sums) in rows {
-        let (key, name) = match key {
-            Key::Person(user) => {
-                let name = auth::name_of(&mut c, user).await?;
-                (
-                    user.to_string(),
-                    name.unwrap_or_else(|| "Deleted account".to_owned()),
-                )
-            }
-            Key::Agent(Some(agent)) => (
-                agent.to_string(),
-                profiles::shown_name(&mut c, agent).await?,
-            ),
-            Key::Agent(None) => (NONE.to_owned(), "No agent".to_owned()),
-            Key::Text(text) if text.is_empty() => (NONE.to_owned(), "No model".to_owned()),
-            Key::Text(text) => (text.clone(), text),
-        };
-        data.push(Used { key, name, sums });
-    }
+    let (data, total) = if is_own && !sees_costs(&mut c, &actor).await? {
+        (
+            named(&mut c, without_costs(rows)).await?,
+            total.without_cost(),
+        )
+    } else {
+        (named(&mut c, rows).await?, total)
+    };
     Ok(Json(UsageAnswer {
         object: ListObject,
         from: from.text(),
@@ -145,4 +144,123 @@ async fn get_usage(
         total,
         storage,
     }))
+}
+
+async fn sees_costs(c: &mut Conn, actor: &Actor<'_>) -> Result<bool, ApiError> {
+    // Those of the whole workspace are always shown to admins.
+    if actor.scopes.has(Scope::WorkspaceAdmin) {
+        return Ok(true);
+    }
+    Ok(costs::are_visible(c, actor.workspace, reader_of(actor)).await?)
+}
+
+fn without_costs(rows: Vec<(Key, Sums)>) -> Vec<(Key, Sums)> {
+    let rows = rows.into_iter();
+    rows.map(|(key, sums)| (key, sums.without_cost())).collect()
+}
+
+/// Finds the tasks that a query names; `None` if it names none.
+///
+/// # Errors
+/// 404 for a task or conversation that the caller cannot see, 400 for more than one.
+async fn find_tasks(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    query: &UsageQuery,
+) -> Result<Option<TaskSet>, ApiError> {
+    let (caller, workspace) = (&member.caller, member.workspace);
+    Ok(match (query.task_id, query.thread_id, query.fork_id) {
+        (None, None, None) => None,
+        (Some(task), None, None) => {
+            let task = visible_task(c, caller, task).await?;
+            if task.workspace_id != workspace {
+                return Err(ChatError::TaskNotFound.into());
+            }
+            Some(TaskSet::Tree(task.id))
+        }
+        (None, Some(thread), None) => {
+            let access = access::thread(c, caller, thread).await?.reading()?;
+            if access.channel_access.actor.workspace != workspace {
+                return Err(ChatError::ThreadNotFound.into());
+            }
+            Some(TaskSet::Thread(thread))
+        }
+        (None, None, Some(fork)) => {
+            let access = access::fork(c, caller, fork).await?.reading()?;
+            if access.channel_access.actor.workspace != workspace {
+                return Err(ChatError::ForkNotFound.into());
+            }
+            let thread = access.thread;
+            Some(TaskSet::Fork { thread, fork })
+        }
+        _ => {
+            let text = "send only one of task_id, thread_id, and fork_id".to_owned();
+            return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, "query"));
+        }
+    })
+}
+
+async fn usage_of_tasks(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    query: &UsageQuery,
+    set: TaskSet,
+) -> Result<Json<UsageAnswer>, ApiError> {
+    let group_by = query.group_by.unwrap_or(GroupBy::Person);
+    let user = match query.user_id.as_deref().filter(|text| !text.is_empty()) {
+        None => None,
+        Some("me") => Some(actor.user),
+        Some(id) => Some(id.parse::<UserId>()?),
+    };
+    let tasks = usage::of_tasks(c, actor.user, set).await?;
+    let from = query.from.unwrap_or_else(|| TaskUsage::first_month(&tasks));
+    let to = query.to.unwrap_or_else(|| from.max(Month::present()));
+    if from > to {
+        return Err(swapped_months());
+    }
+    let filter = Filter { from, to, user };
+    let (mut rows, mut total) = usage::sum_tasks(&tasks, &filter, group_by);
+    if !costs::are_visible(c, actor.workspace, reader_of(actor)).await? {
+        rows = without_costs(rows);
+        total = total.without_cost();
+    }
+    Ok(Json(UsageAnswer {
+        object: ListObject,
+        from: from.text(),
+        to: to.text(),
+        group_by,
+        data: named(c, rows).await?,
+        total,
+        storage: None,
+    }))
+}
+
+fn swapped_months() -> ApiError {
+    ApiError::invalid(
+        ErrorCode::InvalidMonth,
+        "`from` is after `to`: swap them".to_owned(),
+        "from",
+    )
+}
+
+/// Adds the names of people and agents.
+async fn named(c: &mut Conn, rows: Vec<(Key, Sums)>) -> Result<Vec<Used>, ApiError> {
+    let mut data = Vec::with_capacity(rows.len());
+    for (key, sums) in rows {
+        let (key, name) = match key {
+            Key::Person(user) => {
+                let name = auth::name_of(c, user).await?;
+                (
+                    user.to_string(),
+                    name.unwrap_or_else(|| "Deleted account".to_owned()),
+                )
+            }
+            Key::Agent(Some(agent)) => (agent.to_string(), profiles::shown_name(c, agent).await?),
+            Key::Agent(None) => (NONE.to_owned(), "No agent".to_owned()),
+            Key::Text(text) if text.is_empty() => (NONE.to_owned(), "No model".to_owned()),
+            Key::Text(text) => (text.clone(), text),
+        };
+        data.push(Used { key, name, sums });
+    }
+    Ok(data)
 }

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub use frames::OwnFrame;
 pub use messages::say;
-pub use tasks::visible_task;
+pub use tasks::{reader_of, visible_task};
 pub use threads::{mark_read, start};
 
 use crate::{

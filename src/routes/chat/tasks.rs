@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, WhichObject, write_for};
 use crate::{
-    auth::{Caller, Role, Scope, WorkspaceCaller},
+    auth::{Actor, Caller, Role, Scope, WorkspaceCaller},
     chat::{ChatError, access, post, remove},
     cursor,
     db::Conn,
@@ -17,7 +17,11 @@ use crate::{
     },
     ids::{AgentId, TaskId, ThreadId},
     server::State,
-    tasks::{Task, TaskStatus, queue},
+    tasks::{
+        Task, TaskStatus,
+        costs::{self, CostReader},
+        queue,
+    },
     text_enum::text_enum,
 };
 
@@ -182,6 +186,9 @@ async fn list_tasks(
     }
     let last = rows.get(usize::try_from(page.limit - 1).unwrap_or_default());
     let cursor = last.map(|task| cursor_at(task.id));
+    if !costs::are_visible(&mut c, actor.workspace, reader_of(&actor)).await? {
+        rows = rows.into_iter().map(Task::without_cost).collect();
+    }
     let mut list = List::new(rows, page.limit, page.before.is_some(), |task: &Task| {
         task.id.to_string()
     });
@@ -222,9 +229,23 @@ async fn get_task(
     caller: Caller,
     Path(id): Path<TaskId>,
 ) -> Result<Json<Task>, ApiError> {
-    Ok(Json(
-        visible_task(&mut state.db.read().await?, &caller, id).await?,
-    ))
+    let mut c = state.db.read().await?;
+    let task = visible_task(&mut c, &caller, id).await?;
+    Ok(Json(seen(&mut c, &caller, task).await?))
+}
+
+/// The task without its cost, if the policy does not show it to the caller.
+async fn seen(c: &mut Conn, caller: &Caller, task: Task) -> Result<Task, ApiError> {
+    if !task.has_cost() {
+        return Ok(task);
+    }
+    let reader = reader_of(&caller.enter(c, task.workspace_id).await?);
+    Ok(task.seen_by(c, reader).await?)
+}
+
+/// The caller as a reader of costs.
+pub fn reader_of(actor: &Actor<'_>) -> CostReader {
+    CostReader::new(actor.scopes.has(Scope::WorkspaceAdmin))
 }
 
 /// Cancel a task; its partial reply stays
@@ -240,9 +261,11 @@ async fn cancel_task(
     Path(id): Path<TaskId>,
 ) -> Result<Json<Task>, ApiError> {
     let hub = std::sync::Arc::clone(&state.hub);
-    let cancel = async move |c: &mut Conn| remove::cancel_task(c, &caller, id, &hub).await;
+    let sender = caller.clone();
+    let cancel = async move |c: &mut Conn| remove::cancel_task(c, &sender, id, &hub).await;
+    let task = write_for(&state, WhichObject::Task(id), cancel).await?;
     Ok(Json(
-        write_for(&state, WhichObject::Task(id), cancel).await?,
+        seen(&mut state.db.read().await?, &caller, task).await?,
     ))
 }
 

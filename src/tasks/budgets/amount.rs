@@ -44,6 +44,11 @@ impl Price {
         })
     }
 
+    /// Cost in US dollars that a call with this estimate reserves.
+    pub fn cost_usd_max(self, input_tokens: u64, output_tokens_max: u32) -> f64 {
+        self.cost_usd(input_max(input_tokens), i64::from(output_tokens_max))
+    }
+
     /// Cost in US dollars.
     pub fn cost_usd(self, input_tokens: i64, output_tokens: i64) -> f64 {
         let cost = |tokens: i64, usd: f64| {
@@ -51,6 +56,12 @@ impl Price {
         };
         cost(input_tokens, self.input_usd) + cost(output_tokens, self.output_usd)
     }
+}
+
+/// Maximum input that is expected for an estimate.
+fn input_max(input_tokens: u64) -> i64 {
+    let input = input_tokens.saturating_add(input_tokens.div_ceil(2));
+    i64::try_from(input).unwrap_or(i64::MAX)
 }
 
 /// Converts US dollars to billionths, rounded up.
@@ -81,8 +92,7 @@ impl Amounts {
 
     /// Reservation of a call: 1.5 times the estimated input, because estimates can be too low, and the output limit that is sent.
     pub fn reserved(input_tokens: u64, output_tokens_max: u32, price: Option<Price>) -> Self {
-        let input = input_tokens.saturating_add(input_tokens.div_ceil(2));
-        let input = i64::try_from(input).unwrap_or(i64::MAX);
+        let input = input_max(input_tokens);
         let output = i64::from(output_tokens_max);
         let cost_usd = price.map(|price| price.cost_usd(input, output));
         Self::new(input.saturating_add(output), cost_usd)

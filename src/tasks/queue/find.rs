@@ -112,13 +112,14 @@ pub async fn list(
         .await
 }
 
-/// Queued and running tasks that `user` can see, oldest first, at most 500.
+/// Queued and running tasks that `user` can see, oldest first, at most 500. What they cost is known when they have ended.
 pub async fn active(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Vec<Task>, DbError> {
-    c.q(task_sql!(
+    let tasks: Vec<Task> = c
+    .q(task_sql!(
         "select",
         concat!(
             "from tasks where workspace_id = $1 and status in ('queued', 'running') and (requested_by = $2 or ",
@@ -131,17 +132,19 @@ pub async fn active(
     .bind(workspace)
     .bind(user)
     .all()
-    .await
+    .await?;
+    Ok(tasks.into_iter().map(Task::without_cost).collect())
 }
 
-/// Active tasks in the threads of a channel with `last_seq` from `low` to `high`, without personal ones.
+/// Active tasks in the threads of a channel with `last_seq` from `low` to `high`, without personal ones and costs.
 pub async fn active_in_threads(
     c: &mut Conn,
     channel: ChannelId,
     low: i64,
     high: i64,
 ) -> Result<Vec<Task>, DbError> {
-    c.q(task_sql!(
+    let tasks: Vec<Task> = c
+    .q(task_sql!(
         "select",
         concat!(
             "from tasks where status in ('queued', 'running') and channel_id = $1 and ",
@@ -153,7 +156,8 @@ pub async fn active_in_threads(
     .bind(low)
     .bind(high)
     .all()
-    .await
+    .await?;
+    Ok(tasks.into_iter().map(Task::without_cost).collect())
 }
 
 /// Active tasks triggered by a message.

@@ -11,6 +11,7 @@ use crate::{
     },
     tasks::{
         Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, calls,
+        costs::{self, CostReader},
         usage::{self, Ended},
     },
 };
@@ -133,6 +134,14 @@ pub async fn announce_as(
     task: &Task,
     audience: Audience,
 ) -> Result<(), DbError> {
+    // The same frame goes to everyone in the conversation.
+    let without_cost =
+        if task.has_cost() && !costs::are_visible(c, task.workspace_id, CostReader::Other).await? {
+            Some(task.clone().without_cost())
+        } else {
+            None
+        };
+    let task = without_cost.as_ref().unwrap_or(task);
     let only = task.kind.is_personal().then(|| Recipients {
         users: vec![task.requested_by],
         managers: false,
