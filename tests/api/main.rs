@@ -21,6 +21,7 @@ mod audit;
 mod availability;
 mod backup;
 mod bad_input;
+mod budgets;
 mod builtin;
 mod cancel_retry;
 mod channels;
