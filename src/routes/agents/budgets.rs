@@ -19,7 +19,9 @@ use crate::{
     },
     ids::{AgentId, IdError, UserId},
     server::State,
-    tasks::budgets::{self, Budget, BudgetPeriod, BudgetScope, BudgetUnit, NewBudget, nano_usd},
+    tasks::budgets::{
+        self, BudgetPeriod, BudgetScope, BudgetUnit, NewBudget, UsageBudget, nano_usd,
+    },
 };
 
 const BUDGETS_MAX: usize = 100;
@@ -77,11 +79,11 @@ struct BudgetList {
     #[schema(inline)]
     object: ListObject,
     /// At most 100, in the order in which they were set.
-    data: Vec<Budget>,
+    data: Vec<UsageBudget>,
 }
 
 impl BudgetList {
-    fn new(data: Vec<Budget>) -> Self {
+    fn new(data: Vec<UsageBudget>) -> Self {
         Self {
             object: ListObject,
             data,

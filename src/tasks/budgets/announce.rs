@@ -1,6 +1,6 @@
 //! Tells admins about budgets, and tasks that wait for one that there may be room.
 
-use super::budget::{Budget, BudgetEvent};
+use super::budget::{BudgetEvent, UsageBudget};
 use crate::{
     db::{Conn, DbError, now},
     ids::{UserId, WorkspaceId},
@@ -20,7 +20,7 @@ const WOKEN_MAX: i64 = 8;
 pub(super) async fn announce(
     c: &mut Conn,
     workspace: WorkspaceId,
-    budgets: Vec<Budget>,
+    budgets: Vec<UsageBudget>,
 ) -> Result<(), DbError> {
     let admins: Vec<(UserId,)> = c
         .q("select user_id from members where workspace_id = $1 and role = 'admin' order by joined_at, user_id limit $2")

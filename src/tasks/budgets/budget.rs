@@ -70,7 +70,7 @@ pub struct NewBudget {
 
 /// Limit of what model calls use in a day or a month.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub struct Budget {
+pub struct UsageBudget {
     pub scope: BudgetScope,
     /// The person or the agent; null for a budget of each person or agent, and for that of the workspace.
     pub subject_id: Option<String>,
@@ -105,14 +105,14 @@ pub(super) struct BudgetRow {
 }
 
 impl BudgetRow {
-    pub(super) fn into_budget(self) -> Budget {
+    pub(super) fn into_budget(self) -> UsageBudget {
         let named = |id: Uuid| match self.scope {
             BudgetScope::Workspace => None,
             BudgetScope::Person => Some(UserId(id).to_string()),
             BudgetScope::Agent => Some(AgentId(id).to_string()),
         };
         let limit = Amount::new(self.unit, self.amount);
-        Budget {
+        UsageBudget {
             scope: self.scope,
             subject_id: self.subject_id.and_then(named),
             period: self.period,
@@ -154,7 +154,7 @@ impl BudgetRow {
 /// Budgets that an admin set, or that a call brought to their warning or limit.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct BudgetEvent {
-    pub budgets: Vec<Budget>,
+    pub budgets: Vec<UsageBudget>,
 }
 
 impl EventData for BudgetEvent {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{
     amount::{Amounts, nano_usd},
     announce::{announce, wake},
-    budget::{Budget, BudgetPeriod, BudgetRow, BudgetScope, NewBudget},
+    budget::{BudgetPeriod, BudgetRow, BudgetScope, NewBudget, UsageBudget},
 };
 use crate::{
     db::{Conn, Db, DbError, dialect, now},
@@ -38,7 +38,7 @@ macro_rules! list_sql {
 }
 
 /// All budgets of a workspace, in the order in which they were set.
-pub async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<Budget>, DbError> {
+pub async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<UsageBudget>, DbError> {
     let at = now();
     let rows: Vec<BudgetRow> = c
         .q(list_sql!("", ""))
@@ -55,7 +55,7 @@ pub async fn list_own(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
-) -> Result<Vec<Budget>, DbError> {
+) -> Result<Vec<UsageBudget>, DbError> {
     let at = now();
     let rows: Vec<BudgetRow> = c
         .q(list_sql!(
@@ -86,7 +86,7 @@ pub async fn replace(
     c: &mut Conn,
     workspace: WorkspaceId,
     budgets: &[NewBudget],
-) -> Result<Vec<Budget>, DbError> {
+) -> Result<Vec<UsageBudget>, DbError> {
     // Deletes the counters, too.
     c.q("delete from budgets where workspace_id = $1")
         .bind(workspace)

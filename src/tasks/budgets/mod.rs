@@ -15,6 +15,6 @@ mod list;
 mod reserve;
 
 pub use amount::{Amount, Amounts, BudgetUnit, Price, nano_usd};
-pub use budget::{Budget, BudgetEvent, BudgetPeriod, BudgetScope, NewBudget, OverBudget};
+pub use budget::{BudgetEvent, BudgetPeriod, BudgetScope, NewBudget, OverBudget, UsageBudget};
 pub use list::{find_version, list, list_own, reassign, remove_past, replace};
 pub use reserve::{Charge, WAIT_MAX, reserve, settle};

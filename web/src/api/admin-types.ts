@@ -18,6 +18,14 @@ export type UsageCount = S['Sums'];
 export type UsageRow = S['Used'];
 /** `storage` is null for members who are not admins. */
 export type Usage = S['UsageAnswer'];
+/** A limit of what model calls use. */
+export type UsageBudget = S['UsageBudget'];
+export type BudgetForm = S['BudgetForm'];
+/** `version` is that of the whole list. */
+export interface Budgets {
+  data: UsageBudget[];
+  version: number;
+}
 /** The model of agents that do not request another one, or of every agent. */
 export interface DefaultModel {
   id: string;

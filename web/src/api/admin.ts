@@ -2,6 +2,8 @@ import type {
   ApiKey,
   AuditEntry,
   AuthEvent,
+  BudgetForm,
+  Budgets,
   DefaultModel,
   Erased,
   InviteForm,
@@ -14,7 +16,7 @@ import type {
   Usage,
   UsageBy,
 } from './admin-types';
-import { at, ifMatch, type Transport } from './http';
+import { at, ifMatch, type Answer, type Transport } from './http';
 import { allPages } from './pages';
 import type { components } from './schema';
 import { Unreachable } from './problem';
@@ -114,6 +116,19 @@ export class AdminApi {
   }
   usage(query: { from: string; to: string; group_by: UsageBy; user_id?: 'me' }): Promise<Usage> {
     return this.#take(this.#http.GET('/v1/usage', { params: { query } }));
+  }
+  budgets(): Promise<Budgets> {
+    return this.#versioned(this.#http.GET('/v1/budgets', { params: { query: {} } }));
+  }
+  /** Replaces all budgets. */
+  putBudgets(version: number, data: BudgetForm[]): Promise<Budgets> {
+    const params = { header: ifMatch(version) };
+    return this.#versioned(this.#http.PUT('/v1/budgets', { params, body: { data } }));
+  }
+  async #versioned(call: Promise<Answer<S['BudgetList']>>): Promise<Budgets> {
+    const { data } = await this.#take(call);
+    const tag = (await call).response.headers.get('ETag') ?? '';
+    return { data, version: Number(tag.replaceAll('"', '')) };
   }
   /** The model of agents that do not name one. */
   async defaultModel(): Promise<DefaultModel | null> {

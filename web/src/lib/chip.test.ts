@@ -13,6 +13,11 @@ test('the chip shows the state of the task', () => {
   expect(textOf({ status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' })).toBe(
     '6.4 s',
   );
+  const usage = { input_tokens: 1, output_tokens: 1, model: 'tiny', cost_usd: 0.02, estimated: false };
+  const done = { status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' };
+  expect(textOf({ ...done, token_usage: usage })).toBe('6.4 s · $0.02');
+  expect(textOf({ ...done, token_usage: { ...usage, cost_usd: null } })).toBe('6.4 s');
+  expect(textOf({ retry_at: AT, wait_reason: 'budget' })).toBe('Waiting for budget');
   expect(textOf({ status: 'failed' })).toBe('Failed');
   expect(waitText(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
     'The same request will be sent again',

@@ -1,4 +1,5 @@
 import type { Task } from '../api/types';
+import { money } from './numbers';
 import { seconds } from './time';
 
 export type ChipState = 'queued' | 'retrying' | 'running' | 'done' | 'failed' | 'stopped';
@@ -33,6 +34,7 @@ export function chipText(t: Task, view: ChipView): string {
     case 'queued':
       return 'Queued';
     case 'retrying': {
+      if (t.wait_reason === 'budget') return 'Waiting for budget';
       const left = Math.max(0, Math.ceil((Date.parse(t.retry_at!) - view.now) / 1000));
       return `${left ? `Retrying in ${left} s` : 'Retrying now'} · attempt ${t.attempt}`;
     }
@@ -48,15 +50,20 @@ export function chipText(t: Task, view: ChipView): string {
       return 'Failed';
     case 'stopped':
       return 'Stopped';
-    case 'done':
-      return t.started_at && t.completed_at
-        ? seconds(Math.max(0, Date.parse(t.completed_at) - Date.parse(t.started_at)))
-        : 'Replied';
+    case 'done': {
+      const took =
+        t.started_at && t.completed_at
+          ? seconds(Math.max(0, Date.parse(t.completed_at) - Date.parse(t.started_at)))
+          : 'Replied';
+      const cost = t.token_usage?.cost_usd ?? null;
+      return cost === null ? took : `${took} · ${money(cost)}`;
+    }
   }
 }
 
 /** Why a reply is waiting, in one sentence. */
 export function waitText(t: Task, name: string): string {
+  if (t.wait_reason === 'budget') return 'Running replies have reserved the rest of a budget.';
   if (t.retry_at) {
     const why = t.wait_reason === 'rate_limited' ? 'The model is rate-limited' : 'The model did not respond';
     return `${why}. The same request will be sent again.`;

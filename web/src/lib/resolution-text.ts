@@ -23,6 +23,7 @@ const FALLBACK: Partial<Record<FailCode, string>> = {
   bad_response: 'because the model gave no usable answer',
   context_too_large: 'because the dive does not fit the model’s context window',
   bad_request: 'because the AI service refused the request',
+  budget_exceeded: 'because a budget is used up',
   auth: 'because the AI service did not accept this server’s credentials',
 };
 

@@ -12,7 +12,7 @@ const SETTINGS = [
     'context',
     'about-us',
   ] as const),
-  ...(['usage', 'audit', 'model'] as const),
+  ...(['usage', 'budgets', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
 /** Tabs of an agent's page; `about` has the path without a suffix. */

@@ -87,6 +87,13 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
   },
   'policy.changed': { name: 'Rules for agents changed', describe: () => 'changed the rules for agents' },
+  'budgets.changed': {
+    name: 'Budgets changed',
+    describe: (e) => {
+      const n = Array.isArray(e.data.data) ? e.data.data.length : 0;
+      return n ? `set ${plural(n, 'budget')}` : 'removed all budgets';
+    },
+  },
   'prompt_profiles.changed': {
     name: 'Reply styles changed',
     describe: () => 'changed the reply styles',

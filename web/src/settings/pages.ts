@@ -46,6 +46,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       { key: 'context', name: 'Memory and context', load: () => import('./MemoryRules.svelte') },
       { key: 'about-us', name: 'What agents know about us', load: () => import('./AboutUs.svelte') },
       { key: 'usage', name: 'Usage', load: () => import('./UsagePage.svelte'), wide: true },
+      { key: 'budgets', name: 'Budgets', load: () => import('./BudgetsPage.svelte'), admin: true, wide: true },
       { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
       { key: 'model', name: 'Model', load: () => import('./ModelPage.svelte'), admin: true },
     ],

@@ -52,12 +52,7 @@ export function nameOf(row: UsageRow, by: UsageBy): string {
 const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 /** "12.3k", for narrow columns. */
 export const brief = (n: number): string => (n < 10_000 ? count(n) : short.format(n).replace('K', 'k'));
-/** A dash if unknown; amounts below one cent are not shown as zero. */
-export function money(usd: number | null): string {
-  if (usd === null) return '—';
-  if (usd > 0 && usd < 0.01) return '< $0.01';
-  return `$${usd.toFixed(2).replace(/\B(?=(\d{3})+\.)/g, ',')}`;
-}
+export { money } from '../lib/numbers';
 
 /** A CSV cell that a spreadsheet does not interpret as a formula. */
 const cell = (value: string | number | null): string => {

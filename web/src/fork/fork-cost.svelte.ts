@@ -1,0 +1,22 @@
+import type { CostsApi } from '../api/costs';
+
+/** What a deep dive has cost so far. */
+export class ForkCost {
+  usd = $state<number | null>(null);
+  #api: Pick<CostsApi, 'ofFork'>;
+  #run = 0;
+
+  constructor(api: Pick<CostsApi, 'ofFork'>) {
+    this.#api = api;
+  }
+  load = async (fork: string): Promise<void> => {
+    const run = ++this.#run;
+    try {
+      const usd = await this.#api.ofFork(fork);
+      if (run === this.#run) this.usd = usd;
+    } catch {
+      // The head works without it.
+      if (run === this.#run) this.usd = null;
+    }
+  };
+}
