@@ -23,7 +23,7 @@ use crate::{
     db::{Conn, now},
     failpoint,
     ids::TaskId,
-    model::{ChatRequest, Delta, ModelError, StopReason, Usage},
+    model::{ChatRequest, Delta, ModelError, Place, StopReason, Usage, estimate_tokens},
     replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
@@ -38,6 +38,8 @@ use crate::{
 const PROGRESS_MAX: usize = 64;
 /// Maximum total wait for an unavailable model within one call; clients have their own timeouts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
+/// Time between two attempts to reserve a budget that running calls have reserved.
+const RESERVED_EVERY: Duration = Duration::from_millis(500);
 /// Maximum time that calls continue after shutdown starts.
 const DRAIN: Duration = Duration::from_secs(4);
 
@@ -362,22 +364,13 @@ impl Job {
     async fn call(&mut self) -> Result<Answered, ResponseError> {
         let service = Arc::clone(&self.service);
         let silent = |_| ResponseError::Timeout;
-        // Waiting for a place is not the model's silence.
-        let place = tokio::time::timeout(service.attempt_max, service.provider.place())
-            .await
-            .map_err(silent)?;
-        let new = self.new_call().await;
+        let (open, place, output_tokens_max) = self.reserve().await?;
         let request = ChatRequest {
             place,
-            max_output_tokens: Some(new.output_tokens_max),
+            max_output_tokens: Some(output_tokens_max),
             ..self.plan.request.clone()
         };
-        let open = service
-            .calls
-            .begin(&service.provider, new, budgets::WAIT_MAX)
-            .await?
-            .map_err(ResponseError::OverBudget)?;
-        // The wait for a budget is not the model's silence, either.
+        // Waiting for a place or a budget is not the model's silence.
         let started = Instant::now();
         let deadline = started + service.attempt_max;
         let patience = deadline.min(started + service.task_timeout);
@@ -418,6 +411,29 @@ impl Job {
             return Err(ResponseError::Model(ModelError::Empty));
         }
         Ok(Answered { reason, usage })
+    }
+
+    /// Waits for a place at the model server and for the budget of a call, and stores the call. Returns its output limit, too.
+    async fn reserve(&self) -> Result<(OpenCall, Place, u32), ResponseError> {
+        let service = &self.service;
+        let until = Instant::now() + budgets::WAIT_MAX;
+        loop {
+            let place = tokio::time::timeout(service.attempt_max, service.provider.place())
+                .await
+                .map_err(|_| ResponseError::Timeout)?;
+            let new = self.new_call().await;
+            let output_tokens_max = new.output_tokens_max;
+            let begun = service.calls.begin(&service.provider, new, Duration::ZERO);
+            match begun.await? {
+                Ok(open) => return Ok((open, place, output_tokens_max)),
+                Err(over) if over.can_wait && Instant::now() < until => {
+                    // Others can use the place meanwhile.
+                    drop(place);
+                    tokio::time::sleep(RESERVED_EVERY).await;
+                }
+                Err(over) => return Err(ResponseError::OverBudget(over)),
+            }
+        }
     }
 
     async fn new_call(&self) -> NewCall {

@@ -626,7 +626,7 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
     assert_eq!(
         found,
         json!({"required_text": null, "allowed_tools": null, "sandbox_policy_id": null, "members_write_agents": true,
-            "adaptation_allowed": false, "bare_model": true,
+            "adaptation_allowed": false, "bare_model": true, "show_costs": "everyone",
             "memory": {"enabled": true, "user": true, "persona": true, "organization": true, "quiet": true, "retention_days": null},
             "compaction": {"default": "standard", "by_mode": {}},
             "workspace_context": {"enabled": false, "text": "", "sections": ["decisions", "action_items", "members", "memories"]}})

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    amount::{Amounts, BudgetUnit},
+    amount::Amounts,
     announce::{announce, wake},
     budget::{BudgetPeriod, BudgetRow, OverBudget},
 };
@@ -245,7 +245,7 @@ pub async fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::budgets::budget::BudgetScope;
+    use crate::tasks::budgets::{amount::BudgetUnit, budget::BudgetScope};
 
     fn counter(unit: BudgetUnit, amount: i64, spent: i64, reserved: i64) -> BudgetRow {
         BudgetRow {
