@@ -30,7 +30,11 @@ export function stateOf(b: UsageBudget): BudgetState {
   if (b.spent >= limit) return 'used-up';
   return b.spent >= limit * b.warn_at ? 'warning' : 'ok';
 }
-export const STATES: Record<BudgetState, string> = { ok: '', warning: 'Almost used up', 'used-up': 'Used up' };
+export const STATES: Record<BudgetState, string> = {
+  ok: '',
+  warning: 'Almost used up',
+  'used-up': 'Used up',
+};
 
 /** The budget without what only the server sets. */
 export const formOf = (b: UsageBudget): BudgetForm => ({
@@ -53,7 +57,7 @@ export function scopeOf(key: string): Pick<BudgetForm, 'scope' | 'subject_id'> {
   };
 }
 
-/** Models in use without a known price: "tiny has no known price: dollar limits do not cover it." Empty if all have one. */
+/** Names models in use without a known price, which dollar limits do not cover; empty if all have one. */
 export function unpricedText(budgets: UsageBudget[], models: Usage): string {
   if (!budgets.some((b) => b.limit_usd !== null)) return '';
   const names = models.data
@@ -62,5 +66,6 @@ export function unpricedText(budgets: UsageBudget[], models: Usage): string {
   if (!names.length) return '';
   const one = names.length === 1;
   const listed = new Intl.ListFormat('en', { type: 'conjunction' }).format(names);
-  return `${listed} ${one ? 'has' : 'have'} no known price: dollar limits do not cover ${one ? 'it' : 'them'}.`;
+  const [verb, it] = one ? ['has', 'it'] : ['have', 'them'];
+  return `${listed} ${verb} no known price: dollar limits do not cover ${it}.`;
 }
