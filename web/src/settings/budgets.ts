@@ -1,5 +1,6 @@
 import type { BudgetForm, Usage, UsageBudget } from '../api/admin-types';
 import { count } from '../lib/numbers';
+import { listed } from '../lib/text';
 
 /** Names of people and agents. */
 export interface Names {
@@ -64,8 +65,6 @@ export function unpricedText(budgets: UsageBudget[], models: Usage): string {
     .filter((r) => r.key !== 'none' && r.cost_usd === null && r.input_tokens + r.output_tokens > 0)
     .map((r) => r.name);
   if (!names.length) return '';
-  const one = names.length === 1;
-  const listed = new Intl.ListFormat('en', { type: 'conjunction' }).format(names);
-  const [verb, it] = one ? ['has', 'it'] : ['have', 'them'];
-  return `${listed} ${verb} no known price: dollar limits do not cover ${it}.`;
+  const [verb, it] = names.length === 1 ? ['has', 'it'] : ['have', 'them'];
+  return `${listed(names)} ${verb} no known price: dollar limits do not cover ${it}.`;
 }
