@@ -14,6 +14,7 @@ use crate::{
     db::DbError,
     ids::{UserId, WorkspaceId},
     model::{JsonSchema, objects},
+    tasks::{budgets::OverBudget, calls::CallError},
 };
 
 use super::{
@@ -84,13 +85,13 @@ pub struct DraftedAgent {
 /// Drafts an agent; returns `None` if the model does not answer, or if its answer is not a usable agent twice.
 ///
 /// # Errors
-/// If the database fails.
+/// `Ok(Err(_))` if a budget does not allow the call; `Err` if the database fails.
 pub async fn draft_agent(
     utility: &Utility,
     workspace: WorkspaceId,
     user: UserId,
     description: &str,
-) -> Result<Option<DraftedAgent>, DbError> {
+) -> Result<Result<Option<DraftedAgent>, OverBudget>, DbError> {
     let main = utility.provider.choose_model(None).await;
     let model = utility.model(workspace, None, &main).await?;
     let text = format!(
@@ -106,14 +107,15 @@ pub async fn draft_agent(
     };
     let mut draft = match utility.ask(&model, &call, read).await? {
         Ok(Answer::Read(draft)) => draft,
-        Ok(Answer::Unread(_)) | Err(_) => return Ok(None),
+        Err(CallError::OverBudget(over)) => return Ok(Err(over)),
+        Ok(Answer::Unread(_)) | Err(CallError::Collect(_)) => return Ok(Ok(None)),
     };
     let mut c = utility.db.read().await?;
     draft.name = handles::find_free(&mut c, workspace, &draft.name, UNNAMED).await?;
-    Ok(Some(DraftedAgent {
+    Ok(Ok(Some(DraftedAgent {
         draft,
         model: model.name,
-    }))
+    })))
 }
 
 /// Reads an answer; `None` without an object that holds usable instructions. The name is not a handle yet.

@@ -5,6 +5,7 @@ use crate::{
     db::DbError,
     ids::{UserId, WorkspaceId},
     model::estimate_tokens,
+    tasks::{budgets::OverBudget, calls::CallError},
 };
 
 use super::utility::{Answer, Utility, UtilityCall};
@@ -25,25 +26,26 @@ pub struct Compressed {
 /// Drafts the text of a persona; returns `None` if the model does not answer or its answer does not fit.
 ///
 /// # Errors
-/// If the database fails.
+/// `Ok(Err(_))` if a budget does not allow the call; `Err` if the database fails.
 pub async fn compress(
     utility: &Utility,
     workspace: WorkspaceId,
     user: UserId,
     persona: &Persona,
-) -> Result<Option<Compressed>, DbError> {
+) -> Result<Result<Option<Compressed>, OverBudget>, DbError> {
     let main = utility.provider.choose_model(None).await;
     let model = utility.model(workspace, None, &main).await?;
     let call = UtilityCall::for_person(workspace, user, INSTRUCTIONS, notes(persona));
     let text = match utility.ask(&model, &call, read).await? {
         Ok(Answer::Read(text)) => text,
-        Ok(Answer::Unread(_)) | Err(_) => return Ok(None),
+        Err(CallError::OverBudget(over)) => return Ok(Err(over)),
+        Ok(Answer::Unread(_)) | Err(CallError::Collect(_)) => return Ok(Ok(None)),
     };
-    Ok(Some(Compressed {
+    Ok(Ok(Some(Compressed {
         tokens: estimate_tokens(&text),
         text,
         model: model.name,
-    }))
+    })))
 }
 
 fn read(answer: &str) -> Option<String> {

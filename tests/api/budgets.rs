@@ -516,6 +516,16 @@ async fn an_exhausted_budget_does_not_block_the_test_of_a_connection() {
 }
 
 #[tokio::test]
+async fn a_draft_that_a_person_waits_for_is_refused_without_budget() {
+    let t = team().await;
+    set(&t.ada, json!([monthly(100)])).await;
+    let description = json!({"description": "Answers questions about the harbor."});
+    let refused = t.ada.post("/v1/agents/draft", description).await;
+    assert_eq!(refused.refused(429), "insufficient_quota");
+    assert_eq!(t.model().requests().len(), 0);
+}
+
+#[tokio::test]
 async fn admins_hear_when_budgets_change_and_when_one_runs_out() {
     let t = team().await;
     set(&t.ada, json!([monthly(20_000)])).await;

@@ -21,7 +21,7 @@ use crate::{
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput,
-        calls::Purpose,
+        calls::{CallError, Purpose},
         queue::{self, End},
         worker::{Abort, Handler},
     },
@@ -202,9 +202,12 @@ impl Reflector {
             Ok(Answer::Read(changes)) => changes,
             // An unreadable answer changes nothing.
             Ok(Answer::Unread(_)) => TraitChanges::default(),
-            Err(_) => {
-                let failed = Err(FailCode::ModelUnavailable);
-                return Ok(self.finish(lease, failed).await?);
+            Err(e) => {
+                let failed = match e {
+                    CallError::OverBudget(_) => FailCode::BudgetExceeded,
+                    CallError::Collect(_) => FailCode::ModelUnavailable,
+                };
+                return Ok(self.finish(lease, Err(failed)).await?);
             }
         };
         let (allowed, key) = (reflecting.allowed, StateKey::of(task, &lease.target));

@@ -9,6 +9,7 @@ use crate::{
     auth::{Scope, WorkspaceCaller},
     http::{ApiError, ErrorCode, extract::Body},
     replies::agent_draft::{self, DraftedAgent},
+    responses::ResponseError,
     server::State,
     tasks::queue::tenancy,
 };
@@ -59,7 +60,7 @@ async fn draft_agent(
     let _permit = slots.take(member.workspace, user, tenancy)?;
     state.limits.draft_agent(user)?;
     let drafted = agent_draft::draft_agent(&utility, member.workspace, user, description).await?;
-    let drafted = drafted.ok_or_else(|| {
+    let drafted = drafted.map_err(ResponseError::OverBudget)?.ok_or_else(|| {
         no_answer(
             "the model did not draft a usable agent: try again, or fill in the fields yourself",
         )

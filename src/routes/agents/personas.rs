@@ -22,6 +22,7 @@ use crate::{
     },
     ids::PersonaId,
     replies::persona,
+    responses::ResponseError,
     server::{State, caller::FreeDiskSpace},
     tasks::queue::tenancy,
 };
@@ -377,7 +378,7 @@ async fn compress_persona(
     let slots = &state.responses_of_all.slots;
     let _permit = slots.take(member.workspace, user, tenancy)?;
     let drafted = persona::compress(&utility, member.workspace, user, &persona).await?;
-    let drafted = drafted.ok_or_else(|| {
+    let drafted = drafted.map_err(ResponseError::OverBudget)?.ok_or_else(|| {
         no_answer("the model did not write a usable text: try again, or write it yourself")
     })?;
     Ok(Json(CompressedPersona {
