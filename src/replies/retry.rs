@@ -504,7 +504,7 @@ mod tests {
     fn a_task_waits_a_minute_for_a_budget_that_is_only_reserved() {
         let policy = RetryPolicy::default();
         let start: Timestamp = serde_json::from_str("\"2026-11-22T10:00:00.000Z\"").unwrap();
-        let over = |can_wait, after| {
+        let over = |can_wait: bool, after: Duration| {
             Failure::OverBudget(OverBudget {
                 scope: BudgetScope::Workspace,
                 subject: uuid::Uuid::nil(),
