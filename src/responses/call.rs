@@ -23,7 +23,7 @@ use crate::{
     db::{Conn, now},
     failpoint,
     ids::TaskId,
-    model::{ChatRequest, Delta, ModelError, Place, StopReason, Usage, estimate_tokens},
+    model::{ChatRequest, Delta, ModelError, Place, StopReason, Usage},
     replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
