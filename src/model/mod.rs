@@ -8,6 +8,7 @@ mod chat;
 mod collect;
 mod json;
 pub mod openai;
+mod setup;
 pub mod table;
 mod tokens;
 mod window;
@@ -23,12 +24,13 @@ pub use self::chat::{
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
 pub use self::json::objects;
+pub use self::setup::SetupError;
 pub use self::tokens::{estimate_tokens, grouped};
 pub use self::window::{WINDOW_ASSUMED, Window, WindowSource};
 
 use self::{
     openai::{Endpoint, OpenAi},
-    table::{Table, TableError},
+    table::Table,
 };
 
 /// Settings that select the provider, unparsed; blank ones count as unset.
@@ -68,23 +70,6 @@ impl std::fmt::Debug for ModelSettings {
             .field("context_window", &self.context_window)
             .finish()
     }
-}
-
-/// Invalid provider settings.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    #[error(
-        "OPENVIBE_MODEL_BASE_URL is `{0}`: use an http or https URL such as `http://127.0.0.1:8000/v1`"
-    )]
-    BaseUrl(String),
-    #[error(
-        "the API key for {0} contains characters that are not allowed in an HTTP header: check it"
-    )]
-    ApiKey(String),
-    #[error("could not create the HTTP client for the model: {0}")]
-    Client(reqwest::Error),
-    #[error(transparent)]
-    Table(#[from] TableError),
 }
 
 /// A model server, and how to use it.

@@ -70,7 +70,7 @@ fn is_name(c: char) -> bool {
 }
 
 fn without_comments_and_tests(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     code.lines()
         .map(|line| line.split("//").next().unwrap())
         .collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::{CallHead, ToolCallPiece};
+use super::super::chat::{CallHead, ToolCallPiece};
 
 /// Maximum number of calls in a response; further ones cut it off.
 pub const CALLS_MAX: usize = 64;

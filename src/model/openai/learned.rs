@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::{super::FactStore, request::Quirks};
+use super::{super::chat::FactStore, request::Quirks};
 
 /// Time after which a refusal or a learned window no longer counts: servers are updated and get other settings.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;

@@ -49,18 +49,21 @@ use self::{
     list::{Age, Listed, ModelList},
     overflow::Overflow,
     places::{Places, Taken},
-    refusal::{Refusal, clean, read_capped, root_cause},
+    refusal::{Refusal, SHORT_TIMEOUT, clean, read_capped, root_cause},
     request::FormatSupport,
 };
 use super::{
-    ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
-    SetupError, Usage, WINDOW_ASSUMED, Window, WindowSource, estimate_tokens,
+    chat::{
+        ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
+        Usage,
+    },
+    setup::SetupError,
     table::{Model, Table, Vendor},
+    tokens::estimate_tokens,
+    window::{WINDOW_ASSUMED, Window, WindowSource},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for the body of an error response, and for the request that finds out about an empty one.
-const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which connections are kept alive.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 /// Estimated size from which an empty reply of a model with an assumed window may be an overflow.

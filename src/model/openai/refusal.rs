@@ -13,12 +13,13 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{
-    super::{ModelError, table::TokenLimitField},
-    SHORT_TIMEOUT,
+    super::{chat::ModelError, table::TokenLimitField},
     overflow::Overflow,
     request::{FormatSupport, Limit, Quirks},
 };
 
+/// Timeout for the body of an error response, and for the request that finds out about an empty one.
+pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 const DETAIL_CHARS_MAX: usize = 200;
 

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::{
-    ChatMessage, ChatRequest, FunctionTool, JsonSchema, ReasoningEffort, RequiredFormat, Role,
-    ToolCall, ToolChoice, ToolResult,
+    chat::{
+        ChatMessage, ChatRequest, FunctionTool, JsonSchema, ReasoningEffort, RequiredFormat, Role,
+        ToolCall, ToolChoice, ToolResult,
+    },
     table::{Model, TokenLimitField},
 };
 
