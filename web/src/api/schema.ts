@@ -773,6 +773,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the budgets of the workspace, with what was used in the present day or month (UTC)
+         * @description Without `mine`: an admin, `workspace:admin`.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_budgets"];
+        /**
+         * Replace the budgets of the workspace
+         * @description A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is refused if one of
+         *     them has no room. New budgets start with what was used in the present day or month (UTC).
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        put: operations["put_budgets"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/channels": {
         parameters: {
             query?: never;
@@ -991,6 +1020,31 @@ export interface paths {
          *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["unarchive_channel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chat/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
+         * @description As `/v1/responses`, without storing anything. With `stream`, the response is an event stream of `chat.completion.chunk`
+         *     objects that ends with `[DONE]`, or with an object that has an `error`. The model is stopped if the client disconnects.
+         *     Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise rejected with
+         *     `unsupported_parameter`.
+         *
+         *     **Access:** members and admins; keys need `agents:use`.
+         */
+        post: operations["create_chat_completion"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2113,6 +2167,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses/{id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the input of a stored response of your own
+         * @description Only the caller's own. The items of its request; those of the responses that it continues are theirs.
+         *
+         *     **Access:** members and admins; keys need `agents:use`.
+         */
+        get: operations["list_input_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rpc/{method}": {
         parameters: {
             query?: never;
@@ -2542,7 +2618,7 @@ export interface paths {
         };
         /**
          * Get the usage of agents and models by person, agent, month, or model
-         * @description For other people, or for everyone: an admin, `workspace:admin`.
+         * @description For other people, or for everyone: an admin, `workspace:admin`. Costs are null for people to whom the policy does not show them.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -3093,6 +3169,7 @@ export interface components {
             /** @description The bases that were merged in, most distant first. */
             resolved_from: components["schemas"]["Base"][];
         };
+        Amount: number;
         ApiKey: {
             id: components["schemas"]["ApiKeyId"];
             /** @description Owner of the key. */
@@ -3153,7 +3230,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -3208,6 +3285,80 @@ export interface components {
             /** Format: int64 */
             used: number;
             segments: components["schemas"]["Segment"][];
+        };
+        /** @description An event as it is stored and sent. */
+        BudgetEvent: {
+            /** @enum {string} */
+            type: "budget.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            /** @description Budgets that an admin set, or that a call brought to their warning or limit. */
+            data: {
+                budgets: components["schemas"]["UsageBudget"][];
+            };
+        };
+        /** @description Fields that only the server sets are ignored, so that a list can be sent back. */
+        BudgetForm: {
+            scope: components["schemas"]["BudgetScope"];
+            /** @description `user_…` or `agent_…`; null for each person or agent, and for the workspace. */
+            subject_id?: string | null;
+            period: components["schemas"]["BudgetPeriod"];
+            /**
+             * Format: double
+             * @description In US dollars. A budget has exactly one of the two limits.
+             */
+            limit_usd?: number | null;
+            /**
+             * Format: int64
+             * @description Input and output together.
+             */
+            limit_tokens?: number | null;
+            /**
+             * Format: double
+             * @description Part of the limit from which on admins are warned; 0.8 by default.
+             */
+            warn_at?: number | null;
+            /** Format: double */
+            spent?: number | null;
+            /** Format: double */
+            reserved?: number | null;
+            top_subject_id?: string | null;
+        };
+        /** @description All budgets of a workspace. */
+        BudgetList: {
+            /** @enum {string} */
+            object: "list";
+            /** @description At most 100, in the order in which they were set. */
+            data: components["schemas"]["UsageBudget"][];
+        };
+        /**
+         * @description Time after which a budget starts again, in UTC.
+         * @enum {string}
+         */
+        BudgetPeriod: "day" | "month";
+        /**
+         * @description Calls that a budget covers.
+         *
+         *     `workspace`: All calls of the workspace.
+         *
+         *     `person`: Calls that a person requested.
+         *
+         *     `agent`: Calls of an agent.
+         * @enum {string}
+         */
+        BudgetScope: "workspace" | "person" | "agent";
+        /** @description The new budgets, which replace all others. */
+        BudgetsForm: {
+            object?: string | null;
+            /** @description At most 100. */
+            data: components["schemas"]["BudgetForm"][];
         };
         /** @description A channel as all of its members see it. */
         Channel: {
@@ -3276,6 +3427,23 @@ export interface components {
         ChannelPatch: {
             name?: string;
             topic?: string | null;
+        };
+        /** @description A chat completion. */
+        ChatCompletion: {
+            /** @description `chatcmpl-…` */
+            id: string;
+            /** @enum {string} */
+            object: "chat.completion";
+            /**
+             * Format: int64
+             * @description Seconds since 1970.
+             */
+            created: number;
+            /** @description The model that was used, which may differ from the requested one. */
+            model: string;
+            /** @description Exactly one. */
+            choices: components["schemas"]["CompletionChoice"][];
+            usage: components["schemas"]["CompletionUsage"] | null;
         };
         /**
          * @description Origin of a preset.
@@ -3490,6 +3658,55 @@ export interface components {
          * @enum {string}
          */
         CompactionTrigger: "auto" | "quiet" | "size" | "overflow" | "manual" | "redo";
+        CompletionChoice: {
+            /**
+             * Format: int32
+             * @description Always 0.
+             */
+            index: number;
+            message: components["schemas"]["CompletionMessage"];
+            /** @description Always null. */
+            logprobs: Record<string, unknown> | null;
+            finish_reason: components["schemas"]["FinishReason"];
+        };
+        CompletionFunction: {
+            name: string;
+            /** @description JSON as written by the model; may be invalid. */
+            arguments: string;
+        };
+        CompletionMessage: {
+            /** @enum {string} */
+            role: "assistant";
+            /** @description Null if the model only called functions. */
+            content: string | null;
+            /** @description Always null. */
+            refusal: Record<string, unknown> | null;
+            /** @description Omitted if the model called none. */
+            tool_calls?: components["schemas"]["CompletionToolCall"][];
+        };
+        CompletionTokensDetails: {
+            /** Format: int64 */
+            reasoning_tokens: number;
+        };
+        /** @description A function call for the client to run. */
+        CompletionToolCall: {
+            /** @description Return it as the `tool_call_id` of the result. */
+            id: string;
+            /** @enum {string} */
+            type: "function";
+            function: components["schemas"]["CompletionFunction"];
+        };
+        /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
+        CompletionUsage: {
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            completion_tokens: number;
+            /** Format: int64 */
+            total_tokens: number;
+            prompt_tokens_details: components["schemas"]["PromptTokensDetails"];
+            completion_tokens_details: components["schemas"]["CompletionTokensDetails"];
+        };
         /** @description A drafted text of a persona. */
         CompressedPersona: {
             compressed: string;
@@ -3611,6 +3828,79 @@ export interface components {
             name?: string | null;
             display_name?: string | null;
         };
+        /**
+         * @description People who see what replies cost.
+         *
+         *     `off`: Nobody sees the costs of replies. Admins still see those of the workspace.
+         * @enum {string}
+         */
+        CostVisibility: "everyone" | "admins" | "off";
+        /**
+         * @description A request of the Chat Completions API. Its other fields are accepted if their values have no effect, such as `n: 1`
+         *     or null.
+         */
+        CreateChatCompletion: {
+            /**
+             * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`) and `content` (a text, or text parts);
+             *     `tool_calls`, `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
+             */
+            messages: Record<string, unknown>[];
+            /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
+            model?: string | null;
+            /** @description `agent_…`, an agent's name, or `main`. */
+            agent_id?: string | null;
+            /** @description Functions, called by the client. */
+            tools?: Record<string, unknown>[] | null;
+            /** @description `none`, `auto`, `required`, or `{"type":"function","function":{"name":…}}`. */
+            tool_choice?: string | Record<string, unknown> | null;
+            parallel_tool_calls?: boolean | null;
+            /**
+             * Format: double
+             * @description 0 to 2.
+             */
+            temperature?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 1.
+             */
+            top_p?: number | null;
+            /**
+             * Format: int32
+             * @description 1 to 1,000,000.
+             */
+            max_completion_tokens?: number | null;
+            /**
+             * Format: int32
+             * @description Older name of `max_completion_tokens`.
+             */
+            max_tokens?: number | null;
+            /** @description One to four texts; the reply ends before the first of them. */
+            stop?: string | string[] | null;
+            /**
+             * @description `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` with at
+             *     most 32 KiB.
+             */
+            response_format?: Record<string, unknown> | null;
+            reasoning_effort?: components["schemas"]["ReasoningEffort"] | null;
+            stream?: boolean | null;
+            /** @description `{"include_usage":true}` adds a chunk with the usage. */
+            stream_options?: Record<string, unknown> | null;
+            truncation?: components["schemas"]["Truncation"] | null;
+            /** @description Accepted without effect: at most 16 pairs; keys and values of at most 512 characters. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /** @description Accepted without effect. */
+            user?: string | null;
+            /** @description `auto` or `default`. */
+            service_tier?: string | null;
+            /** @description Accepted without effect. */
+            safety_identifier?: string | null;
+            /** @description Accepted without effect. */
+            prompt_cache_key?: string | null;
+            /** @description Accepted without effect. */
+            prompt_cache_retention?: string | null;
+        };
         /** @description A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected. */
         CreateResponse: {
             /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
@@ -3656,7 +3946,10 @@ export interface components {
                 [key: string]: string;
             } | null;
             truncation?: components["schemas"]["Truncation"] | null;
-            /** @description `{"format":{"type":"text"}}`. */
+            /**
+             * @description `{"format":…}`: `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","name":…,"schema":…}` with at
+             *     most 32 KiB.
+             */
             text?: Record<string, unknown> | null;
             /** @description Returned unchanged. */
             user?: string | null;
@@ -3664,7 +3957,7 @@ export interface components {
             background?: boolean | null;
             /** @description Accepted without effect. */
             include?: string[] | null;
-            /** @description Accepted if its values are unset. */
+            /** @description `{"effort":…}`, which is ignored for models that do not support it; other values must be unset. */
             reasoning?: Record<string, unknown> | null;
             /** @description `auto` or `default`. */
             service_tier?: string | null;
@@ -3799,7 +4092,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_item_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_item_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -3821,11 +4114,25 @@ export interface components {
          * @enum {string}
          */
         ErrorKind: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
+        /** @description What the reply would use. */
+        Estimate: {
+            /**
+             * Format: int64
+             * @description Estimated size of the prompt, without the message itself.
+             */
+            input_tokens: number;
+            /**
+             * Format: double
+             * @description What the call would reserve in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known
+             *     price, or if the policy does not show costs to the caller.
+             */
+            cost_usd_max: number | null;
+        };
         /**
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -3867,7 +4174,7 @@ export interface components {
          * @description Reason why a task failed.
          * @enum {string}
          */
-        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded";
+        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded";
         /** @description Reason why the response failed. */
         Fault: {
             code: components["schemas"]["FaultCode"];
@@ -3877,7 +4184,7 @@ export interface components {
          * @description Cause of a failed response.
          * @enum {string}
          */
-        FaultCode: "server_error" | "rate_limit_exceeded" | "invalid_prompt" | "context_length_exceeded" | "model_not_found";
+        FaultCode: "server_error" | "rate_limit_exceeded" | "invalid_prompt" | "context_length_exceeded" | "model_not_found" | "insufficient_quota";
         /** @description A field whose value differs between two versions. */
         FieldChange: {
             field: string;
@@ -3928,6 +4235,15 @@ export interface components {
          * @enum {string}
          */
         Filesystem: "none" | "read_only" | "read_write";
+        /**
+         * @description Reason why the reply ended.
+         *
+         *     `length`: The output limit cut off the reply.
+         *
+         *     `tool_calls`: The client is to call functions.
+         * @enum {string}
+         */
+        FinishReason: "stop" | "length" | "tool_calls";
         /** @description A person's follow level in a thread. */
         Follow: {
             level: components["schemas"]["FollowLevel"];
@@ -4106,6 +4422,50 @@ export interface components {
             /** @enum {string} */
             reason: "max_output_tokens";
         };
+        /** @description A text part of a message. */
+        InputContent: {
+            text: string;
+            /** @enum {string} */
+            type: "input_text";
+        } | {
+            text: string;
+            /** @description Always empty. */
+            annotations: Record<string, unknown>[];
+            /** @description Always empty. */
+            logprobs: Record<string, unknown>[];
+            /** @enum {string} */
+            type: "output_text";
+        };
+        /** @description A message, a function call, or its output. Its ID is made of the response's ID and the position. */
+        InputItem: {
+            /** @description `msg_…`; not the ID of a message in a thread. */
+            id: string;
+            role: components["schemas"]["ItemRole"];
+            /** @enum {string} */
+            status: "completed";
+            content: components["schemas"]["InputContent"][];
+            /** @enum {string} */
+            type: "message";
+        } | {
+            /** @description `fc_…` */
+            id: string;
+            call_id: string;
+            name: string;
+            arguments: string;
+            /** @enum {string} */
+            status: "completed";
+            /** @enum {string} */
+            type: "function_call";
+        } | {
+            /** @description `fco_…` */
+            id: string;
+            call_id: string;
+            output: string;
+            /** @enum {string} */
+            status: "completed";
+            /** @enum {string} */
+            type: "function_call_output";
+        };
         InputTokensDetails: {
             /** Format: int64 */
             cached_tokens: number;
@@ -4173,6 +4533,13 @@ export interface components {
             done?: boolean;
             sources?: components["schemas"]["MessageId"][];
         };
+        /**
+         * @description Author of a message.
+         *
+         *     `system`: Also for developer messages.
+         * @enum {string}
+         */
+        ItemRole: "user" | "assistant" | "system";
         KeyForm: {
             name: string;
             scopes: components["schemas"]["Scope"][];
@@ -4332,6 +4699,18 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Fork"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_InputItem: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["InputItem"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -5283,6 +5662,7 @@ export interface components {
             /** @description True if the caller can post here and invoke the agent. */
             may_ask: boolean;
             compaction: components["schemas"]["CompactionOutlook"];
+            estimate: components["schemas"]["Estimate"];
         };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
@@ -5300,7 +5680,7 @@ export interface components {
         OneFork: {
             fork: components["schemas"]["Fork"];
         };
-        /** @description Error body of `/v1/responses` and `/v1/models`, as in `OpenAI`'s API. */
+        /** @description Error body of `/v1/responses`, `/v1/chat/completions`, and `/v1/models`, as in `OpenAI`'s API. */
         OpenAiErrorBody: {
             error: components["schemas"]["OpenAiErrorDetail"];
         };
@@ -5551,6 +5931,10 @@ export interface components {
             members_write_agents: boolean;
             /** @description True if agents can adapt to people who allow it. */
             adaptation_allowed: boolean;
+            /** @description True if API clients can call the model without an agent. */
+            bare_model: boolean;
+            /** @description People who see what replies cost: `everyone`, `admins`, or nobody (`off`). */
+            show_costs: components["schemas"]["CostVisibility"];
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
             workspace_context: components["schemas"]["ContextPolicy"];
@@ -5564,6 +5948,8 @@ export interface components {
             members_write_agents?: boolean;
             /** @description Agents and people can turn it off, too. */
             adaptation_allowed?: boolean;
+            bare_model?: boolean;
+            show_costs?: components["schemas"]["CostVisibility"];
             memory?: components["schemas"]["MemoryPolicyPatch"];
             compaction?: components["schemas"]["CompactionPolicyPatch"];
             workspace_context?: components["schemas"]["ContextPolicyPatch"];
@@ -5807,6 +6193,10 @@ export interface components {
                 [key: string]: string;
             };
         };
+        PromptTokensDetails: {
+            /** Format: int64 */
+            cached_tokens: number;
+        };
         /** @description Reply style and compaction strategy. */
         Prompting: {
             /**
@@ -5907,6 +6297,11 @@ export interface components {
             /** @description `local`: events are delivered within one process. */
             bus: string;
         };
+        /**
+         * @description Amount of reasoning before a response.
+         * @enum {string}
+         */
+        ReasoningEffort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
         /** @description Fields of `POST /v1/agents/{id}/reflect`. */
         ReflectForm: {
             thread_id?: components["schemas"]["ThreadId"] | null;
@@ -6384,7 +6779,7 @@ export interface components {
          */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
@@ -6613,7 +7008,7 @@ export interface components {
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
              * @description `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
-             *     `response` is a call of `/v1/responses`, recorded after it has ended.
+             *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
             status: components["schemas"]["TaskStatus"];
@@ -6707,7 +7102,7 @@ export interface components {
          *
          *     `utility`: Other work of a small model, such as the tone of a message; only the requester sees it.
          *
-         *     `response`: Call of `/v1/responses`, recorded after it has ended; it is never queued.
+         *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          * @enum {string}
          */
         TaskKind: "reply" | "resolve" | "compact" | "reflect" | "utility" | "response";
@@ -6820,9 +7215,21 @@ export interface components {
         TextConfig: {
             format: components["schemas"]["TextFormat"];
         };
+        /** @description Format of the text. */
         TextFormat: {
             /** @enum {string} */
             type: "text";
+        } | {
+            /** @enum {string} */
+            type: "json_object";
+        } | {
+            name: string;
+            description: string | null;
+            schema: Record<string, unknown>;
+            /** @description True if the schema must be matched exactly; null means the provider's default. */
+            strict: boolean | null;
+            /** @enum {string} */
+            type: "json_schema";
         };
         Thread: {
             id: components["schemas"]["ThreadId"];
@@ -6922,7 +7329,7 @@ export interface components {
             model: string;
             /**
              * Format: double
-             * @description In US dollars, if the model table has prices.
+             * @description In US dollars, if the model table has prices and the policy shows costs to the reader.
              */
             cost_usd: number | null;
             /** @description True if some of the counts are estimates because the provider sent none. */
@@ -7085,6 +7492,34 @@ export interface components {
             total: components["schemas"]["Sums"];
             storage: components["schemas"]["Storage"] | null;
         };
+        /** @description Limit of what model calls use in a day or a month. */
+        UsageBudget: {
+            scope: components["schemas"]["BudgetScope"];
+            /** @description The person or the agent; null for a budget of each person or agent, and for that of the workspace. */
+            subject_id: string | null;
+            period: components["schemas"]["BudgetPeriod"];
+            /**
+             * Format: double
+             * @description In US dollars, or null. Calls of models without a known price do not count.
+             */
+            limit_usd: number | null;
+            /**
+             * Format: int64
+             * @description Input and output together, or null.
+             */
+            limit_tokens: number | null;
+            /**
+             * Format: double
+             * @description Part of the limit from which on admins are warned.
+             */
+            warn_at: number;
+            /** @description Used in the present period, in the unit of the limit. In a budget of each person or agent: by the one who used most. */
+            spent: components["schemas"]["Amount"];
+            /** @description Reserved by running calls, for the same person or agent. */
+            reserved: components["schemas"]["Amount"];
+            /** @description The person or agent who used most, in a budget of each; null if nobody used anything. */
+            top_subject_id: string | null;
+        };
         /** @description Usage of one person, agent, month, or model. */
         Used: components["schemas"]["Sums"] & {
             /**
@@ -7163,9 +7598,11 @@ export interface components {
         Visibility: "workspace" | "channel" | "direct";
         /**
          * @description Reason why a task waits for its next attempt.
+         *
+         *     `budget`: Running calls have reserved the rest of a budget.
          * @enum {string}
          */
-        WaitReason: "rate_limited" | "unavailable";
+        WaitReason: "rate_limited" | "unavailable" | "budget";
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
             name: string;
@@ -10284,6 +10721,132 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_budgets: {
+        parameters: {
+            query?: {
+                /** @description True for the budgets that limit only you, with what you have used; this does not require an admin. */
+                mine?: boolean;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "limit_tokens": null,
+                     *           "limit_usd": null,
+                     *           "period": "day",
+                     *           "reserved": 0,
+                     *           "scope": "workspace",
+                     *           "spent": 0,
+                     *           "subject_id": null,
+                     *           "top_subject_id": null,
+                     *           "warn_at": 0
+                     *         }
+                     *       ],
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_budgets: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "data": [
+                 *         {
+                 *           "limit_usd": 50,
+                 *           "period": "month",
+                 *           "scope": "workspace"
+                 *         },
+                 *         {
+                 *           "limit_tokens": 2000000,
+                 *           "period": "day",
+                 *           "scope": "person",
+                 *           "subject_id": null,
+                 *           "warn_at": 0.9
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BudgetsForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "limit_tokens": null,
+                     *           "limit_usd": null,
+                     *           "period": "day",
+                     *           "reserved": 0,
+                     *           "scope": "workspace",
+                     *           "spent": 0,
+                     *           "subject_id": null,
+                     *           "top_subject_id": null,
+                     *           "warn_at": 0
+                     *         }
+                     *       ],
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_channels: {
         parameters: {
             query?: {
@@ -11361,6 +11924,76 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    create_chat_completion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "messages": [
+                 *         {
+                 *           "content": "What speaks for Monday?",
+                 *           "role": "user"
+                 *         }
+                 *       ],
+                 *       "model": "agent:vibe"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateChatCompletion"];
+            };
+        };
+        responses: {
+            /** @description The completion, or a stream of chunks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "choices": [
+                     *         {
+                     *           "finish_reason": "stop",
+                     *           "index": 0,
+                     *           "logprobs": null,
+                     *           "message": {
+                     *             "content": null,
+                     *             "refusal": null,
+                     *             "role": "assistant"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "created": 0,
+                     *       "id": "…",
+                     *       "model": "claude-sonnet-4-5",
+                     *       "object": "chat.completion",
+                     *       "usage": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChatCompletion"];
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            409: components["responses"]["OpenAiError409"];
+            413: components["responses"]["OpenAiError413"];
+            422: components["responses"]["OpenAiError422"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
         };
     };
     get_compaction: {
@@ -12759,6 +13392,10 @@ export interface operations {
                      *         "threshold": null
                      *       },
                      *       "dry_run": false,
+                     *       "estimate": {
+                     *         "cost_usd_max": null,
+                     *         "input_tokens": 0
+                     *       },
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -17189,6 +17826,65 @@ export interface operations {
             503: components["responses"]["OpenAiError503"];
         };
     };
+    list_input_items: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only items after the one with this ID, in the requested order. */
+                after?: string;
+                /** @description `desc` (the last item first) by default. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                /** @description ID of a response: `resp_…` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "content": [
+                     *             {
+                     *               "text": "Monday: two quiet days before the fair.",
+                     *               "type": "input_text"
+                     *             }
+                     *           ],
+                     *           "id": "…",
+                     *           "role": "user",
+                     *           "status": "completed",
+                     *           "type": "message"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_InputItem"];
+                };
+            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
+        };
+    };
     call: {
         parameters: {
             query?: never;
@@ -18708,6 +19404,10 @@ export interface operations {
                      *         "threshold": null
                      *       },
                      *       "dry_run": false,
+                     *       "estimate": {
+                     *         "cost_usd_max": null,
+                     *         "input_tokens": 0
+                     *       },
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -19647,6 +20347,12 @@ export interface operations {
                 group_by?: "person" | "agent" | "month" | "model";
                 /** @description Only the usage of this user; `me` for your own, which does not require an admin. */
                 user_id?: string;
+                /** @description Only this task, with those that it asked for. For everyone in the conversation; all months by default. */
+                task_id?: components["schemas"]["TaskId"];
+                /** @description Only the tasks of this thread and of its forks. For everyone who can read it; all months by default. */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description Only the tasks of this fork. For everyone who can read it; all months by default. */
+                fork_id?: components["schemas"]["ForkId"];
             };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
@@ -20330,6 +21036,7 @@ export interface operations {
                      * @example {
                      *       "adaptation_allowed": false,
                      *       "allowed_tools": null,
+                     *       "bare_model": false,
                      *       "compaction": {
                      *         "by_mode": {},
                      *         "default": "off"
@@ -20345,6 +21052,7 @@ export interface operations {
                      *       },
                      *       "required_text": null,
                      *       "sandbox_policy_id": null,
+                     *       "show_costs": "everyone",
                      *       "workspace_context": {
                      *         "enabled": false,
                      *         "sections": [
@@ -20401,6 +21109,7 @@ export interface operations {
                      * @example {
                      *       "adaptation_allowed": false,
                      *       "allowed_tools": null,
+                     *       "bare_model": false,
                      *       "compaction": {
                      *         "by_mode": {},
                      *         "default": "off"
@@ -20416,6 +21125,7 @@ export interface operations {
                      *       },
                      *       "required_text": null,
                      *       "sandbox_policy_id": null,
+                     *       "show_costs": "everyone",
                      *       "workspace_context": {
                      *         "enabled": false,
                      *         "sections": [
