@@ -294,22 +294,28 @@ pub async fn reassign(
 pub async fn remove_past(db: &Db) -> Result<(), DbError> {
     let before = BudgetPeriod::Day.key(now() - PAST_AFTER);
     loop {
-        let before = before.clone();
-        let removed = db
-            .write(Uuid::nil(), async move |c: &mut Conn| {
-                c.q(
-                    "delete from budget_counters where (budget_id, subject_id, period) in \
-                     (select budget_id, subject_id, period from budget_counters where period < $1 order by period limit $2)",
-                )
-                .bind(before.clone())
-                .bind(ROWS_AT_ONCE)
-                .run()
-                .await
-            })
+        let any: bool = db
+            .read()
+            .await?
+            .q("select exists (select 1 from budget_counters where period < $1)")
+            .bind(before.clone())
+            .value()
             .await?;
-        if removed == 0 {
+        if !any {
             return Ok(());
         }
+        let before = before.clone();
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            c.q(
+                "delete from budget_counters where (budget_id, subject_id, period) in \
+                 (select budget_id, subject_id, period from budget_counters where period < $1 order by period limit $2)",
+            )
+            .bind(before.clone())
+            .bind(ROWS_AT_ONCE)
+            .run()
+            .await
+        })
+        .await?;
     }
 }
 
