@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    super::chat::{Delta, DeltaStream, ModelError, StopReason, ToolCallPiece, Usage},
+    super::chat::{Delta, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
     overflow::Overflow,
     refusal::{ProviderErrorBody, clean, root_cause},
@@ -187,7 +187,7 @@ impl Answer {
     }
 
     #[cfg(test)]
-    pub(super) fn into_stream(self) -> DeltaStream {
+    pub(super) fn into_stream(self) -> super::super::chat::DeltaStream {
         futures::stream::unfold(self, |mut answer| async move {
             let delta = answer.next().await?;
             Some((delta, answer))
