@@ -134,7 +134,7 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
         max_completion_tokens: limit_as(TokenLimitField::MaxCompletionTokens),
         temperature: sampled(request.temperature),
         top_p: sampled(request.top_p),
-        stop: (!request.stop.is_empty()).then(|| StopConfiguration::StringArray(request.stop)),
+        stop: (!request.stop.is_empty()).then_some(StopConfiguration::StringArray(request.stop)),
         reasoning_effort: request
             .reasoning_effort
             .filter(|effort| efforts.contains(effort))
