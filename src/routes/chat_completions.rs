@@ -85,15 +85,16 @@ impl ChunkWriter {
                     let chunk = self.chunks.event(&event);
                     self.ready.extend(chunk.map(|chunk| chunk.to_string()));
                 }
-                Some(Progress::Ended(ended)) => match ended.error {
-                    Some(error) => self.fail(error),
-                    None => {
-                        let last = self.chunks.end(&ended.response);
-                        self.ready.extend(last.iter().map(ToString::to_string));
-                        self.ready.push_back(DONE.to_owned());
-                        self.has_ended = true;
+                Some(Progress::Ended(ended)) => {
+                    if let Some(error) = ended.error {
+                        self.fail(error);
+                        continue;
                     }
-                },
+                    let last = self.chunks.end(&ended.response);
+                    self.ready.extend(last.iter().map(ToString::to_string));
+                    self.ready.push_back(DONE.to_owned());
+                    self.has_ended = true;
+                }
                 None => self.fail(ResponseError::Broken),
             }
         }

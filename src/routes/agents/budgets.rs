@@ -334,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(budget: serde_json::Value) -> Result<NewBudget, String> {
+    fn parse(budget: &serde_json::Value) -> Result<NewBudget, String> {
         let form: BudgetsForm = serde_json::from_value(json!({"data": [budget]})).unwrap();
         match form.parse() {
             Ok(mut budgets) => Ok(budgets.remove(0)),
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn a_budget_is_in_tokens_or_in_billionths_of_a_dollar() {
         let dollars =
-            parse(json!({"scope": "workspace", "period": "month", "limit_usd": 50.0})).unwrap();
+            parse(&json!({"scope": "workspace", "period": "month", "limit_usd": 50.0})).unwrap();
         assert_eq!(
             (dollars.unit, dollars.amount),
             (BudgetUnit::Usd, 50_000_000_000)
@@ -359,7 +359,7 @@ mod tests {
         assert!((dollars.warn_at - WARN_AT_DEFAULT).abs() < f64::EPSILON);
         let user = UserId::new();
         let tokens = parse(
-            json!({"scope": "person", "subject_id": user, "period": "day", "limit_tokens": 9, "limit_usd": null,
+            &json!({"scope": "person", "subject_id": user, "period": "day", "limit_tokens": 9, "limit_usd": null,
                 "spent": 3, "reserved": 0, "top_subject_id": null}),
         )
         .unwrap();
@@ -410,7 +410,7 @@ mod tests {
                 "data[0].subject_id",
             ),
         ] {
-            assert_eq!(parse(budget.clone()), Err(field.to_owned()), "{budget}");
+            assert_eq!(parse(&budget), Err(field.to_owned()), "{budget}");
         }
     }
 
