@@ -218,7 +218,11 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     let body = json!({"agent": agent, "files": files});
     let made = import.server.post("/v1/agents/import", &body).await?;
     let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    say(&format!("created @{} ({})", text(&made, "name"), text(&made, "id")));
+    say(&format!(
+        "created @{} ({})",
+        text(&made, "name"),
+        text(&made, "id")
+    ));
     for file in made["effects"].as_array().into_iter().flatten() {
         say(&format!("{}: {}", text(file, "path"), text(file, "effect")));
     }
