@@ -1,6 +1,16 @@
 import { expect, test } from 'vitest';
 import type { Usage, UsageBudget } from '../api/admin-types';
-import { amountText, coveredBy, formOf, keyOf, scopeOf, stateOf, unpricedText } from './budgets';
+import {
+  amountText,
+  coveredBy,
+  formOf,
+  keyOf,
+  scopeOf,
+  stateOf,
+  unpricedText,
+  withBudget,
+  without,
+} from './budgets';
 
 const budget = (x: Partial<UsageBudget> = {}): UsageBudget => ({
   scope: 'workspace',
@@ -46,6 +56,14 @@ test('a budget that is sent back has nothing that only the server sets', () => {
     const { scope, subject_id } = budget(x);
     expect(scopeOf(keyOf(budget(x)))).toEqual({ scope, subject_id });
   }
+});
+test('a change applies to its budget, wherever another admin moved it', () => {
+  const [ours, theirs] = [budget(), budget({ period: 'day' })];
+  const changed = formOf({ ...ours, limit_usd: 9 });
+  expect(withBudget([theirs, ours], ours, changed)).toEqual([formOf(theirs), changed]);
+  expect(withBudget([theirs], ours, changed)).toEqual([formOf(theirs), changed]);
+  expect(withBudget([theirs], null, changed)).toEqual([formOf(theirs), changed]);
+  expect(without([{ ...theirs }, ours], theirs)).toEqual([formOf(ours)]);
 });
 test('models without a price are named if there are dollar limits', () => {
   const row = (name: string, cost_usd: number | null) => ({

@@ -50,6 +50,20 @@ export const formOf = (b: UsageBudget): BudgetForm => ({
 /** Value of the choice of covered calls: `person`, `person:user_…`. */
 export const keyOf = (b: Pick<UsageBudget, 'scope' | 'subject_id'>): string =>
   b.subject_id === null ? b.scope : `${b.scope}:${b.subject_id}`;
+/** Differs for all budgets of a list. */
+export const placeOf = (b: Pick<UsageBudget, 'scope' | 'subject_id' | 'period' | 'limit_usd'>): string =>
+  [keyOf(b), b.period, b.limit_usd === null ? 'tokens' : 'usd'].join(' ');
+/** The list with a changed or new budget; one that was removed meanwhile is added again. */
+export function withBudget(list: UsageBudget[], before: UsageBudget | null, form: BudgetForm): BudgetForm[] {
+  const at = before ? list.findIndex((b) => placeOf(b) === placeOf(before)) : -1;
+  const data = list.map(formOf);
+  if (at < 0) return [...data, form];
+  data[at] = form;
+  return data;
+}
+export const without = (list: UsageBudget[], removed: UsageBudget): BudgetForm[] =>
+  list.filter((b) => placeOf(b) !== placeOf(removed)).map(formOf);
+
 export function scopeOf(key: string): Pick<BudgetForm, 'scope' | 'subject_id'> {
   const [scope, id] = key.split(':');
   return {
@@ -58,11 +72,16 @@ export function scopeOf(key: string): Pick<BudgetForm, 'scope' | 'subject_id'> {
   };
 }
 
+/** The built-in responder, which is not limited. */
+const BUILT_IN = 'builtin';
 /** Names models in use without a known price, which dollar limits do not cover; empty if all have one. */
 export function unpricedText(budgets: UsageBudget[], models: Usage): string {
   if (!budgets.some((b) => b.limit_usd !== null)) return '';
   const names = models.data
-    .filter((r) => r.key !== 'none' && r.cost_usd === null && r.input_tokens + r.output_tokens > 0)
+    .filter(
+      (r) =>
+        r.key !== 'none' && r.key !== BUILT_IN && r.cost_usd === null && r.input_tokens + r.output_tokens > 0,
+    )
     .map((r) => r.name);
   if (!names.length) return '';
   const [verb, it] = names.length === 1 ? ['has', 'it'] : ['have', 'them'];
