@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures::{Stream, stream};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -248,9 +248,19 @@ struct ExportedTask {
     thread_id: Option<ThreadId>,
     trigger_message_id: Option<MessageId>,
     input: Json<Value>,
+    #[serde(serialize_with = "without_cost")]
     token_usage: Option<Json<Value>>,
     queued_at: Timestamp,
     completed_at: Option<Timestamp>,
+}
+
+/// What a reply cost is the workspace's information, and hidden from some.
+fn without_cost<S: Serializer>(usage: &Option<Json<Value>>, s: S) -> Result<S::Ok, S::Error> {
+    let mut usage = usage.clone();
+    if let Some(Json(Value::Object(usage))) = &mut usage {
+        usage.remove("cost_usd");
+    }
+    usage.serialize(s)
 }
 
 #[derive(Serialize, sqlx::FromRow)]
@@ -262,7 +272,6 @@ struct ModelCall {
     model: String,
     input_tokens: i64,
     output_tokens: i64,
-    cost_usd: Option<f64>,
     estimated: bool,
     outcome: CallOutcome,
     started_at: Timestamp,
@@ -403,12 +412,12 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         name: "model_calls",
         sql: match who.reader {
             ExportReader::Subject => {
-                "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, cost_usd, estimated, outcome, \
+                "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, estimated, outcome, \
                  started_at, ended_at from model_calls \
                  where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4"
             }
             ExportReader::Other => concat!(
-                "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, cost_usd, estimated, outcome, \
+                "select id, task_id, purpose, model, input as input_tokens, output as output_tokens, estimated, outcome, \
                  started_at, ended_at from model_calls \
                  where workspace_id = $1 and user_id = $2 and id > $3 and (task_id is null or exists \
                  (select 1 from tasks t where t.id = model_calls.task_id and t.",
