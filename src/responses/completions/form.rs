@@ -168,11 +168,10 @@ impl CreateChatCompletion {
         if let Some((field, _)) = other.find(|(field, value)| !is_neutral(field, value)) {
             return Err(unsupported(field));
         }
-        if self
-            .stream_options
-            .as_ref()
-            .is_some_and(|options| !has_only(options, &["include_usage", "include_obfuscation"]))
-        {
+        if self.stream_options.as_ref().is_some_and(|options| {
+            !has_only(options, &["include_usage", "include_obfuscation"])
+                || !(options["include_usage"].is_null() || options["include_usage"].is_boolean())
+        }) {
             return Err(unsupported("stream_options"));
         }
         check_output_tokens("max_completion_tokens", self.max_completion_tokens)?;
@@ -224,6 +223,10 @@ impl CreateChatCompletion {
 
     /// The error of a call for this request, with the names of its fields.
     pub fn error(&self, error: ResponseError) -> ApiError {
+        // Those already have the names of the client's fields.
+        if matches!(error, ResponseError::UnsupportedParameter(_)) {
+            return error.into();
+        }
         ApiError::from(error).rename_param(|param| self.param_of(param))
     }
 }
@@ -377,6 +380,8 @@ mod tests {
             ("audio", json!({"voice": "ash"})),
             ("web_search_options", json!({})),
             ("stream_options", json!({"colour": "red"})),
+            ("stream_options", json!({"include_usage": "yes"})),
+            ("instructions", json!("Be brief.")),
             ("colour", json!("red")),
         ] {
             let (_, parsed) = form(json!({field: value})).read();
