@@ -150,6 +150,8 @@ impl Compactor {
                 .and_then(serde_json::Value::as_u64)
                 .unwrap_or(0);
             let delay = match &passed.error {
+                // The call has waited for running ones.
+                Some(PassError::Model(CallError::OverBudget(_))) => None,
                 Some(_) => DELAYS
                     .get(usize::try_from(failed).unwrap_or(usize::MAX))
                     .copied(),
