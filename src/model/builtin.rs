@@ -14,7 +14,8 @@ use super::{
     Window, WindowSource,
 };
 
-const NAME: &str = "builtin";
+/// Its name among the models.
+pub const NAME: &str = "builtin";
 /// Tokens of a prompt that it reads.
 const WINDOW: u64 = 128_000;
 /// Delay between words, so that people see the reply being written.

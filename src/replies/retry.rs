@@ -22,7 +22,7 @@ const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
 /// Number of times that a prompt is fitted again after an error revealed more about the window.
 const REFITS_MAX: u32 = 3;
 /// Longest time after which a task that waits for a budget is tried again; it is woken when a call ends.
-const BUDGET_EVERY: Duration = Duration::from_secs(4);
+const BUDGET_EVERY: Duration = Duration::from_secs(15);
 /// Rest of the wait for a budget that is not worth another try.
 const BUDGET_REST: Duration = Duration::from_secs(1);
 /// Maximum share of a delay that is added to it, so that tasks that failed together are not repeated together.

@@ -31,7 +31,7 @@ use crate::{
     ids::{AgentId, TaskId, UserId, WorkspaceId},
     model::{
         ChatRequest, CollectError, Collected, Delta, DeltaStream, Limits, ModelError, Provider,
-        StopReason, Usage, collect_watched, estimate_tokens,
+        StopReason, Usage, builtin, collect_watched, estimate_tokens,
     },
     text_enum::text_enum,
     time::Timestamp,
@@ -173,6 +173,8 @@ pub struct CallRow {
     id: Uuid,
     call: NewCall,
     price: Option<Price>,
+    /// The call needs room in the budgets.
+    is_covered: bool,
 }
 
 impl CallRow {
@@ -180,12 +182,12 @@ impl CallRow {
     pub async fn insert(&self, c: &mut Conn) -> Result<Result<(), OverBudget>, DbError> {
         let call = &self.call;
         let at = now();
-        // The test of a connection is counted, but never refused: an admin needs its result to change the model server.
-        let reserved = match call.purpose {
-            Purpose::Test => Amounts::default(),
-            _ => Amounts::reserved(call.prompt_tokens, call.output_tokens_max, self.price),
+        let reserved = if self.is_covered {
+            Amounts::reserved(call.prompt_tokens, call.output_tokens_max, self.price)
+        } else {
+            Amounts::default()
         };
-        if call.purpose != Purpose::Test
+        if self.is_covered
             && let Err(over) = budgets::reserve(c, &call.charge(at), reserved).await?
         {
             return Ok(Err(over));
@@ -318,7 +320,14 @@ impl OpenCall {
             id: self.id,
             call: self.call.clone(),
             price: self.price,
+            is_covered: self.is_covered(),
         }
+    }
+
+    /// Budgets limit calls of models. The test of a connection is counted, but never refused: an admin needs its result to change
+    /// the model server.
+    fn is_covered(&self) -> bool {
+        self.call.purpose != Purpose::Test && !self.provider.is_offline()
     }
 
     /// Drops a call whose row was not stored.
@@ -528,9 +537,12 @@ impl EndedCall {
             user,
             ..call.charge(started_at)
         };
-        let used = usage.input_tokens.saturating_add(usage.output_tokens);
-        let used = Amounts::new(used, usage.cost_usd);
-        budgets::settle(c, &charge, Amounts { tokens, nano_usd }, used).await?;
+        // The built-in responder is no model.
+        if call.model != builtin::NAME {
+            let used = usage.input_tokens.saturating_add(usage.output_tokens);
+            let used = Amounts::new(used, usage.cost_usd);
+            budgets::settle(c, &charge, Amounts { tokens, nano_usd }, used).await?;
+        }
         let spent = usage::Spent {
             workspace: call.workspace,
             user,
@@ -561,11 +573,12 @@ struct CallUsage {
 }
 
 /// Total usage of a task's calls that have ended; `None` if they used nothing. The model is that of the newest one. Everyone in the
-/// conversation sees it, so the tokens of an adaptation, which reveal its sentences, are left out.
+/// conversation sees it, so the tokens of an adaptation, which reveal its sentences, are left out with their cost.
 pub async fn token_usage_of(c: &mut Conn, task: TaskId) -> Result<Option<TokenUsage>, DbError> {
     let calls: Vec<CallUsage> = c
-        .q("select case when purpose = $2 and input > h.tokens then input - h.tokens else input end as input, output, model, cost_usd, \
-            estimated from model_calls, (select cast(coalesce(sum(tokens), 0) as bigint) as tokens from context_parts \
+        .q("select case when purpose = $2 and input > h.tokens then input - h.tokens else input end as input, output, model, \
+            case when purpose = $2 and input > h.tokens then cost_usd - h.tokens * coalesce(input_usd, 0.0) / 1000000.0 else cost_usd \
+            end as cost_usd, estimated from model_calls, (select cast(coalesce(sum(tokens), 0) as bigint) as tokens from context_parts \
             where task_id = $1 and name = 'adaptation') h \
             where task_id = $1 and outcome <> 'running' and input + output > 0 order by id limit 10000")
         .bind(task)

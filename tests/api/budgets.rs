@@ -451,7 +451,9 @@ async fn each_person_has_a_budget_of_their_own() {
     let notice = t.ada.contents(&thread).await.pop().unwrap();
     let day = chrono::Utc::now().format("%B %-d").to_string();
     assert!(
-        notice.contains(&format!("Ada has used their 10,000 tokens for {day}.")),
+        notice.contains(&format!(
+            "the person who asked has used their 10,000 tokens for {day}."
+        )),
         "{notice}"
     );
     let task = t.bo.ask(&thread, "@vibe go").await;
@@ -545,7 +547,7 @@ async fn admins_hear_when_budgets_change_and_when_one_runs_out() {
     t.bo.completed(&task).await;
     let events = updates(&t.ada).await;
     assert_eq!(events.len(), 2);
-    assert_eq!(events[1]["data"]["budgets"][0]["spent"], 16_000);
+    assert_eq!(events[1]["data"], json!({"version": 1}), "no amounts");
     assert!(updates(&t.bo).await.is_empty());
 }
 
@@ -599,6 +601,39 @@ async fn costs_are_shown_to_those_whom_the_policy_names() {
         .patch(&policy, json!({"show_costs": "nobody"}))
         .await
         .refused(400);
+}
+
+#[tokio::test]
+async fn the_built_in_responder_needs_no_budget() {
+    let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
+    set(&t.ada, json!([monthly(1)])).await;
+    let thread = t.ada.thread(&t.general, "We ship on Monday.").await;
+    let task = t.bo.ask(&thread, "@vibe when do we ship?").await;
+    t.bo.completed(&task).await;
+    let budget = &budgets(&t.ada).await[0];
+    assert_eq!(
+        (&budget["spent"], &budget["reserved"]),
+        (&json!(0), &json!(0))
+    );
+    set(&t.ada, json!([monthly(1)])).await;
+    assert_eq!(budgets(&t.ada).await[0]["spent"], 0);
+}
+
+#[tokio::test]
+async fn a_summary_without_budget_fails_at_once() {
+    let t = team().await;
+    set(&t.ada, json!([monthly(1)])).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    for n in 0..60 {
+        t.ada.say(&thread, &format!("Point {n}")).await;
+    }
+    let path = format!("/v1/threads/{thread}/compactions");
+    let begun = t.ada.post(&path, json!({})).await.is(202);
+    let (task, code) = t.ada.failed(&text(&begun, "/task/id")).await;
+    assert_eq!(
+        (code.as_str(), &task["attempt"]),
+        ("budget_exceeded", &json!(1))
+    );
 }
 
 #[tokio::test]

@@ -18,11 +18,11 @@ use crate::{
         profiles::{self, Resolved},
         segments::{CompactionTrigger, PassOptions},
     },
-    auth::{self, AuthError, quota},
+    auth::quota,
     chat::{messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
-    ids::{AgentId, TaskId, UserId, WorkspaceId},
+    ids::{TaskId, WorkspaceId},
     memory::recall::{self, Recalled},
     model::ModelError,
     replies::{
@@ -46,7 +46,7 @@ use crate::{
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
         attempts::{self, AttemptError, AttemptOutcome},
-        budgets::{BudgetScope, OverBudget},
+        budgets::OverBudget,
         costs::{self, CostReader},
         notice_text,
         queue::{self, End},
@@ -655,24 +655,15 @@ fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     }
 }
 
+/// Everyone in the conversation reads it.
 async fn over_budget_notice(
     c: &mut Conn,
     over: &OverBudget,
     workspace: WorkspaceId,
     agent: &str,
 ) -> Result<String, DbError> {
-    let subject = match over.scope {
-        BudgetScope::Workspace => String::new(),
-        BudgetScope::Person => match auth::name_of(c, UserId(over.subject)).await {
-            Ok(name) => name.unwrap_or_else(|| "The person asking".to_owned()),
-            Err(AuthError::Db(e)) => return Err(e),
-            Err(_) => "The person asking".to_owned(),
-        },
-        BudgetScope::Agent => profiles::shown_name(c, AgentId(over.subject)).await?,
-    };
-    // Everyone in the conversation reads it.
     let shows_costs = costs::are_visible(c, workspace, CostReader::Other).await?;
-    Ok(over.notice(agent, &subject, shows_costs))
+    Ok(over.notice(agent, shows_costs))
 }
 
 /// Notes the question of a reply, if the agent adapts to the requester.

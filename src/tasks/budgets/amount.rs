@@ -147,6 +147,7 @@ impl utoipa::ToSchema for Amount {}
 pub(super) fn shown(unit: BudgetUnit, amount: i64) -> String {
     let amount = amount.unsigned_abs();
     match unit {
+        BudgetUnit::Tokens if amount == 1 => "1 token".to_owned(),
         BudgetUnit::Tokens => format!("{} tokens", grouped(amount)),
         BudgetUnit::Usd => {
             let digits = format!("{:09}", amount % NANO);
@@ -172,6 +173,7 @@ mod tests {
             assert_eq!(shown(BudgetUnit::Usd, amount), text);
         }
         assert_eq!(shown(BudgetUnit::Tokens, 100_000), "100,000 tokens");
+        assert_eq!(shown(BudgetUnit::Tokens, 1), "1 token");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tells admins about budgets, and tasks that wait for one that there may be room.
 
-use super::budget::{BudgetEvent, UsageBudget};
+use super::{budget::BudgetEvent, version::find_version};
 use crate::{
     db::{Conn, DbError, now},
     ids::{UserId, WorkspaceId},
@@ -16,12 +16,9 @@ const ADMINS_MAX: i64 = 1000;
 /// Maximum number of tasks that are woken at once, so that not all of them compete for the same room.
 const WOKEN_MAX: i64 = 8;
 
-/// Appends `budget.updated` for the admins.
-pub(super) async fn announce(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    budgets: Vec<UsageBudget>,
-) -> Result<(), DbError> {
+/// Appends `budget.updated` for the admins. It has no amounts: a key without `workspace:admin`, or a person who is no admin any more,
+/// may read it.
+pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let admins: Vec<(UserId,)> = c
         .q("select user_id from members where workspace_id = $1 and role = 'admin' order by joined_at, user_id limit $2")
         .bind(workspace)
@@ -33,7 +30,8 @@ pub(super) async fn announce(
         managers: false,
     };
     let seq = log::reserve(c, workspace, 1).await?;
-    let data = BudgetEvent { budgets };
+    let version = find_version(c, workspace).await?;
+    let data = BudgetEvent { version };
     let event = NewEvent::new(seq, EventType::BudgetUpdated, Audience::Workspace, &data)?
         .only_to(Some(only));
     log::append(c, workspace, event).await

@@ -151,10 +151,11 @@ impl BudgetRow {
     }
 }
 
-/// Budgets that an admin set, or that a call brought to their warning or limit.
+/// An admin changed the budgets, or a call brought some to their warning or limit.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct BudgetEvent {
-    pub budgets: Vec<UsageBudget>,
+    /// Version of the list.
+    pub version: i64,
 }
 
 impl EventData for BudgetEvent {
@@ -186,12 +187,12 @@ impl OverBudget {
         (self.at.day_start() + Duration::from_hours(24)).since(self.at)
     }
 
-    /// Notice in the conversation. `subject` is the name of the person or the agent whose budget it is.
-    pub fn notice(&self, agent: &str, subject: &str, shows_costs: bool) -> String {
+    /// Notice in the conversation; `agent` is the name of the agent. It names no person, because erasure must not have to find it.
+    pub fn notice(&self, agent: &str, shows_costs: bool) -> String {
         let whose = match self.scope {
-            BudgetScope::Workspace => "the workspace has used its".to_owned(),
-            BudgetScope::Person => format!("{subject} has used their"),
-            BudgetScope::Agent => format!("{subject} has used its"),
+            BudgetScope::Workspace => "the workspace has used its",
+            BudgetScope::Person => "the person who asked has used their",
+            BudgetScope::Agent => "the agent has used its",
         };
         let limit = if shows_costs || self.unit == BudgetUnit::Tokens {
             amount::shown(self.unit, self.amount)
@@ -242,13 +243,13 @@ mod tests {
         };
         let raise = "An admin can raise it in Settings › Budgets.";
         assert_eq!(
-            over.notice("Vibe", "", true),
+            over.notice("Vibe", true),
             format!(
                 "Vibe could not answer: the workspace has used its $50.00 for November. {raise}"
             )
         );
         assert_eq!(
-            over.notice("Vibe", "", false),
+            over.notice("Vibe", false),
             format!(
                 "Vibe could not answer: the workspace has used its budget for November. {raise}"
             )
@@ -261,9 +262,9 @@ mod tests {
             ..over
         };
         assert_eq!(
-            own.notice("Vibe", "Ada", false),
+            own.notice("Vibe", false),
             format!(
-                "Vibe could not answer: Ada has used their 12,000 tokens for November 22. {raise}"
+                "Vibe could not answer: the person who asked has used their 12,000 tokens for November 22. {raise}"
             )
         );
         assert_eq!(own.retry_after(), Duration::from_hours(14));

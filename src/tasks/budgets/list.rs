@@ -12,6 +12,7 @@ use super::{
 use crate::{
     db::{Conn, Db, DbError, dialect, now},
     ids::{AgentId, UserId, WorkspaceId},
+    model::builtin,
     time::Timestamp,
 };
 
@@ -71,16 +72,6 @@ pub async fn list_own(
     Ok(rows.into_iter().map(BudgetRow::into_budget).collect())
 }
 
-/// Returns the version of the list; 0 before the first change.
-pub async fn find_version(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    let row: Option<(i64,)> = c
-        .q("select version from budget_lists where workspace_id = $1")
-        .bind(workspace)
-        .opt()
-        .await?;
-    Ok(row.map_or(0, |row| row.0))
-}
-
 /// Replaces all budgets of a workspace, fills their counters, and tells the admins. The caller has locked the workspace.
 pub async fn replace(
     c: &mut Conn,
@@ -128,7 +119,7 @@ pub async fn replace(
     .run()
     .await?;
     let stored = list(c, workspace).await?;
-    announce(c, workspace, stored.clone()).await?;
+    announce(c, workspace).await?;
     wake(c, workspace).await?;
     Ok(stored)
 }
@@ -184,10 +175,11 @@ impl UsageSoFar {
         {
             usage.month = c
                 .q("select user_id, agent_id, cast(sum(input_tokens + output_tokens) as bigint) as tokens, sum(cost_usd) as cost_usd \
-                    from usage where workspace_id = $1 and month = $2 group by user_id, agent_id order by user_id, agent_id limit $3")
+                    from usage where workspace_id = $1 and month = $2 and model <> $4 group by user_id, agent_id order by user_id, agent_id limit $3")
                 .bind(workspace)
                 .bind(BudgetPeriod::Month.key(at))
                 .bind(USAGE_MAX)
+                .bind(builtin::NAME)
                 .all()
                 .await?;
         }
@@ -197,11 +189,12 @@ impl UsageSoFar {
         {
             usage.day = c
                 .q("select user_id, agent_id, cast(sum(input + output) as bigint) as tokens, sum(cost_usd) as cost_usd \
-                    from model_calls where workspace_id = $1 and started_at >= $2 and outcome <> 'running' \
+                    from model_calls where workspace_id = $1 and started_at >= $2 and outcome <> 'running' and model <> $4 \
                     group by user_id, agent_id order by user_id, agent_id limit $3")
                 .bind(workspace)
                 .bind(at.day_start())
                 .bind(USAGE_MAX)
+                .bind(builtin::NAME)
                 .all()
                 .await?;
         }

@@ -13,8 +13,10 @@ mod announce;
 mod budget;
 mod list;
 mod reserve;
+mod version;
 
 pub use amount::{Amount, Amounts, BudgetUnit, Price, nano_usd};
 pub use budget::{BudgetEvent, BudgetPeriod, BudgetScope, NewBudget, OverBudget, UsageBudget};
-pub use list::{find_version, list, list_own, reassign, remove_past, replace};
+pub use list::{list, list_own, reassign, remove_past, replace};
 pub use reserve::{Charge, WAIT_MAX, reserve, settle};
+pub use version::find_version;

@@ -231,13 +231,11 @@ pub async fn settle(
         return Ok(());
     }
     let counters = charge.counters(c).await?;
-    let crossed: Vec<_> = counters
-        .into_iter()
-        .filter(|counter| counter.has_crossed(used.in_unit(counter.unit).unwrap_or(0)))
-        .map(BudgetRow::into_budget)
-        .collect();
-    if !crossed.is_empty() {
-        announce(c, charge.workspace, crossed).await?;
+    let has_crossed = counters
+        .iter()
+        .any(|counter| counter.has_crossed(used.in_unit(counter.unit).unwrap_or(0)));
+    if has_crossed {
+        announce(c, charge.workspace).await?;
     }
     wake(c, charge.workspace).await
 }
