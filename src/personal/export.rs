@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures::{Stream, stream};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -240,6 +240,15 @@ struct Device {
     expires_at: Timestamp,
 }
 
+/// Usage without what it cost, which is the workspace's information and hidden from some.
+#[derive(Serialize, Deserialize)]
+struct ExportedUsage {
+    input_tokens: i64,
+    output_tokens: i64,
+    model: String,
+    estimated: bool,
+}
+
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedTask {
     id: TaskId,
@@ -248,19 +257,9 @@ struct ExportedTask {
     thread_id: Option<ThreadId>,
     trigger_message_id: Option<MessageId>,
     input: Json<Value>,
-    #[serde(serialize_with = "without_cost")]
-    token_usage: Option<Json<Value>>,
+    token_usage: Option<Json<ExportedUsage>>,
     queued_at: Timestamp,
     completed_at: Option<Timestamp>,
-}
-
-/// What a reply cost is the workspace's information, and hidden from some.
-fn without_cost<S: Serializer>(usage: &Option<Json<Value>>, s: S) -> Result<S::Ok, S::Error> {
-    let mut usage = usage.clone();
-    if let Some(Json(Value::Object(usage))) = &mut usage {
-        usage.remove("cost_usd");
-    }
-    usage.serialize(s)
 }
 
 #[derive(Serialize, sqlx::FromRow)]
