@@ -3299,9 +3299,13 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description Budgets that an admin set, or that a call brought to their warning or limit. */
+            /** @description An admin changed the budgets, or a call brought some to their warning or limit. */
             data: {
-                budgets: components["schemas"]["UsageBudget"][];
+                /**
+                 * Format: int64
+                 * @description Version of the list.
+                 */
+                version: number;
             };
         };
         /** @description Fields that only the server sets are ignored, so that a list can be sent back. */
