@@ -1,5 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { curl, fields, groups, inner, limits, matching, sample, typeName, type OpenApi } from './openapi';
+import {
+  curl,
+  fields,
+  groups,
+  inner,
+  limits,
+  matching,
+  sample,
+  typeName,
+  type OpenApi,
+  type Schema,
+} from './openapi';
 
 const doc: OpenApi = {
   openapi: '3.1.0',
@@ -87,6 +98,15 @@ describe('the API document', () => {
     expect(inner(doc, parent).map((p) => fields(doc, p.schema).length)).toEqual([3]);
     expect(inner(doc, { type: 'array', items: schema('Message') })).toHaveLength(1);
     expect(inner(doc, { type: 'string' })).toEqual([]);
+  });
+
+  it('names alternatives by their type, even if another constant comes first', () => {
+    const item = (type: string): Schema => ({
+      type: 'object',
+      properties: { status: { const: 'completed' }, type: { const: type } },
+    });
+    const labels = inner(doc, { oneOf: [item('message'), item('call')] }).map((part) => part.label);
+    expect(labels).toEqual(['type: message', 'type: call']);
   });
 
   it('puts a sample together although a schema contains itself', () => {

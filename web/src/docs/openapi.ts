@@ -255,9 +255,10 @@ export function inner(doc: OpenApi, schema: Schema): { label: string; schema: Sc
     .filter((c) => inner(doc, c).length > 0)
     .map((c, i) => ({ label: refName(c) ?? c.title ?? tagOf(doc, c) ?? `Choice ${i + 1}`, schema: c }));
 }
-/** Constant that distinguishes an alternative, such as a `type`. */
+/** Constant that distinguishes an alternative: its `type`, or else its first one. */
 function tagOf(doc: OpenApi, schema: Schema): string | undefined {
-  for (const f of fields(doc, schema)) {
+  const all = fields(doc, schema);
+  for (const f of [...all.filter((f) => f.name === 'type'), ...all]) {
     const value = resolve(doc, f.schema);
     const only = value.const ?? (value.enum?.length === 1 ? value.enum[0] : undefined);
     if (typeof only === 'string') return `${f.name}: ${only}`;
