@@ -147,7 +147,7 @@ impl Session {
         let Some(error) = error.filter(|e| is_lost(e)) else {
             return;
         };
-        if is_timeout(error) {
+        if concerns_others(error) {
             self.faults.mark();
         }
         if let Some(c) = self.c.take() {
@@ -166,16 +166,21 @@ async fn within<T>(
         .unwrap_or_else(|_| Err(gone()))
 }
 
-fn is_timeout(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Io(e) if e.kind() == std::io::ErrorKind::TimedOut)
+/// Checks whether an error is probably one of the network or the whole server. A server that shuts down ends its sessions one
+/// after the other, so the other connections may still respond for a moment.
+fn concerns_others(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        sqlx::Error::Database(e) => e
+            .code()
+            .is_some_and(|code| matches!(&*code, "57P01" | "57P02")),
+        _ => false,
+    }
 }
 
-/// Not a timeout, so that it makes no further connections suspect.
+/// Not an error that concerns others, so that it makes no newer connections suspect.
 fn suspect() -> sqlx::Error {
-    sqlx::Error::Io(std::io::Error::new(
-        std::io::ErrorKind::ConnectionAborted,
-        "other connections opened at the same time are dead",
-    ))
+    sqlx::Error::Protocol("other connections opened at the same time are dead".to_owned())
 }
 
 fn gone() -> sqlx::Error {

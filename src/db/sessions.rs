@@ -2,7 +2,8 @@
 //!
 //! If the network silently drops packets, connections look alive, and the limits of the server do not help. So every
 //! statement also has a limit on this side, and a connection that exceeds it is closed and never reused. The first such
-//! failure marks all older connections as suspect, because they were probably hit as well.
+//! failure, and the first connection that the server closes, marks all older connections as suspect, because they were
+//! probably hit as well.
 
 use std::{
     sync::Arc,

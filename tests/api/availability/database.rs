@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use chrono::{DateTime, Utc};
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::{
@@ -212,6 +213,51 @@ async fn a_read_whose_connection_dies_is_repeated() {
         proxy.lose_open();
         other.execute("rollback").await.unwrap();
         ada.get("/v1/workspaces").await.is(200);
+        let status = within("the read", reading.join_next()).await;
+        assert_eq!(status.unwrap().unwrap(), 200, "{waiting:?}");
+    }
+}
+
+/// Sessions of the server that wait for a lock: process and time of connecting.
+async fn waiting_sessions(c: &mut PgConnection) -> Vec<(i32, DateTime<Utc>)> {
+    sqlx::query_as(
+        "select pid, backend_start from pg_stat_activity join pg_locks using (pid) where not granted",
+    )
+    .fetch_all(c)
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_read_is_repeated_on_a_connection_that_is_newer_than_the_loss() {
+    if !is_postgres() {
+        return;
+    }
+    let cluster = start_cluster(None).await;
+    let p = prepared_at(TestDatabase::on(&cluster.url)).await;
+    let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    for waiting in WAITING {
+        let (mut reading, mut other) = waiting_read(&cluster, &ada, waiting).await;
+        let mut watching = PgConnection::connect(&cluster.url).await.unwrap();
+        let lost_at: DateTime<Utc> = sqlx::query_scalar("select clock_timestamp()")
+            .fetch_one(&mut watching)
+            .await
+            .unwrap();
+        for (pid, _) in waiting_sessions(&mut watching).await {
+            let end = sqlx::query("select pg_terminate_backend($1)").bind(pid);
+            end.execute(&mut watching).await.unwrap();
+        }
+        within("the repeated read", async {
+            loop {
+                let waiting = waiting_sessions(&mut watching).await;
+                if waiting.iter().any(|(_, opened_at)| *opened_at > lost_at) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        other.execute("rollback").await.unwrap();
         let status = within("the read", reading.join_next()).await;
         assert_eq!(status.unwrap().unwrap(), 200, "{waiting:?}");
     }
