@@ -61,6 +61,9 @@ const PROBED_FOR: Duration = Duration::from_secs(2);
 
 pub use sqlx::types::Json;
 
+/// Maximum number of expired rows deleted per transaction.
+const EXPIRED_AT_ONCE: i64 = 500;
+
 /// Read connections, in two lanes.
 enum Readers {
     Lite {
@@ -308,6 +311,45 @@ impl Db {
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
         self.writers.write(key, command).await
+    }
+
+    /// Deletes expired rows, a few per transaction; returns whether there were any. `find` (whether there are any) and `delete`
+    /// have `before` as `$1`, and `delete` has the maximum number of rows as `$2`. If there are none, nothing is written.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn delete_expired<B>(
+        &self,
+        before: B,
+        find: &'static str,
+        delete: &'static str,
+    ) -> Result<bool, DbError>
+    where
+        B: Bind + Clone + Send + Sync + 'static,
+    {
+        let mut has_some = false;
+        loop {
+            let any: bool = self
+                .read()
+                .await?
+                .q(find)
+                .bind(before.clone())
+                .value()
+                .await?;
+            if !any {
+                return Ok(has_some);
+            }
+            has_some = true;
+            let before = before.clone();
+            self.write(Uuid::nil(), async move |c: &mut Conn| {
+                c.q(delete)
+                    .bind(before.clone())
+                    .bind(EXPIRED_AT_ONCE)
+                    .run()
+                    .await
+            })
+            .await?;
+        }
     }
 
     /// Number of queued write commands.

@@ -38,8 +38,6 @@ use crate::{
 const PROGRESS_MAX: usize = 64;
 /// Maximum total wait for an unavailable model within one call; clients have their own timeouts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
-/// Time between two attempts to reserve a budget that running calls have reserved.
-const RESERVED_EVERY: Duration = Duration::from_millis(500);
 /// Maximum time that calls continue after shutdown starts.
 const DRAIN: Duration = Duration::from_secs(4);
 
@@ -429,7 +427,7 @@ impl Job {
                 Err(over) if over.can_wait && Instant::now() < until => {
                     // Others can use the place meanwhile.
                     drop(place);
-                    tokio::time::sleep(RESERVED_EVERY).await;
+                    tokio::time::sleep(budgets::RESERVED_EVERY).await;
                 }
                 Err(over) => return Err(ResponseError::OverBudget(over)),
             }

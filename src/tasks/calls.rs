@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::{
-    TokenUsage,
+    FailCode, TokenUsage,
     budgets::{self, Amounts, Charge, OverBudget, Price},
     usage::{self, Month},
 };
@@ -43,8 +43,6 @@ const ROWS_AT_ONCE: i64 = 500;
 const ESTIMATED_BYTES: usize = 4096;
 /// Calls without an end are closed this long after the longest possible call.
 const ABANDONED_AFTER: Duration = Duration::from_mins(5);
-/// Time between two attempts to reserve the budget of a call whose caller waits for it.
-const RESERVED_EVERY: Duration = Duration::from_millis(500);
 
 text_enum! {
     /// Reason for a model call.
@@ -112,6 +110,15 @@ pub enum CallError {
     OverBudget(OverBudget),
 }
 
+impl CallError {
+    pub fn code(&self) -> FailCode {
+        match self {
+            Self::Collect(_) => FailCode::ModelUnavailable,
+            Self::OverBudget(_) => FailCode::BudgetExceeded,
+        }
+    }
+}
+
 /// Stores calls.
 #[derive(Clone)]
 pub struct CallLog {
@@ -146,10 +153,10 @@ impl CallLog {
                 return Ok(Ok(open));
             };
             open.discard();
-            if !over.can_wait || Instant::now() + RESERVED_EVERY > until {
+            if !over.can_wait || Instant::now() + budgets::RESERVED_EVERY > until {
                 return Ok(Err(over));
             }
-            tokio::time::sleep(RESERVED_EVERY).await;
+            tokio::time::sleep(budgets::RESERVED_EVERY).await;
         }
     }
 
@@ -187,10 +194,11 @@ impl CallRow {
         } else {
             Amounts::default()
         };
-        if self.is_covered
-            && let Err(over) = budgets::reserve(c, &call.charge(at), reserved).await?
-        {
-            return Ok(Err(over));
+        if self.is_covered {
+            dialect::lock_workspace(c, call.workspace.0).await?;
+            if let Err(over) = budgets::reserve(c, &call.charge(at), reserved).await? {
+                return Ok(Err(over));
+            }
         }
         c.q("insert into model_calls (id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, \
              input, output, estimated, outcome, started_at, reserved, reserved_nano_usd, input_usd, output_usd) \
@@ -537,7 +545,7 @@ impl EndedCall {
             user,
             ..call.charge(started_at)
         };
-        // The built-in responder is no model.
+        // The built-in responder is not a model.
         if call.model != builtin::NAME {
             let used = usage.input_tokens.saturating_add(usage.output_tokens);
             let used = Amounts::new(used, usage.cost_usd);
@@ -766,28 +774,14 @@ async fn close_begun_before(db: &Db, before: Timestamp) -> Result<(), DbError> {
 /// # Errors
 /// If the database fails.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
-    let before = now() - retention;
-    loop {
-        let any: bool = db.read().await?
-            .q("select exists (select 1 from model_calls where started_at < $1 and outcome <> 'running')")
-            .bind(before)
-            .value()
-            .await?;
-        if !any {
-            return Ok(());
-        }
-        db.write(Uuid::nil(), async move |c: &mut Conn| {
-            c.q(
-                "delete from model_calls where id in (select id from model_calls \
-                 where started_at < $1 and outcome <> 'running' order by started_at limit $2)",
-            )
-            .bind(before)
-            .bind(ROWS_AT_ONCE)
-            .run()
-            .await
-        })
-        .await?;
-    }
+    db.delete_expired(
+        now() - retention,
+        "select exists (select 1 from model_calls where started_at < $1 and outcome <> 'running')",
+        "delete from model_calls where id in (select id from model_calls \
+         where started_at < $1 and outcome <> 'running' order by started_at limit $2)",
+    )
+    .await?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,8 +18,6 @@ use super::traits::{Mood, TaskComplexity, Traits, UserSkill};
 
 /// Time without a message after which a state is deleted.
 const EXPIRES_AFTER: Duration = Duration::from_hours(30 * 24);
-/// Maximum number of expired states deleted per transaction.
-const EXPIRED_AT_ONCE: i64 = 500;
 
 text_enum! {
     /// Class of a message by the thresholds of the agent.
@@ -296,30 +294,14 @@ pub(super) async fn list(
 /// # Errors
 /// If the database fails.
 pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
-    let mut has_some = false;
-    loop {
-        let before = expiry();
-        let any: bool = db
-            .read()
-            .await?
-            .q("select exists (select 1 from adaptation_states where last_message_at <= $1)")
-            .bind(before)
-            .value()
-            .await?;
-        if !any {
-            break;
-        }
-        has_some = true;
-        db.write(Uuid::nil(), async move |c: &mut Conn| {
-            c.q("delete from adaptation_states where id in (select id from adaptation_states where last_message_at <= $1 \
-                 order by last_message_at limit $2)")
-                .bind(before)
-                .bind(EXPIRED_AT_ONCE)
-                .run()
-                .await
-        })
+    let has_some = db
+        .delete_expired(
+            expiry(),
+            "select exists (select 1 from adaptation_states where last_message_at <= $1)",
+            "delete from adaptation_states where id in (select id from adaptation_states where last_message_at <= $1 \
+             order by last_message_at limit $2)",
+        )
         .await?;
-    }
     if has_some {
         db.scrub().await?;
     }

@@ -74,7 +74,7 @@ pub fn nano_usd(usd: f64) -> i64 {
     (usd.max(0.0) * 1e9 - 1e-3).ceil() as i64
 }
 
-/// What one call reserves or has used.
+/// Amounts that one call reserves or has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amounts {
     pub tokens: i64,

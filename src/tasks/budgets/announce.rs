@@ -16,8 +16,8 @@ const ADMINS_MAX: i64 = 1000;
 /// Maximum number of tasks that are woken at once, so that not all of them compete for the same room.
 const WOKEN_MAX: i64 = 8;
 
-/// Appends `budget.updated` for the admins. It has no amounts: a key without `workspace:admin`, or a person who is no admin any more,
-/// may read it.
+/// Appends `budget.updated` for the admins. It has no amounts: keys without `workspace:admin`, and former admins, may read
+/// it.
 pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let admins: Vec<(UserId,)> = c
         .q("select user_id from members where workspace_id = $1 and role = 'admin' order by joined_at, user_id limit $2")

@@ -81,7 +81,7 @@ pub struct UsageBudget {
     pub limit_tokens: Option<i64>,
     /// Part of the limit from which on admins are warned.
     pub warn_at: f64,
-    /// Used in the present period, in the unit of the limit. In a budget of each person or agent: by the one who used most.
+    /// Used in the present period, in the unit of the limit. In a budget of each person or agent, the highest usage of one.
     pub spent: Amount,
     /// Reserved by running calls, for the same person or agent.
     pub reserved: Amount,
@@ -191,7 +191,7 @@ impl OverBudget {
     pub fn notice(&self, agent: &str, shows_costs: bool) -> String {
         let whose = match self.scope {
             BudgetScope::Workspace => "the workspace has used its",
-            BudgetScope::Person => "the person who asked has used their",
+            BudgetScope::Person => "the requester has used their",
             BudgetScope::Agent => "the agent has used its",
         };
         let limit = if shows_costs || self.unit == BudgetUnit::Tokens {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(
             own.notice("Vibe", false),
             format!(
-                "Vibe could not answer: the person who asked has used their 12,000 tokens for November 22. {raise}"
+                "Vibe could not answer: the requester has used their 12,000 tokens for November 22. {raise}"
             )
         );
         assert_eq!(own.retry_after(), Duration::from_hours(14));

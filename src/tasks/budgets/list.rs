@@ -18,7 +18,6 @@ use crate::{
 
 /// Age of counters that are deleted: longer than any period.
 const PAST_AFTER: std::time::Duration = std::time::Duration::from_hours(24 * 62);
-const ROWS_AT_ONCE: i64 = 500;
 /// Maximum number of rows from which counters are filled.
 const USAGE_MAX: i64 = 100_000;
 
@@ -124,7 +123,7 @@ pub async fn replace(
     Ok(stored)
 }
 
-/// What calls of a person and an agent used, or have reserved.
+/// Sum of the usage and reservations of a person and an agent.
 #[derive(Debug, Clone, sqlx::FromRow)]
 struct UsageRow {
     user_id: UserId,
@@ -285,31 +284,14 @@ pub async fn reassign(
 /// # Errors
 /// If the database fails.
 pub async fn remove_past(db: &Db) -> Result<(), DbError> {
-    let before = BudgetPeriod::Day.key(now() - PAST_AFTER);
-    loop {
-        let any: bool = db
-            .read()
-            .await?
-            .q("select exists (select 1 from budget_counters where period < $1)")
-            .bind(before.clone())
-            .value()
-            .await?;
-        if !any {
-            return Ok(());
-        }
-        let before = before.clone();
-        db.write(Uuid::nil(), async move |c: &mut Conn| {
-            c.q(
-                "delete from budget_counters where (budget_id, subject_id, period) in \
-                 (select budget_id, subject_id, period from budget_counters where period < $1 order by period limit $2)",
-            )
-            .bind(before.clone())
-            .bind(ROWS_AT_ONCE)
-            .run()
-            .await
-        })
-        .await?;
-    }
+    db.delete_expired(
+        BudgetPeriod::Day.key(now() - PAST_AFTER),
+        "select exists (select 1 from budget_counters where period < $1)",
+        "delete from budget_counters where (budget_id, subject_id, period) in \
+         (select budget_id, subject_id, period from budget_counters where period < $1 order by period limit $2)",
+    )
+    .await?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use super::{
     budget::{BudgetPeriod, BudgetRow, OverBudget},
 };
 use crate::{
-    db::{Conn, DbError, Query, dialect, now},
+    db::{Conn, DbError, Query, now},
     ids::{AgentId, UserId, WorkspaceId},
     time::Timestamp,
 };
 
 /// Longest wait for reservations of running calls.
 pub const WAIT_MAX: Duration = Duration::from_mins(1);
+/// Time between two attempts to reserve the budget of a call whose caller waits for it.
+pub const RESERVED_EVERY: Duration = Duration::from_millis(500);
 
 /// The budgets that a call counts for.
 #[derive(Debug, Clone, Copy)]
@@ -89,8 +91,6 @@ impl Charge {
 
     /// Inserts the counters that are missing, such as the first ones of a month. Returns false if the workspace has no budgets.
     async fn prepare(&self, c: &mut Conn) -> Result<bool, DbError> {
-        // Also orders this call and a change of the budgets, so that the new counters have its reservation.
-        dialect::lock_workspace(c, self.workspace.0).await?;
         let has_budgets: bool = c
             .q("select exists (select 1 from budgets where workspace_id = $1)")
             .bind(self.workspace)
@@ -139,7 +139,8 @@ impl Charge {
     }
 }
 
-/// Reserves an amount in all counters of a call, or in none. Returns the budget that does not allow it.
+/// Reserves an amount in all counters of a call, or in none. Returns the budget that does not allow it. The caller has locked the
+/// workspace, so that a change of the budgets includes the reservation.
 pub async fn reserve(
     c: &mut Conn,
     charge: &Charge,
@@ -197,7 +198,7 @@ fn first_over(counters: &[BudgetRow], amounts: Amounts) -> Option<(&BudgetRow, b
     }
 }
 
-/// Releases the reservation of a call that has ended, and counts what it used.
+/// Releases the reservation of a call that has ended, and counts its usage. The caller has locked the workspace.
 pub async fn settle(
     c: &mut Conn,
     charge: &Charge,
