@@ -32,7 +32,7 @@ use crate::{
     },
     db::{Conn, Db, DbError, now},
     failpoint,
-    model::Provider,
+    model::{Provider, builtin},
     realtime::{EventType, Hub},
     replies::retry::{RetryCounts, RetryPolicy},
     tasks::{
@@ -41,12 +41,12 @@ use crate::{
         calls::CallLog,
         notice_text,
         queue::{self, End},
-        worker::{Abort, Handler},
+        worker::{Abort, Handler, Run},
     },
 };
 
 /// Value of `generated_by` for a draft without a model.
-const EXTRACTED: &str = "builtin";
+const EXTRACTED: &str = builtin::NAME;
 
 #[derive(Clone)]
 pub struct Resolver {
@@ -79,12 +79,7 @@ pub(super) struct Read {
 }
 
 impl Handler for Resolver {
-    fn run(
-        &self,
-        task: Task,
-        lease: Lease,
-        stop: CancellationToken,
-    ) -> BoxFuture<'_, Result<(), Abort>> {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         self.resolve(task, lease, stop).boxed()
     }
 

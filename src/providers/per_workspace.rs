@@ -10,7 +10,7 @@ use crate::{
     model::Provider,
     tasks::{
         Lease, LeaseLost, Task,
-        worker::{Abort, Handler},
+        worker::{Handler, Run},
     },
 };
 
@@ -37,12 +37,7 @@ impl<H: Handler + Clone> PerWorkspace<H> {
 }
 
 impl<H: Handler + Clone> Handler for PerWorkspace<H> {
-    fn run(
-        &self,
-        task: Task,
-        lease: Lease,
-        stop: CancellationToken,
-    ) -> BoxFuture<'_, Result<(), Abort>> {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
             let provider = self.providers.of(lease.workspace).await?;
             let mut handler = self.handler.clone();

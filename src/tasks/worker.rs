@@ -29,16 +29,14 @@ const POLL: Duration = Duration::from_secs(1);
 const REAPED_IN_A_LEASE: u32 = 5;
 const RENEWED_IN_A_LEASE: u32 = 3;
 
+/// Run of a task; ends without an error if the task ended or was requeued.
+pub type Run<'a> = BoxFuture<'a, Result<(), Abort>>;
+
 /// Runs one kind of task.
 pub trait Handler: Send + Sync {
     /// Runs a claimed task to its end, or requeues it. Returns early after `stop` is canceled and
     /// then writes nothing more.
-    fn run(
-        &self,
-        task: Task,
-        lease: Lease,
-        stop: CancellationToken,
-    ) -> BoxFuture<'_, Result<(), Abort>>;
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_>;
 
     /// Ends a task after its worker was lost for the last time.
     fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;

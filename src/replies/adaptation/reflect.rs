@@ -21,9 +21,9 @@ use crate::{
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput,
-        calls::{CallError, Purpose},
+        calls::Purpose,
         queue::{self, End},
-        worker::{Abort, Handler},
+        worker::{Abort, Handler, Run},
     },
 };
 
@@ -68,12 +68,7 @@ pub struct Reflector {
 }
 
 impl Handler for Reflector {
-    fn run(
-        &self,
-        task: Task,
-        lease: Lease,
-        stop: CancellationToken,
-    ) -> BoxFuture<'_, Result<(), Abort>> {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
             let work = async {
                 match task.kind {
@@ -81,10 +76,8 @@ impl Handler for Reflector {
                     _ => self.read_tone(&task, lease).await,
                 }
             };
-            tokio::select! {
-                outcome = work => outcome,
-                () = stop.cancelled() => Err(Abort::Stopped),
-            }
+            let worked = stop.run_until_cancelled(work).await;
+            worked.unwrap_or(Err(Abort::Stopped))
         }
         .boxed()
     }
@@ -202,13 +195,7 @@ impl Reflector {
             Ok(Answer::Read(changes)) => changes,
             // An unreadable answer changes nothing.
             Ok(Answer::Unread(_)) => TraitChanges::default(),
-            Err(e) => {
-                let failed = match e {
-                    CallError::OverBudget(_) => FailCode::BudgetExceeded,
-                    CallError::Collect(_) => FailCode::ModelUnavailable,
-                };
-                return Ok(self.finish(lease, Err(failed)).await?);
-            }
+            Err(e) => return Ok(self.finish(lease, Err(e.code())).await?),
         };
         let (allowed, key) = (reflecting.allowed, StateKey::of(task, &lease.target));
         let parent = task.parent_task_id;

@@ -28,7 +28,7 @@ use crate::{
         content::Content,
         entry::{MemoryKind, MemoryTrust},
     },
-    model::estimate_tokens,
+    model::{builtin, estimate_tokens},
     realtime::EventType,
     secrets::Keyring,
     sql_with_ids,
@@ -71,7 +71,7 @@ const COMPARED_SEGMENTS_MAX: i64 = 20;
 /// Minimum number of common words of an older entry and one that may concern it.
 pub(super) const COMMON_WORDS_MIN: usize = 2;
 /// Value of `model` without a model.
-pub const BUILT_IN: &str = "builtin";
+pub const BUILT_IN: &str = builtin::NAME;
 
 /// Runs passes.
 #[derive(Clone)]
@@ -122,8 +122,7 @@ pub enum PassError {
 impl PassError {
     pub fn code(&self) -> FailCode {
         match self {
-            Self::Model(CallError::OverBudget(_)) => FailCode::BudgetExceeded,
-            Self::Model(CallError::Collect(_)) => FailCode::ModelUnavailable,
+            Self::Model(e) => e.code(),
             Self::QuotaExceeded => FailCode::QuotaExceeded,
         }
     }
@@ -255,7 +254,7 @@ impl Compactor {
         Ok(passed)
     }
 
-    /// Returns the model of a pass; `None` if there is no model. `own` is the agent's model.
+    /// Returns the model of a pass; `None` without a model. `own` is the agent's model.
     pub(super) async fn model(
         &self,
         pass: &Pass,

@@ -18,7 +18,7 @@ use crate::{
         calls::CallError,
         notice_text,
         queue::{self, End},
-        worker::{Abort, Handler},
+        worker::{Abort, Handler, Run},
     },
 };
 
@@ -63,17 +63,10 @@ enum Turn {
 }
 
 impl Handler for Compactor {
-    fn run(
-        &self,
-        task: Task,
-        lease: Lease,
-        stop: CancellationToken,
-    ) -> BoxFuture<'_, Result<(), Abort>> {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
-            tokio::select! {
-                outcome = self.work(task, lease) => outcome,
-                () = stop.cancelled() => Err(Abort::Stopped),
-            }
+            let worked = stop.run_until_cancelled(self.work(task, lease)).await;
+            worked.unwrap_or(Err(Abort::Stopped))
         }
         .boxed()
     }

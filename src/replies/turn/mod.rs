@@ -51,7 +51,7 @@ use crate::{
         notice_text,
         queue::{self, End},
         wait_notice,
-        worker::{Abort, Handler},
+        worker::{Abort, Handler, Run},
     },
 };
 
@@ -74,12 +74,7 @@ struct Compacting<'a> {
 }
 
 impl Handler for ReplyHandler {
-    fn run(
-        &self,
-        task: Task,
-        lease: Lease,
-        stop: CancellationToken,
-    ) -> BoxFuture<'_, Result<(), Abort>> {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
             let (workspace, id) = (lease.workspace, lease.task);
             let outcome = self.reply(task, lease, stop).await;

@@ -119,20 +119,20 @@ pub async fn active(
     user: UserId,
 ) -> Result<Vec<Task>, DbError> {
     let tasks: Vec<Task> = c
-    .q(task_sql!(
-        "select",
-        concat!(
-            "from tasks where workspace_id = $1 and status in ('queued', 'running') and (requested_by = $2 or ",
-            is_not_personal!(),
-            ") and ",
-            is_in_visible_channel!("tasks.channel_id", "$2"),
-            " order by id limit 500"
-        )
-    ))
-    .bind(workspace)
-    .bind(user)
-    .all()
-    .await?;
+        .q(task_sql!(
+            "select",
+            concat!(
+                "from tasks where workspace_id = $1 and status in ('queued', 'running') and (requested_by = $2 or ",
+                is_not_personal!(),
+                ") and ",
+                is_in_visible_channel!("tasks.channel_id", "$2"),
+                " order by id limit 500"
+            )
+        ))
+        .bind(workspace)
+        .bind(user)
+        .all()
+        .await?;
     Ok(tasks.into_iter().map(Task::without_cost).collect())
 }
 
@@ -144,19 +144,19 @@ pub async fn active_in_threads(
     high: i64,
 ) -> Result<Vec<Task>, DbError> {
     let tasks: Vec<Task> = c
-    .q(task_sql!(
-        "select",
-        concat!(
-            "from tasks where status in ('queued', 'running') and channel_id = $1 and ",
-            is_not_personal!(),
-            " and thread_id in (select id from threads where channel_id = $1 and last_seq between $2 and $3) order by id limit 500"
-        )
-    ))
-    .bind(channel)
-    .bind(low)
-    .bind(high)
-    .all()
-    .await?;
+        .q(task_sql!(
+            "select",
+            concat!(
+                "from tasks where status in ('queued', 'running') and channel_id = $1 and ",
+                is_not_personal!(),
+                " and thread_id in (select id from threads where channel_id = $1 and last_seq between $2 and $3) order by id limit 500"
+            )
+        ))
+        .bind(channel)
+        .bind(low)
+        .bind(high)
+        .all()
+        .await?;
     Ok(tasks.into_iter().map(Task::without_cost).collect())
 }
 
