@@ -280,7 +280,7 @@ async fn insert(
             },
             trust: MemoryTrust::Person,
             origin: MemoryOrigin::File,
-            // The file is kept when the person who wrote it is erased.
+            // The file outlives the erasure of its author.
             created_by: None,
         };
         create::store(c, workspace, &draft, &[]).await?;

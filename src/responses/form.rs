@@ -309,7 +309,6 @@ impl CreateResponse {
         {
             return refuse("reasoning", "reasoning only supports effort");
         }
-        self.effort()?;
         if self
             .stream_options
             .as_ref()
@@ -328,7 +327,7 @@ impl CreateResponse {
                 return refuse("text.verbosity", "text.verbosity must be medium");
             }
         }
-        self.format().map(drop)
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ pub enum InputContent {
     InputText {
         text: String,
     },
-    /// Of a message of the assistant.
+    /// Text of a message of the assistant.
     OutputText {
         text: String,
         /// Always empty.

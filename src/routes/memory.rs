@@ -481,7 +481,7 @@ fn user_file_response(file: &UserFile) -> Response {
 
 /// Get the caller's USER.md
 ///
-/// What the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+/// Text in which the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
 #[utoipa::path(get, path = "/v1/members/me/files/USER.md", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = UserFile)))]

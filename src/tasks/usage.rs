@@ -351,7 +351,7 @@ pub enum TaskSet {
     },
 }
 
-/// What a task used.
+/// Usage of a task.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct TaskUsage {
     requested_by: UserId,

@@ -53,7 +53,7 @@ async fn all_ended(place: &TestDatabase) {
     until(place, running, 0).await;
 }
 
-/// What the only running call has reserved.
+/// Reservation of the only running call.
 async fn reserved(place: &TestDatabase) -> i64 {
     let sql = "select reserved from model_calls where outcome = 'running'".to_owned();
     let rows = place.numbers(&[sql]).await;
@@ -452,7 +452,7 @@ async fn each_person_has_a_budget_of_their_own() {
     let day = chrono::Utc::now().format("%B %-d").to_string();
     assert!(
         notice.contains(&format!(
-            "the person who asked has used their 10,000 tokens for {day}."
+            "the requester has used their 10,000 tokens for {day}."
         )),
         "{notice}"
     );

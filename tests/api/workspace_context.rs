@@ -1,4 +1,4 @@
-//! What agents know about the workspace.
+//! Tests of the facts about the workspace that agents know.
 
 use serde_json::{Value, json};
 

@@ -141,13 +141,13 @@ struct NextContext {
     context: ContextSeen,
 }
 
-/// What the reply would use.
+/// Estimated usage of the reply.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Estimate {
     /// Estimated size of the prompt, without the message itself.
     input_tokens: u64,
-    /// What the call would reserve in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known
-    /// price, or if the policy does not show costs to the caller.
+    /// Reservation of the call in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known price,
+    /// or if the policy does not show costs to the caller.
     cost_usd_max: Option<f64>,
 }
 

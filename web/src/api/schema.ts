@@ -1613,7 +1613,7 @@ export interface paths {
         };
         /**
          * Get the caller's USER.md
-         * @description What the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+         * @description Text in which the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -4118,7 +4118,7 @@ export interface components {
          * @enum {string}
          */
         ErrorKind: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
-        /** @description What the reply would use. */
+        /** @description Estimated usage of the reply. */
         Estimate: {
             /**
              * Format: int64
@@ -4127,8 +4127,8 @@ export interface components {
             input_tokens: number;
             /**
              * Format: double
-             * @description What the call would reserve in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known
-             *     price, or if the policy does not show costs to the caller.
+             * @description Reservation of the call in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known price,
+             *     or if the policy does not show costs to the caller.
              */
             cost_usd_max: number | null;
         };
@@ -7517,7 +7517,7 @@ export interface components {
              * @description Part of the limit from which on admins are warned.
              */
             warn_at: number;
-            /** @description Used in the present period, in the unit of the limit. In a budget of each person or agent: by the one who used most. */
+            /** @description Used in the present period, in the unit of the limit. In a budget of each person or agent, the highest usage of one. */
             spent: components["schemas"]["Amount"];
             /** @description Reserved by running calls, for the same person or agent. */
             reserved: components["schemas"]["Amount"];

@@ -48,6 +48,13 @@ async fn a_required_format_is_sent_as_given() {
     );
 }
 
+/// Types of the formats that were requested.
+fn formats(script: &Script) -> Vec<Value> {
+    let bodies = script.bodies();
+    let formats = bodies.iter().map(|body| &body["response_format"]["type"]);
+    formats.cloned().collect()
+}
+
 #[tokio::test]
 async fn a_refused_required_format_fails_the_call_and_is_not_remembered() {
     let script = Script::new(vec![refused("Invalid json schema: no type"), ok()]).await;
@@ -55,12 +62,7 @@ async fn a_refused_required_format_fails_the_call_and_is_not_remembered() {
     let error = run(&client, requires(city())).await.unwrap_err();
     assert!(matches!(error, ModelError::BadRequest(_)), "{error:?}");
     run(&client, schema_request("m")).await.unwrap();
-    let kinds: Vec<Value> = script
-        .bodies()
-        .iter()
-        .map(|body| body["response_format"]["type"].clone())
-        .collect();
-    assert_eq!(kinds, ["json_schema", "json_schema"]);
+    assert_eq!(formats(&script), ["json_schema", "json_schema"]);
 }
 
 #[tokio::test]
@@ -71,13 +73,8 @@ async fn a_required_format_is_sent_even_if_the_model_once_refused_schemas() {
     run(&client, schema_request("m")).await.unwrap();
     run(&client, requires(city())).await.unwrap();
     run(&client, schema_request("m")).await.unwrap();
-    let kinds: Vec<Value> = script
-        .bodies()
-        .iter()
-        .map(|body| body["response_format"]["type"].clone())
-        .collect();
     assert_eq!(
-        kinds,
+        formats(&script),
         ["json_schema", "json_object", "json_schema", "json_object"]
     );
 }
