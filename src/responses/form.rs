@@ -335,11 +335,12 @@ impl CreateResponse {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{super::parsed::Parsed, *};
 
-    fn check(body: Value) -> Result<(), String> {
+    fn check(mut body: Value) -> Result<(), String> {
+        body["input"] = json!("Hello");
         let form: CreateResponse = serde_json::from_value(body).unwrap();
-        form.check().map_err(|e| match e {
+        Parsed::of(&form).map(drop).map_err(|e| match e {
             ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param) => param,
             other => panic!("{other:?}"),
         })
