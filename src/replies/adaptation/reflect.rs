@@ -76,8 +76,10 @@ impl Handler for Reflector {
                     _ => self.read_tone(&task, lease).await,
                 }
             };
-            let worked = stop.run_until_cancelled(work).await;
-            worked.unwrap_or(Err(Abort::Stopped))
+            tokio::select! {
+                outcome = work => outcome,
+                () = stop.cancelled() => Err(Abort::Stopped),
+            }
         }
         .boxed()
     }

@@ -65,8 +65,10 @@ enum Turn {
 impl Handler for Compactor {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
-            let worked = stop.run_until_cancelled(self.work(task, lease)).await;
-            worked.unwrap_or(Err(Abort::Stopped))
+            tokio::select! {
+                outcome = self.work(task, lease) => outcome,
+                () = stop.cancelled() => Err(Abort::Stopped),
+            }
         }
         .boxed()
     }
