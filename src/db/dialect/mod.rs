@@ -9,20 +9,31 @@ use uuid::Uuid;
 
 use super::{conn::Conn, engine::Engine, error::DbError};
 
-/// Concatenates the start of a statement, a subquery for the numbers in the JSON array bound to `$n`, and the end.
+/// Concatenates the start of a statement, a subquery for the elements of the JSON array bound to `$n`, and the end. The
+/// expressions in parentheses convert `value` on `SQLite` and on `PostgreSQL`.
 ///
 /// The start ends with `in`, as in `where m.seq in`.
 #[macro_export]
-macro_rules! sql_with_numbers {
-    ($c:expr, $begin:expr, $n:literal, $end:literal) => {
+macro_rules! sql_with_list {
+    ($c:expr, ($sqlite:literal, $postgres:literal), $begin:expr, $n:literal, $end:expr) => {
         match $c.engine() {
             $crate::db::Engine::Sqlite => {
-                concat!($begin, " (select value from json_each($", $n, ")) ", $end)
+                concat!(
+                    $begin,
+                    " (select ",
+                    $sqlite,
+                    " from json_each($",
+                    $n,
+                    ")) ",
+                    $end
+                )
             }
             $crate::db::Engine::Postgres => {
                 concat!(
                     $begin,
-                    " (select cast(value as bigint) from jsonb_array_elements_text($",
+                    " (select ",
+                    $postgres,
+                    " from jsonb_array_elements_text($",
                     $n,
                     ")) ",
                     $end
@@ -32,30 +43,33 @@ macro_rules! sql_with_numbers {
     };
 }
 
-/// Like `sql_with_numbers!`, for an array of IDs in hexadecimal, as from `hexadecimal_ids`.
+/// Like `sql_with_list!`, for an array of numbers.
+#[macro_export]
+macro_rules! sql_with_numbers {
+    ($c:expr, $begin:expr, $n:literal, $end:expr) => {
+        $crate::sql_with_list!($c, ("value", "cast(value as bigint)"), $begin, $n, $end)
+    };
+}
+
+/// Like `sql_with_list!`, for an array of IDs in hexadecimal, as from `hexadecimal_ids`.
 #[macro_export]
 macro_rules! sql_with_ids {
     ($c:expr, $begin:expr, $n:literal, $end:expr) => {
-        match $c.engine() {
-            $crate::db::Engine::Sqlite => {
-                concat!(
-                    $begin,
-                    " (select unhex(value) from json_each($",
-                    $n,
-                    ")) ",
-                    $end
-                )
-            }
-            $crate::db::Engine::Postgres => {
-                concat!(
-                    $begin,
-                    " (select cast(value as uuid) from jsonb_array_elements_text($",
-                    $n,
-                    ")) ",
-                    $end
-                )
-            }
-        }
+        $crate::sql_with_list!(
+            $c,
+            ("unhex(value)", "cast(value as uuid)"),
+            $begin,
+            $n,
+            $end
+        )
+    };
+}
+
+/// Like `sql_with_list!`, for an array of texts.
+#[macro_export]
+macro_rules! sql_with_texts {
+    ($c:expr, $begin:expr, $n:literal, $end:expr) => {
+        $crate::sql_with_list!($c, ("value", "value"), $begin, $n, $end)
     };
 }
 
