@@ -46,7 +46,7 @@ else
 fi
 
 # `npm audit` has the same exit status for findings and for a rejected request, so its output is parsed.
-for folder in web tests/clients; do
+for folder in web tests/clients tests/mcp; do
   answer=$(cd $folder && timeout 60 npm audit --json --audit-level=high 2>/dev/null) && rc=0 || rc=$?
   if ! grep -q '"vulnerabilities"' <<<"$answer"; then
     say "$folder: vulnerability check SKIPPED, the registry did not respond to npm audit"

@@ -31,15 +31,17 @@ use crate::{
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
     lock::{self, Guard},
+    mcp::Servers,
     memory, model,
     outbound::{OwnServer, Rules},
     permissions,
     personal::{self, Eraser},
     providers::{self, PerWorkspace, Providers},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
+    registry::{self, CodeRunner, Registry},
     replies::{
         adaptation::{self, reflect::Reflector},
-        compaction::{pass::Compactor, profile::CompactionSettings, quiet},
+        compaction::{pass::Compactor, profile::CompactionSettings, quiet, remember::RememberTool},
         facts::StoredFacts,
         manifest,
         retry::RetryPolicy,
@@ -58,6 +60,14 @@ use crate::{
         worker::{Handler, Worker},
     },
     telemetry::{self, FANOUT_SECONDS, Meter},
+    tools::{
+        approvals,
+        builtin::BuiltIns,
+        grants,
+        outward::{CodeTool, PageTool, ServerTools},
+        runner::{ToolRunner, Toolbox},
+    },
+    web::Fetcher,
 };
 
 /// Capacity of the queue of committed signals to the hub; writers wait when it is full.
@@ -71,6 +81,8 @@ const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 const WHOLE_TIDY_ROUNDS: u64 = 60;
 const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between checks for approvals that have expired.
+const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Pause between two batches of agents.
@@ -185,6 +197,32 @@ fn keyring(config: &Config) -> Keyring {
     Keyring::new(config.secret_keys.clone(), directory)
 }
 
+/// Functions that agents can call.
+fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
+    let runners: [Arc<dyn ToolRunner>; 5] = [
+        Arc::new(BuiltIns {
+            db: db.clone(),
+            blobs: blobs.clone(),
+        }),
+        Arc::new(RememberTool {
+            db: db.clone(),
+            keyring: Arc::clone(keyring),
+        }),
+        Arc::new(PageTool {
+            db: db.clone(),
+            registry: Arc::clone(registry),
+        }),
+        Arc::new(CodeTool {
+            db: db.clone(),
+            registry: Arc::clone(registry),
+        }),
+        Arc::new(ServerTools::new(db.clone(), Arc::clone(registry))),
+    ];
+    Toolbox {
+        runners: Arc::from(runners),
+    }
+}
+
 /// Handlers of all kinds of queued tasks, each with the model of its workspace.
 fn handlers(
     config: &Config,
@@ -193,6 +231,7 @@ fn handlers(
     blobs: &Blobs,
     calls: &CallLog,
     keyring: &Arc<Keyring>,
+    tools: Toolbox,
 ) -> HashMap<TaskKind, Arc<dyn Handler>> {
     let policy = RetryPolicy {
         delays: config.retry_delays.clone(),
@@ -215,6 +254,7 @@ fn handlers(
         provider: providers.fallback(),
         blobs: blobs.clone(),
         calls: calls.clone(),
+        tools,
         policy: policy.clone(),
         task_timeout: config.task_timeout,
         attempt_max: config.attempt_max,
@@ -308,6 +348,7 @@ impl App {
             tracker: tracker.clone(),
         };
         let keyring = Arc::new(keyring(&config));
+        let own = OwnServer::new(address, &public_url);
         let providers = Arc::new(Providers::new(providers::Setup {
             db: db.clone(),
             connector,
@@ -315,21 +356,40 @@ impl App {
             keyring: Arc::clone(&keyring),
             rules: Rules {
                 exempt: config.model_allow.clone(),
-                own: OwnServer::new(address, &public_url),
+                own: own.clone(),
+                ports: None,
             },
             calls: calls.clone(),
             meter: Meter::new(config.task_timeout, config.attempt_max),
         })?);
         providers.reseal().await;
+        let registry = Arc::new(Registry::new(registry::Setup {
+            db: db.clone(),
+            keyring: Arc::clone(&keyring),
+            pages: Fetcher::new(config.web_allow.clone(), own.clone()),
+            runner: config
+                .sandbox_url
+                .clone()
+                .map(|url| CodeRunner::new(url, own.clone(), tracker.clone(), shutdown.clone())),
+            servers: Servers::new(
+                config.mcp_allow.clone(),
+                own,
+                tracker.clone(),
+                shutdown.clone(),
+            ),
+            local: config.mcp.clone(),
+            has_rate_limits: config.rate_limits,
+        }));
         memory::files::follow_stored(&db, &keyring)
             .await
             .context("could not read the files of agents")?;
         let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
             .context("could not prepare the directory for uploads")?;
+        let tools = toolbox(&db, &blobs, &keyring, &registry);
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring),
+            handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring, tools),
             slots: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
@@ -365,6 +425,7 @@ impl App {
             providers,
             calls,
             keyring,
+            registry,
             responses_of_all: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
@@ -443,6 +504,7 @@ impl App {
         tracker.spawn(announce_edits_forever(state.clone()));
         tracker.spawn(refresh_agents_forever(state.clone()));
         tracker.spawn(compact_quiet_forever(state.clone()));
+        tracker.spawn(expire_approvals_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
@@ -614,6 +676,12 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
+            grants::delete_expired(c).await
+        })
+        .await?;
+    state
+        .db
+        .write(Uuid::nil(), async |c: &mut Conn| {
             auth::cleanup_sessions(c).await
         })
         .await
@@ -669,6 +737,19 @@ async fn announce_edits_forever(state: State) {
         }
         if let Err(e) = announce_edits(&state).await {
             tracing::warn!(error = %e, "could not announce draft edits; retrying");
+        }
+    }
+}
+
+/// Ends actions and parked tasks that nobody can decide anymore.
+async fn expire_approvals_forever(state: State) {
+    loop {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(EXPIRE_APPROVALS_EVERY) => {}
+        }
+        if let Err(e) = approvals::end_due(&state.db, &state.hub).await {
+            tracing::warn!(error = %e, "could not end actions; retrying");
         }
     }
 }

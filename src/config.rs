@@ -3,7 +3,13 @@
 use crate::text_enum::text_enum;
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
 
-use crate::{db::DatabaseUrl, model::ModelSettings, outbound::Exemption, secrets::SecretKey};
+use crate::{
+    db::DatabaseUrl,
+    mcp::{LocalServers, ProcessConfig},
+    model::ModelSettings,
+    outbound::{Exemption, Url},
+    secrets::SecretKey,
+};
 
 text_enum! {
     /// Sign-up policy.
@@ -47,6 +53,16 @@ pub struct Config {
     pub model_allow: Vec<Exemption>,
     /// Keys that encrypt stored secrets: the first one encrypts, both decrypt.
     pub secret_keys: Vec<SecretKey>,
+    /// Tool servers that can be local and use http.
+    pub mcp_allow: Vec<Exemption>,
+    /// Tool servers that run as processes.
+    pub mcp: LocalServers,
+    /// Slugs and IDs of the workspaces that can use these processes. No other workspace can take one of these slugs.
+    pub mcp_workspaces: Vec<String>,
+    /// The MCP server that runs code of agents.
+    pub sandbox_url: Option<Url>,
+    /// Web pages that agents can read although they are local, use http, or have another port.
+    pub web_allow: Vec<Exemption>,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
     pub retry_delays: Vec<Duration>,
@@ -113,6 +129,9 @@ const NAMES: &[&str] = &[
     "UTILITY_MODEL",
     "MODELS_FILE",
     "MODEL_ALLOW",
+    "MCP_ALLOW",
+    "WEB_ALLOW",
+    "SANDBOX_URL",
     "SECRET_KEY",
     "WORKERS",
     "RETRY_DELAYS",
@@ -139,6 +158,10 @@ const NAMES: &[&str] = &[
     "LOG",
     "LOG_FORMAT",
 ];
+
+/// Name of the tables `[mcp.NAME]`, as JSON. They are only in the file: whoever can set an environment variable or has
+/// access to a workspace must not be able to start a process.
+const PROCESSES: &str = "MCP";
 
 /// `250ms`, `1s`, `15m`, `2h`, `7d`; a number without a unit is in seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -244,12 +267,22 @@ fn from_file() -> Result<BTreeMap<String, String>, ConfigError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(e) => return Err(ConfigError::File(e.to_string())),
     };
+    parse_file(&text)
+}
+
+fn parse_file(text: &str) -> Result<BTreeMap<String, String>, ConfigError> {
     let table: toml::Table = text
         .parse()
         .map_err(|e: toml::de::Error| ConfigError::File(e.to_string()))?;
     let mut found = BTreeMap::new();
     for (key, value) in table {
         let name = key.to_uppercase();
+        if name == PROCESSES {
+            let json = serde_json::to_string(&value);
+            let json = json.map_err(|e| ConfigError::File(format!("`{key}`: {e}")))?;
+            found.insert(name, json);
+            continue;
+        }
         if !NAMES.contains(&name.as_str())
             && !["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].contains(&name.as_str())
         {
@@ -326,6 +359,11 @@ impl Config {
             password_cost: argon2::Params::DEFAULT,
             model_allow: s.parsed("MODEL_ALLOW", Vec::new(), Exemption::parse_list)?,
             secret_keys: s.parsed("SECRET_KEY", Vec::new(), SecretKey::parse_list)?,
+            mcp_allow: s.parsed("MCP_ALLOW", Vec::new(), Exemption::parse_list)?,
+            mcp: s.parsed(PROCESSES, LocalServers::default(), LocalServers::parse)?,
+            mcp_workspaces: s.parsed(PROCESSES, Vec::new(), parse_workspaces)?,
+            sandbox_url: s.parsed("SANDBOX_URL", None, parse_server_url)?,
+            web_allow: s.parsed("WEB_ALLOW", Vec::new(), Exemption::parse_list)?,
             workers,
             retry_delays: s.parsed(
                 "RETRY_DELAYS",
@@ -399,6 +437,13 @@ fn parse_public_url(text: &str) -> Result<Option<String>, String> {
     }
 }
 
+fn parse_server_url(text: &str) -> Result<Option<Url>, String> {
+    let url = Url::parse(text.trim()).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let invalid = || format!("`{text}` is not a URL such as http://127.0.0.1:9000/mcp");
+    url.ok_or_else(invalid).map(Some)
+}
+
 fn parse_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     let addresses = text.split(',').map(|address| {
         let parsed = address.trim().parse();
@@ -433,6 +478,14 @@ fn parse_size(text: &str, bytes_max: u64, limit: &str) -> Result<u64, String> {
     Err(format!("`{text}` is not a size from 1 to {limit}"))
 }
 
+/// The workspaces that the tables `[mcp.NAME]` name.
+fn parse_workspaces(json: &str) -> Result<Vec<String>, String> {
+    let table: BTreeMap<String, ProcessConfig> =
+        serde_json::from_str(json).map_err(|e| e.to_string())?;
+    let named = table.into_values().flat_map(|process| process.workspaces);
+    Ok(named.collect())
+}
+
 fn parse_signup(text: &str) -> Result<Signup, String> {
     one_of(
         text,
@@ -455,6 +508,28 @@ mod tests {
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                 .collect(),
         )
+    }
+
+    #[test]
+    fn processes_of_tool_servers_are_only_in_the_file() {
+        let file = r#"
+            mcp_allow = ["10.0.0.0/8", "mcp.internal:9000"]
+            [mcp.files]
+            command = ["/usr/bin/files", "--root", "/srv"]
+            env = { LANG = "C" }
+            workspaces = ["northwind"]
+        "#;
+        let config = Config::from_values(parse_file(file).unwrap()).unwrap();
+        assert_eq!(config.mcp_allow.len(), 2);
+        let process = config.mcp.find("files", "northwind").unwrap();
+        assert_eq!(process.command, ["/usr/bin/files", "--root", "/srv"]);
+        assert_eq!(config.mcp.find("files", "other"), None);
+        assert_eq!(config.mcp_workspaces, ["northwind"]);
+        assert!(!NAMES.contains(&PROCESSES), "no variable starts a process");
+        for invalid in ["mcp = 1", "[mcp.files]\ncommand = []", "mpc = 1"] {
+            let read = parse_file(invalid).and_then(Config::from_values);
+            assert!(read.is_err(), "{invalid}");
+        }
     }
 
     #[test]
@@ -491,6 +566,10 @@ mod tests {
             ("DATABASE_URL", "mysql://x"),
             ("UPLOAD_BYTES_MAX", "2GiB"),
             ("UPLOAD_BYTES_MAX", "many"),
+            ("MCP_ALLOW", "https://mcp.example.com"),
+            ("WEB_ALLOW", "10.0.0.0/40"),
+            ("SANDBOX_URL", "127.0.0.1:9000"),
+            ("MCP", "{\"files\": {\"command\": []}}"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("OPENVIBE_{name}: ")), "{error}");

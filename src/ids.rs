@@ -50,7 +50,8 @@ fn decode(suffix: &str) -> Option<Uuid> {
 /// Prefixes of all kinds of IDs, to recognize a valid ID of another kind.
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
-    "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp",
+    "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
+    "act", "grant",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -170,6 +171,9 @@ ids! {
     MemoryId = "mem", "a memory entry";
     CompactionId = "comp", "a record of compacted messages";
     PersonaId = "persona", "a persona";
+    ToolId = "tool", "a tool of the registry";
+    ActionId = "act", "an action of an agent";
+    GrantId = "grant", "a permission for an hour";
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► memory ─► chat
-//!     ─► agents ─► files, openapi, providers ─► auth ─► http, tasks ─► realtime, backup, config ─► secrets ─► db ─► telemetry
-//!     ─► model, outbound, ids, time
+//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► tools ─► memory
+//!     ─► chat ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► realtime, backup, config
+//!     ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
 //! A module uses only what stands to the right of it; `model` imports no other module. For the parts and their reasons,
@@ -25,6 +25,7 @@ pub mod forks;
 pub mod http;
 pub mod ids;
 pub mod lock;
+pub mod mcp;
 pub mod memory;
 pub mod model;
 pub mod openapi;
@@ -35,6 +36,7 @@ pub mod personal;
 pub mod providers;
 pub mod rate;
 pub mod realtime;
+pub mod registry;
 pub mod replies;
 pub mod responses;
 pub mod router;
@@ -47,6 +49,9 @@ pub mod tasks;
 pub mod telemetry;
 mod text_enum;
 pub mod time;
+pub mod tool_fault;
+pub mod tools;
+pub mod web;
 
 #[cfg(test)]
 #[path = "../tests/corpus/mod.rs"]

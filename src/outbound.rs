@@ -10,10 +10,8 @@ use std::{
 };
 
 use futures::FutureExt;
-use reqwest::{
-    Url,
-    dns::{Addrs, Name, Resolve, Resolving},
-};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+pub use reqwest::{Url, header::HeaderName};
 
 /// Timeout of a name lookup.
 const LOOKUP_MAX: Duration = Duration::from_secs(10);
@@ -33,6 +31,15 @@ impl Exemption {
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let entries = text.split(',').map(str::trim).filter(|t| !t.is_empty());
         entries.map(Self::parse).collect()
+    }
+
+    /// The host and port of a URL; `None` without them.
+    pub fn of(url: &Url) -> Option<Self> {
+        let target = Target::of(url)?;
+        Some(Self::Host {
+            host: target.host,
+            port: Some(target.port),
+        })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -177,6 +184,8 @@ pub enum Denied {
     NotPublic(String),
     #[error("{0} must be used with https: only permitted local addresses can use http")]
     NotEncrypted(String),
+    #[error("port {1} of {0} cannot be used: use an address with a usual port")]
+    Port(String, u16),
     #[error("could not find the host {0}: check the address")]
     NotFound(String),
 }
@@ -254,6 +263,8 @@ pub struct Gate {
 pub struct Rules {
     pub exempt: Vec<Exemption>,
     pub own: OwnServer,
+    /// Ports of addresses that are not exempt; `None` permits all.
+    pub ports: Option<&'static [u16]>,
 }
 
 impl Gate {
@@ -293,6 +304,13 @@ impl Gate {
         }
         if self.rules.exempt.iter().any(|e| e.covers(target, ip)) {
             return Ok(());
+        }
+        if self
+            .rules
+            .ports
+            .is_some_and(|ports| !ports.contains(&target.port))
+        {
+            return Err(Denied::Port(host(), target.port));
         }
         match Class::of(ip) {
             Class::Local if self.local == LocalAddresses::Permitted => Ok(()),
@@ -347,6 +365,7 @@ mod tests {
         let rules = Rules {
             exempt: Exemption::parse_list(exempt).unwrap(),
             own: OwnServer::new("127.0.0.1:8080".parse().unwrap(), "https://chat.example"),
+            ports: None,
         };
         Gate::new(&Arc::new(rules), local, &Url::parse(url).unwrap()).unwrap()
     }
@@ -459,6 +478,15 @@ mod tests {
         assert!(permitted("http://[::ffff:127.0.0.1]:8001/v1", "127.0.0.1"));
         assert!(permitted("http://169.254.1.1/v1", "0.0.0.0/0"));
         assert!(permitted("http://[::1]:9/v1", "[::1]:9"));
+        for url in [
+            "http://LOCALHOST:9/mcp",
+            "http://[::ffff:127.0.0.1]:9/mcp",
+            "https://runner.example/",
+        ] {
+            let url = Url::parse(url).unwrap();
+            let own = Exemption::of(&url).unwrap();
+            assert!(own.covers(&Target::of(&url).unwrap(), [10, 0, 0, 5].into()));
+        }
         for invalid in ["10.0.0.0/33", "http://a", "a:b", "/8", "a b", "x:70000"] {
             assert!(Exemption::parse_list(invalid).is_err(), "{invalid}");
         }
@@ -478,6 +506,27 @@ mod tests {
                 "{url}: {checked:?}"
             );
         }
+    }
+
+    #[test]
+    fn ports_are_restricted_except_for_exempt_addresses() {
+        let checked = |url: &str| {
+            let rules = Rules {
+                exempt: Exemption::parse_list("10.0.0.0/8").unwrap(),
+                own: OwnServer::new("127.0.0.1:8080".parse().unwrap(), "https://chat.example"),
+                ports: Some(&[80, 443]),
+            };
+            let url = Url::parse(url).unwrap();
+            let gate = Gate::new(&Arc::new(rules), LocalAddresses::Forbidden, &url).unwrap();
+            gate.check_literal()
+        };
+        assert_eq!(checked("https://1.1.1.1/"), Ok(()));
+        assert_eq!(checked("https://1.1.1.1:80/"), Ok(()));
+        assert_eq!(
+            checked("https://1.1.1.1:8443/"),
+            Err(Denied::Port("1.1.1.1".to_owned(), 8443))
+        );
+        assert_eq!(checked("http://10.0.0.5:9200/"), Ok(()));
     }
 
     #[tokio::test]

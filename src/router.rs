@@ -20,7 +20,7 @@ use crate::{
     server::{
         State,
         caller::{Address, token_of},
-        intake::{self, Intake, is_for_anonymous},
+        intake::{self, Intake, is_api, is_for_anonymous},
         origin,
     },
     share::Pool,
@@ -39,8 +39,11 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::forks::router())
         .merge(routes::agents::router())
         .merge(routes::memory::router())
+        .merge(routes::tools::router())
         .merge(routes::responses::router())
         .merge(routes::chat_completions::router())
+        .merge(routes::registry::router())
+        .merge(routes::mcp::router())
         .merge(routes::personal::router())
         .merge(socket::router())
 }
@@ -137,8 +140,8 @@ async fn count_address(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    let is_anonymous = path.starts_with("/v1/")
-        && (is_for_anonymous(path) || token_of(request.headers()).is_none());
+    let is_anonymous =
+        is_api(path) && (is_for_anonymous(path) || token_of(request.headers()).is_none());
     let counted = state.limits.request(address).and_then(|()| {
         if is_anonymous {
             state.limits.anonymous(address)
@@ -168,6 +171,7 @@ async fn refuse_nul(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::workspaces::parse_slug;
 
     #[test]
     fn every_path_without_a_session_is_rate_limited_for_anonymous_clients() {
@@ -184,5 +188,15 @@ mod tests {
             }
         }
         assert!(seen >= 4, "{seen}");
+    }
+
+    #[test]
+    fn no_workspace_can_have_the_path_of_a_route() {
+        let (_, api) = all().split_for_parts();
+        let api = serde_json::to_value(api).unwrap();
+        for path in api["paths"].as_object().unwrap().keys() {
+            let first = path.split('/').nth(1).unwrap();
+            assert!(parse_slug(first).is_err(), "{path}");
+        }
     }
 }

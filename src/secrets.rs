@@ -5,6 +5,7 @@
 //! created when the first secret is stored. Backups contain sealed secrets, but not the key.
 
 use std::{
+    collections::HashMap,
     fs::{self, File},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -20,7 +21,10 @@ use ring::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::db::{Conn, Db, DbError};
+use crate::{
+    db::{Conn, Db, DbError, Json},
+    sql_with_texts,
+};
 
 const KEY_BYTES: usize = 32;
 const FILE: &str = "secret.key";
@@ -275,6 +279,22 @@ pub async fn find(c: &mut Conn, owner: &str) -> Result<Option<Sealed>, DbError> 
         .bind(owner.to_owned())
         .opt()
         .await
+}
+
+/// The secrets of several owners, by owner.
+pub async fn find_all(
+    c: &mut Conn,
+    owners: Vec<String>,
+) -> Result<HashMap<String, Sealed>, DbError> {
+    let sql = sql_with_texts!(
+        c,
+        "select owner_id, key_id, nonce, ciphertext from secrets where owner_id in",
+        1,
+        "order by owner_id"
+    );
+    let rows: Vec<Owned> = c.q(sql).bind(Json(owners)).all().await?;
+    let by_owner = rows.into_iter().map(|row| (row.owner_id, row.sealed));
+    Ok(by_owner.collect())
 }
 
 pub async fn delete(c: &mut Conn, owner: &str) -> Result<(), DbError> {

@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
-    ids::{AgentId, CompactionId, MemoryId, MessageId, UserId, WorkspaceId},
+    ids::{ActionId, AgentId, CompactionId, MemoryId, MessageId, UserId, WorkspaceId},
     sql_with_ids,
+    tasks::actions::texts::ACTION_SOURCE,
     time::Timestamp,
 };
 
@@ -33,6 +34,8 @@ pub enum SourceId {
     Memory(MemoryId),
     /// A text that contains the summary of a segment.
     Compaction(CompactionId),
+    /// Arguments or result of an action; deleted with what they cite.
+    Action(ActionId),
 }
 
 impl SourceId {
@@ -44,6 +47,7 @@ impl SourceId {
             Self::UserFile(_) => "user_file",
             Self::Memory(_) => "memory",
             Self::Compaction(_) => "compaction",
+            Self::Action(_) => ACTION_SOURCE,
         }
     }
 
@@ -53,6 +57,7 @@ impl SourceId {
             Self::User(id) | Self::UserFile(id) => id.0,
             Self::Memory(id) => id.0,
             Self::Compaction(id) => id.0,
+            Self::Action(id) => id.0,
         }
     }
 }
@@ -108,7 +113,7 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
                         .run()
                         .await?;
                 }
-                SourceId::UserFile(_) => {}
+                SourceId::UserFile(_) | SourceId::Action(_) => {}
             }
             blank_texts(c, source).await?;
             c.q("delete from citations where source_type = $1 and source_id = $2")
@@ -334,12 +339,14 @@ pub(super) async fn forget_agent(c: &mut Conn, agent: AgentId) -> Result<(), DbE
     forget_all(c, entries.into_iter().map(|(id,)| id).collect()).await
 }
 
-/// Removes a deleted message from the sources of entries: an entry is removed with its last source.
+/// Removes a deleted message from the sources of entries: an entry is removed with its last source, and an automatic one
+/// that belongs to no segment, because an agent made it with a tool, with any of them.
 async fn lose_source(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     let orphans: Vec<(MemoryId,)> = c
         .q("select e.id from citations k join memories e on e.id = k.owner_id where k.source_type = 'message' and k.source_id = $1 \
-            and k.owner_type = 'memory' and e.forgotten_at is null and not exists (select 1 from citations o \
-            where o.owner_type = 'memory' and o.owner_id = e.id and o.source_type = 'message' and o.source_id <> $1) order by e.id")
+            and k.owner_type = 'memory' and e.forgotten_at is null and ((e.origin = 'auto' and e.compaction_id is null) \
+            or not exists (select 1 from citations o where o.owner_type = 'memory' and o.owner_id = e.id and o.source_type = 'message' \
+            and o.source_id <> $1)) order by e.id")
         .bind(message)
         .all()
         .await?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentError,
-    profiles::{Compaction, ToolKind},
+    profiles::{ApprovalRule, Approver, Compaction, ToolKind},
 };
 use crate::{
     auth::{self, Actor, Scope},
@@ -25,6 +25,92 @@ const MODE_CHARS_MAX: usize = 100;
 const RETENTION_DAYS_MAX: u32 = 36_500;
 /// In UTF-8 bytes.
 const CONTEXT_TEXT_BYTES_MAX: usize = 8 * 1024;
+const APPROVAL_RULES_MAX: usize = 50;
+/// Maximum length of an action's name in UTF-16 code units.
+const ACTION_UNITS_MAX: usize = 64;
+const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
+const TRUSTED_DOMAINS_MAX: usize = 200;
+const DOMAIN_CHARS_MAX: usize = 253;
+
+/// Actions that agents of the workspace can run without a question. In the API, a number from 0 to 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(try_from = "i64", into = "i64")]
+pub enum TrustLevel {
+    /// Agents have no tools.
+    Off,
+    /// Only functions that read.
+    ReadOnly,
+    /// As set for each function.
+    #[default]
+    PerFunction,
+    /// As set for each function, but writes inside of the workspace need no approval.
+    NoQuestionsInside,
+}
+
+impl TrustLevel {
+    const ALL: [Self; 4] = [
+        Self::Off,
+        Self::ReadOnly,
+        Self::PerFunction,
+        Self::NoQuestionsInside,
+    ];
+}
+
+impl TryFrom<i64> for TrustLevel {
+    type Error = String;
+
+    fn try_from(level: i64) -> Result<Self, String> {
+        let known = usize::try_from(level).ok().and_then(|n| Self::ALL.get(n));
+        known
+            .copied()
+            .ok_or_else(|| format!("a trust level is a number from 0 to 3, not {level}"))
+    }
+}
+
+impl From<TrustLevel> for i64 {
+    fn from(level: TrustLevel) -> Self {
+        match level {
+            TrustLevel::Off => 0,
+            TrustLevel::ReadOnly => 1,
+            TrustLevel::PerFunction => 2,
+            TrustLevel::NoQuestionsInside => 3,
+        }
+    }
+}
+
+fn check_rules(rules: &[ApprovalRule]) -> Result<(), AgentError> {
+    let fits = |rule: &ApprovalRule| {
+        (1..=ACTION_UNITS_MAX).contains(&rule.action.trim().encode_utf16().count())
+            && (rule.timeout_s).is_none_or(|s| (1..=APPROVAL_TIMEOUT_S_MAX).contains(&s))
+            && (rule.requires == Approver::SpecificUser) == rule.user_id.is_some()
+    };
+    if rules.len() <= APPROVAL_RULES_MAX && rules.iter().all(fits) {
+        return Ok(());
+    }
+    let text = format!(
+        "at most {APPROVAL_RULES_MAX} rules, each with an action of 1 to {ACTION_UNITS_MAX} characters, a timeout_s from 1 to \
+         {APPROVAL_TIMEOUT_S_MAX}, and a user_id if it requires specific_user and only then"
+    );
+    Err(AgentError::Invalid(text, "approval_rules"))
+}
+
+fn check_domains(domains: &[String]) -> Result<(), AgentError> {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    let fits = |domain: &String| {
+        domain.chars().count() <= DOMAIN_CHARS_MAX && domain.split('.').all(is_label)
+    };
+    if domains.len() <= TRUSTED_DOMAINS_MAX && domains.iter().all(fits) {
+        return Ok(());
+    }
+    let text =
+        format!("at most {TRUSTED_DOMAINS_MAX} domains such as docs.example.com, in lowercase");
+    Err(AgentError::Invalid(text, "trusted_domains"))
+}
 
 /// Compaction of conversations, for agents that set none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -278,6 +364,14 @@ pub struct Policy {
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,
     pub workspace_context: ContextPolicy,
+    /// 0: no tools; 1: only functions that read; 2: as set for each function; 3: as 2, but writes inside of the workspace
+    /// need no approval.
+    #[schema(value_type = i64, minimum = 0, maximum = 3)]
+    pub trust_level: TrustLevel,
+    /// Required approvers of actions; the agent's own rules are added.
+    pub approval_rules: Vec<ApprovalRule>,
+    /// Domains, with their subdomains, from which agents can read pages without a question.
+    pub trusted_domains: Vec<String>,
 }
 
 impl Policy {
@@ -300,6 +394,9 @@ impl Default for Policy {
             memory: MemoryPolicy::default(),
             compaction: CompactionPolicy::default(),
             workspace_context: ContextPolicy::default(),
+            trust_level: TrustLevel::default(),
+            approval_rules: Vec::new(),
+            trusted_domains: Vec::new(),
         }
     }
 }
@@ -340,6 +437,18 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub workspace_context: Option<ContextPolicyPatch>,
+    /// 0 to 3.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, value_type = Option<i64>, minimum = 0, maximum = 3)]
+    pub trust_level: Option<TrustLevel>,
+    /// At most 50.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub approval_rules: Option<Vec<ApprovalRule>>,
+    /// At most 200 domains in lowercase.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub trusted_domains: Option<Vec<String>>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -354,12 +463,15 @@ struct Row {
     memory: Json<MemoryPolicy>,
     compaction: Json<CompactionPolicy>,
     workspace_context: Json<ContextPolicy>,
+    trust_level: i64,
+    approval_rules: Json<Vec<ApprovalRule>>,
+    trusted_domains: Json<Vec<String>>,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
         .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, show_costs, memory, compaction, \
-            workspace_context \
+            workspace_context, trust_level, approval_rules, trusted_domains \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
@@ -375,6 +487,10 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         memory: row.memory.0,
         compaction: row.compaction.0,
         workspace_context: row.workspace_context.0,
+        // An unknown level of a later version must not grant anything.
+        trust_level: TrustLevel::try_from(row.trust_level).unwrap_or(TrustLevel::Off),
+        approval_rules: row.approval_rules.0,
+        trusted_domains: row.trusted_domains.0,
     }))
 }
 
@@ -444,6 +560,17 @@ pub async fn change(
     if let Some(context) = &patch.workspace_context {
         context.apply(&mut policy.workspace_context)?;
     }
+    if let Some(level) = patch.trust_level {
+        policy.trust_level = level;
+    }
+    if let Some(rules) = &patch.approval_rules {
+        check_rules(rules)?;
+        policy.approval_rules.clone_from(rules);
+    }
+    if let Some(domains) = &patch.trusted_domains {
+        check_domains(domains)?;
+        policy.trusted_domains.clone_from(domains);
+    }
     let bytes = policy.required_text.as_ref().map_or(0, String::len);
     if bytes > REQUIRED_TEXT_BYTES_MAX {
         let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
@@ -469,12 +596,14 @@ pub async fn change(
 
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
-         memory, compaction, workspace_context, adaptation_allowed, bare_model, show_costs, updated_by, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $8, $9) \
+         memory, compaction, workspace_context, adaptation_allowed, bare_model, show_costs, trust_level, approval_rules, trusted_domains, \
+         updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
          adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, show_costs = excluded.show_costs, \
+         trust_level = excluded.trust_level, approval_rules = excluded.approval_rules, trusted_domains = excluded.trusted_domains, \
          updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
@@ -489,6 +618,9 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(policy.adaptation_allowed)
         .bind(policy.bare_model)
         .bind(policy.show_costs)
+        .bind(i64::from(policy.trust_level))
+        .bind(Json(policy.approval_rules.clone()))
+        .bind(Json(policy.trusted_domains.clone()))
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

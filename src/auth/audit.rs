@@ -50,6 +50,18 @@ text_enum! {
         ChannelMemberRemoved = "channel.member_removed",
         MessageDeleted = "message.deleted",
         TaskRetried = "task.retried",
+        ToolCreated = "tool.created",
+        ToolUpdated = "tool.updated",
+        ToolSecretChanged = "tool.secret_changed",
+        ToolSecretDeleted = "tool.secret_deleted",
+        ToolDeleted = "tool.deleted",
+        ToolFunctionAccepted = "tool.function_accepted",
+        ToolFunctionWithdrawn = "tool.function_withdrawn",
+        ActionApproved = "action.approved",
+        ActionDenied = "action.denied",
+        ActionStarted = "action.started",
+        ActionSettled = "action.settled",
+        GrantDeleted = "grant.deleted",
     }
 }
 

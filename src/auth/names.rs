@@ -19,10 +19,10 @@ impl DisplayName {
             "the name is blank: enter at least one character"
         } else if name.encode_utf16().count() > NAME_UNITS_MAX {
             "the name is too long: use at most 80 characters"
-        } else if name
-            .chars()
-            .any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '[' | ']'))
-        {
+        } else if name.chars().any(|c| {
+            c.is_control()
+                || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '[' | ']')
+        }) {
             "a name cannot contain line breaks, control characters, `[`, or `]`"
         } else if name.to_lowercase().ends_with("(ai)") {
             "a name cannot end with `(AI)`, which marks agents"

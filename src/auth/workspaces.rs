@@ -14,7 +14,7 @@ const SLUG_CHARS_MAX: usize = 48;
 /// First path segments of client routes and server endpoints.
 const RESERVED_SLUGS: &[&str] = &[
     "setup", "login", "invite", "settings", "assets", "v1", "docs", "new", "metrics", "healthz",
-    "readyz",
+    "readyz", "mcp",
 ];
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -95,6 +95,17 @@ pub(crate) fn parse_slug(text: &str) -> Result<String, AuthError> {
     Ok(text.to_owned())
 }
 
+/// A slug that the operator named gives access to processes of the server, so no other workspace can take it, not even
+/// after its own workspace has another one.
+fn check_not_named(slug: &str, named: &[String]) -> Result<(), AuthError> {
+    if named.iter().any(|known| known == slug) {
+        let problem =
+            format!("`{slug}` is reserved by the operator of this server: choose another slug");
+        return Err(AuthError::Invalid(problem, "slug"));
+    }
+    Ok(())
+}
+
 async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result<bool, AuthError> {
     let n = c
         .q("insert into workspaces (id, name, slug, seq, pruned_seq, last_claim, default_agent_id, settings, created_at) \
@@ -109,17 +120,21 @@ async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result
     Ok(n == 1)
 }
 
-/// Inserts an empty workspace; the caller adds its agents, creator, and channels in the same transaction.
+/// Inserts an empty workspace; the caller adds its agents, creator, and channels in the same transaction. Only the first
+/// workspace of the server can have a slug that the operator `named` before it existed.
 ///
 /// # Errors
-/// `SlugTaken` for an explicit slug.
+/// `SlugTaken` or `Invalid` for an explicit slug.
 pub async fn create_workspace(
     c: &mut Conn,
     id: WorkspaceId,
     name: &DisplayName,
     slug: Option<&str>,
+    named: &[String],
 ) -> Result<(), AuthError> {
+    let named = if has_workspace(c).await? { named } else { &[] };
     if let Some(slug) = slug {
+        check_not_named(slug, named)?;
         if !insert(c, id, &name.0, slug).await? {
             return Err(AuthError::SlugTaken(slug.to_owned()));
         }
@@ -130,18 +145,15 @@ pub async fn create_workspace(
             mended.trim_end_matches('-').clone_into(&mut base);
         }
         let mut n = 1_u64;
-        while !insert(
-            c,
-            id,
-            &name.0,
-            &if n == 1 {
+        loop {
+            let slug = if n == 1 {
                 base.clone()
             } else {
                 format!("{base}-{n}")
-            },
-        )
-        .await?
-        {
+            };
+            if check_not_named(&slug, named).is_ok() && insert(c, id, &name.0, &slug).await? {
+                break;
+            }
             n = if n < 20 {
                 n + 1
             } else {
@@ -177,13 +189,17 @@ pub async fn check_room(c: &mut Conn, user: UserId, max: i64) -> Result<(), Auth
     Ok(())
 }
 
-/// Checks whether a person can create a workspace while sign-up is not open: for the first workspace, or as an admin.
-pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
-    let none = c
+async fn has_workspace(c: &mut Conn) -> Result<bool, AuthError> {
+    let any = c
         .q("select id from workspaces limit 1")
         .opt::<(WorkspaceId,)>()
-        .await?
-        .is_none();
+        .await?;
+    Ok(any.is_some())
+}
+
+/// Checks whether a person can create a workspace while sign-up is not open: for the first workspace, or as an admin.
+pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
+    let none = !has_workspace(c).await?;
     let admin = c
         .q("select workspace_id from members where user_id = $1 and role = 'admin' limit 1")
         .bind(user)
@@ -193,18 +209,28 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     Ok(none || admin)
 }
 
-/// Changes the given fields and announces the workspace.
+/// Changes the given fields and announces the workspace. A slug that the operator `named` is neither given up nor taken.
 ///
 /// # Errors
-/// `SlugTaken`, or as `Actor::require`.
+/// `SlugTaken`, `Invalid`, or as `Actor::require`.
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
     name: Option<&DisplayName>,
     slug: Option<&str>,
+    named: &[String],
 ) -> Result<Workspace, AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
-    if let Some(slug) = slug {
+    let before = get_workspace(c, actor.workspace).await?;
+    if let Some(slug) = slug.filter(|slug| *slug != before.slug) {
+        check_not_named(slug, named)?;
+        if named.contains(&before.slug) {
+            let problem = format!(
+                "the operator of this server named the slug `{}` in its configuration: ask the operator to remove it first",
+                before.slug
+            );
+            return Err(AuthError::Invalid(problem, "slug"));
+        }
         let other = c
             .q("select id from workspaces where slug = $1 and id <> $2")
             .bind(slug.to_owned())

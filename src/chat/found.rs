@@ -16,7 +16,7 @@ use crate::{
 
 /// # Errors
 /// `NotAuthenticated` if the creator's session has ended, `WorkspaceCreationClosed`, `SlugTaken`
-/// for a requested slug, `TooManyWorkspaces` if the creator is already in `max` workspaces.
+/// or `Invalid` for a requested slug, `TooManyWorkspaces` if the creator is already in `max` workspaces.
 pub async fn found_workspace(
     db: &Db,
     caller: Caller,
@@ -24,6 +24,7 @@ pub async fn found_workspace(
     max: i64,
     name: DisplayName,
     slug: Option<String>,
+    named: Vec<String>,
 ) -> Result<Workspace, ChatError> {
     let id = WorkspaceId::new();
     db.write(id.0, async move |c: &mut Conn| {
@@ -33,7 +34,7 @@ pub async fn found_workspace(
             return Err(AuthError::WorkspaceCreationClosed.into());
         }
         auth::check_room_for_workspace(c, creator, max).await?;
-        auth::create_workspace(c, id, &name, slug.as_deref()).await?;
+        auth::create_workspace(c, id, &name, slug.as_deref(), &named).await?;
         // Agents get their handles before people, whose handles are derived from their names.
         seeds::seed(c, id).await?;
         auth::add_creator(c, id, creator, &caller.name).await?;

@@ -12,14 +12,14 @@ use super::{
     text::ReplyText,
 };
 use crate::{
-    agents::derived::{self, Change, SourceId},
+    agents::derived::{self, Change, DELETED, SourceId},
     auth::{self, Caller, Scope, quota},
     db::{Conn, DbError, Json, now},
     files,
-    ids::{MessageId, TaskId},
+    ids::{FileId, MessageId, TaskId},
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
-        Task,
+        Task, actions,
         attempts::{self, AttemptOutcome},
         queue,
     },
@@ -203,6 +203,8 @@ pub async fn tombstone(
         .run()
         .await?;
     files::remove_of_message(c, id).await?;
+    let attached: Vec<FileId> = message.attachments.iter().map(|file| file.id).collect();
+    actions::forget_files(c, &attached, DELETED).await?;
     if message.kind != MessageKind::Notice && message.fork_id.is_none() {
         c.q("update threads set reply_count = reply_count - 1 where id = $1 and root_message_id <> $2 and reply_count > 0")
             .bind(message.thread_id)

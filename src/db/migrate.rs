@@ -99,6 +99,9 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_095_000, "create_adaptation_states"),
     common!(20_261_122_104_500, "add_bare_model"),
     common!(20_261_122_110_000, "create_budgets"),
+    common!(20_261_122_160_000, "create_tools"),
+    common!(20_261_122_170_000, "create_actions"),
+    per_engine!(20_261_122_170_100, "refresh_trust"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

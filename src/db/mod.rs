@@ -38,7 +38,9 @@ pub use fault::DatabaseFault;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool};
-pub(crate) use visibility::{is_in_visible_channel, is_visible_channel};
+pub(crate) use visibility::{
+    is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel,
+};
 use writer::Writers;
 pub use writer::{Listener, LostSignals};
 

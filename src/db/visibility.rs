@@ -29,3 +29,40 @@ macro_rules! is_in_visible_channel {
     };
 }
 pub(crate) use is_in_visible_channel;
+
+/// Condition on a member of a workspace who can read a channel.
+macro_rules! is_reader {
+    ($workspace:literal, $channel:literal, $user:literal) => {
+        concat!(
+            "(exists (select 1 from members vr where vr.workspace_id = ",
+            $workspace,
+            " and vr.user_id = ",
+            $user,
+            ") and ",
+            $crate::db::is_in_visible_channel!($channel, $user),
+            ")"
+        )
+    };
+}
+pub(crate) use is_reader;
+
+/// Condition on the ID of a channel for the tools of a task: the user can read it, and so can everyone who can read the
+/// channel `$shared`. That one is null if nobody but the user reads the conversation.
+macro_rules! is_shared_channel {
+    ($channel:literal, $user:literal, $shared:literal) => {
+        concat!(
+            "(",
+            $crate::db::is_in_visible_channel!($channel, $user),
+            " and (",
+            $channel,
+            " = ",
+            $shared,
+            " or ",
+            $shared,
+            " is null or exists (select 1 from channels pc where pc.id = ",
+            $channel,
+            " and pc.kind = 'public')))"
+        )
+    };
+}
+pub(crate) use is_shared_channel;

@@ -137,6 +137,7 @@ impl Calls<'_> {
                     id: self.lease.task,
                     root: self.lease.task,
                     attempt: self.attempt,
+                    round: 1,
                 }),
                 purpose: Purpose::Resolve,
                 user: self.requested_by.id,
@@ -211,6 +212,7 @@ impl Calls<'_> {
             named: dive.people.iter().flatten().copied().collect(),
             window,
             reserve: u64::from(OUTPUT_TOKENS_MAX + window.reasoning_tokens).min(window.tokens / 2),
+            rounds: Vec::new(),
         };
         let record = AttemptRecord {
             attempt: self.attempt,

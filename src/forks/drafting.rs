@@ -127,6 +127,7 @@ impl Resolver {
             can_refit,
             can_shrink: true,
             can_summarise: true,
+            fewer_functions: None,
         };
         let (step, new_counts) = next_step(failure, *counts, &self.policy, attempt);
         *counts = new_counts;
@@ -156,7 +157,7 @@ impl Resolver {
             Step::Refit | Step::Shrink | Step::Summarise => {
                 calls.next_attempt(*counts, error).await?;
             }
-            Step::Wait { .. } | Step::Fail { .. } => {
+            Step::Wait { .. } | Step::OfferLess | Step::Fail { .. } => {
                 calls.end_attempt(AttemptOutcome::Failed, error).await?;
                 return Ok(false);
             }

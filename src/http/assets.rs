@@ -40,7 +40,9 @@ fn content_type(path: &str) -> &'static str {
 /// Serves an asset, or the page for a client-side route.
 pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
-    if path.starts_with("v1/") || path == "v1" {
+    // Clients that look for metadata here, such as that of OAuth, parse each successful response as JSON.
+    let is_metadata = path.starts_with(".well-known/");
+    if path.starts_with("v1/") || path == "v1" || is_metadata {
         return ApiError::no_route().into_response();
     }
     if !matches!(method, Method::GET | Method::HEAD) {

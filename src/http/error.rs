@@ -332,6 +332,10 @@ impl ApiError {
         self.status == StatusCode::UNAUTHORIZED
     }
 
+    pub fn is_server_error(&self) -> bool {
+        self.status.is_server_error()
+    }
+
     pub fn is_bad_request(&self) -> bool {
         self.status == StatusCode::BAD_REQUEST
     }

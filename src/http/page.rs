@@ -13,6 +13,11 @@ pub const LIMIT_MAX: i64 = 100;
 pub struct Limit(i64);
 
 impl Limit {
+    /// `None` outside of 1 to 100.
+    pub fn new(limit: i64) -> Option<Self> {
+        (1..=LIMIT_MAX).contains(&limit).then_some(Self(limit))
+    }
+
     pub fn or(limit: Option<Self>, default: i64) -> i64 {
         limit.map_or(default, |limit| limit.0)
     }

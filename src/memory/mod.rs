@@ -21,6 +21,7 @@ pub mod forget;
 pub mod list;
 pub mod publish;
 pub mod recall;
+pub mod remember;
 pub mod settings;
 pub mod sources;
 pub mod user_file;

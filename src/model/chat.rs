@@ -282,6 +282,10 @@ pub enum ModelError {
     /// Status 400 or 404 with the name of the model. The model list was requested again.
     #[error("the provider rejected the request: {0}")]
     ModelMissing(String),
+    /// Any other 4xx status, or 500, with the name of a function or with words about tools. Only for requests with
+    /// `tools_required`.
+    #[error("the provider rejected the request: {0}")]
+    ToolsRefused(String),
     /// Status 401 or 403.
     #[error("the provider rejected the credentials: {0}")]
     Auth(String),

@@ -162,6 +162,10 @@ const TAGS: &[(&str, &str)] = &[
         "Results of deep dives: decisions and action items.",
     ),
     ("tasks", "Work of agents: requests, context, and status."),
+    (
+        "actions",
+        "Calls of tools by agents: what they did, and what waits for somebody's approval.",
+    ),
     ("agents", "Agent profiles, their versions, and files."),
     (
         "memory",
@@ -175,6 +179,7 @@ const TAGS: &[(&str, &str)] = &[
         "responses",
         "For clients of the OpenAI API (Responses, Chat Completions, Models), with its error format.",
     ),
+    ("mcp", "For clients of the Model Context Protocol."),
     ("health", "Liveness, readiness, and metrics."),
 ];
 
@@ -214,6 +219,7 @@ impl Access {
     /// The access in words.
     fn describe(&self) -> String {
         let mut text = match self.role.as_deref() {
+            None if self.scopes.is_some() => "**Access:** no sessions".to_owned(),
             None => return "**Access:** anyone.".to_owned(),
             Some("viewer") => "**Access:** every role".to_owned(),
             Some("member") => "**Access:** members and admins".to_owned(),
@@ -339,7 +345,7 @@ fn add_errors(
         "503",
         "The server is starting, stopping, overloaded, or without a database",
     );
-    if !path.starts_with("/v1") {
+    if !path.starts_with("/v1") && path != "/mcp" {
         return;
     }
     add(

@@ -26,13 +26,13 @@ use crate::{
     files::{self, Blobs},
     forks::items,
     ids::{
-        AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId, ThreadId,
-        UserId, WorkspaceId,
+        ActionId, AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId,
+        ThreadId, UserId, WorkspaceId,
     },
     memory::forget,
     realtime::{Close, Hub},
     replies::manifest,
-    tasks::{TaskKind, budgets, queue, usage},
+    tasks::{TaskKind, actions, budgets, queue, usage},
 };
 
 /// Maximum number of messages per transaction: each one affects a dozen tables.
@@ -201,6 +201,7 @@ impl Eraser {
             self.erase_resolutions(&erasure).await?;
             self.erase_tasks(&erasure).await?;
             self.erase_calls(&erasure).await?;
+            self.erase_actions(&erasure).await?;
             self.erase_memories(&erasure).await?;
             self.erase_agents(&erasure).await?;
             self.erase_log(&erasure).await?;
@@ -357,6 +358,62 @@ impl Eraser {
             Ok(())
         };
         self.each(e, search, |q| q.bind(e.user_id), take).await
+    }
+
+    /// Erases the user as approver and source of actions, and deletes the permissions that they gave.
+    async fn erase_actions(&self, e: &Erasure) -> Result<(), ChatError> {
+        let search = Search {
+            sql: "select id, id, CAST(needs AS TEXT) like $4 or CAST(sources AS TEXT) like $5 \
+                from actions where workspace_id = $1 and id > $2 order by id limit $3",
+            after: ActionId(Uuid::nil()),
+            rows_max: ROWS_SCANNED_MAX,
+            at_once: ROWS_AT_ONCE,
+        };
+        let take = async |c: &mut Conn, e: &Erasure, _: &Hub, (id, _): (ActionId, ActionId)| {
+            actions::forget_person(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
+            Ok(())
+        };
+        let source = format!("%{}%", e.user_id.0);
+        self.each(
+            e,
+            search,
+            |q| q.bind(e.pattern()).bind(source.clone()),
+            take,
+        )
+        .await?;
+        let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
+        self.step(e, async move |c: &mut Conn| {
+            c.q(
+                "update task_taints set source_id = $3, label = $4 where source_id = $2 \
+                 and task_id in (select id from tasks where workspace_id = $1)",
+            )
+            .bind(workspace)
+            .bind(user)
+            .bind(alias)
+            .bind(scrub::NOBODY.to_owned())
+            .run()
+            .await?;
+            c.q("delete from grants where workspace_id = $1 and requested_by = $2")
+                .bind(workspace)
+                .bind(user)
+                .run()
+                .await?;
+            let rules: Option<(Json<Value>,)> = c
+                .q("select approval_rules from workspace_policies where workspace_id = $1")
+                .bind(workspace)
+                .opt()
+                .await?;
+            if let Some((Json(mut rules),)) = rules {
+                scrub::rename(&mut rules, user, alias);
+                c.q("update workspace_policies set approval_rules = $2 where workspace_id = $1")
+                    .bind(workspace)
+                    .bind(Json(rules))
+                    .run()
+                    .await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Deletes memories by and about the user.
@@ -752,6 +809,8 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update bindings set handed_over_by = $3 where workspace_id = $1 and handed_over_by = $2",
         "update sandbox_policies set created_by = $3 where workspace_id = $1 and created_by = $2",
+        "update tools set created_by = $3 where workspace_id = $1 and created_by = $2",
+        "update tool_functions set accepted_by = $3 where accepted_by = $2 and tool_id in (select id from tools where workspace_id = $1)",
         "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
         "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",

@@ -13,16 +13,18 @@ use uuid::Uuid;
 
 use crate::{
     chat::messages::Reaction,
-    db::{Db, DbError, FromAnyRow, Json, Share, now},
+    db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
-        ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MemoryId,
-        MessageId, ResolutionId, ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
+        ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId,
+        MemoryId, MessageId, ResolutionId, ResponseId, SessionId, TaskId, ThreadId, UserId,
+        WorkspaceId,
     },
     memory::{
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
         user_file::UserFileVisibility,
     },
     tasks::{
+        actions::ActionState,
         calls::{CallOutcome, Purpose},
         queue::is_not_personal,
     },
@@ -53,7 +55,7 @@ pub struct Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
     /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
-    /// workspace, and adaptation states, which only the user can see.
+    /// workspace, adaptation states, which only the user can see, and texts of actions, which can quote others.
     Subject,
     /// An admin or an API client.
     Other,
@@ -277,6 +279,22 @@ struct ModelCall {
     ended_at: Option<Timestamp>,
 }
 
+/// A call of a tool for the user.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedAction {
+    id: ActionId,
+    task_id: TaskId,
+    round: i64,
+    call: i64,
+    function: String,
+    title: String,
+    state: ActionState,
+    arguments: Option<String>,
+    result: Option<String>,
+    created_at: Timestamp,
+    ended_at: Option<Timestamp>,
+}
+
 #[derive(Serialize, sqlx::FromRow)]
 struct Item {
     #[serde(skip)]
@@ -427,6 +445,28 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id,
     };
     part(db, out, who, &calls).await?;
+    let actions = Part::<ExportedAction> {
+        name: "actions",
+        sql: match who.reader {
+            // Results quote others, so the user must still be able to read the conversation.
+            ExportReader::Subject => concat!(
+                "select a.id, a.task_id, a.round, a.call, a.function, a.title, a.state, x.text as arguments, y.text as result, a.created_at, \
+                 a.ended_at from actions a join tasks t on t.id = a.task_id \
+                 left join context_texts x on x.id = a.arguments_id and x.hash is not null and ",
+                is_in_visible_channel!("t.channel_id", "$2"),
+                " left join context_texts y on y.id = a.result_id and y.hash is not null and ",
+                is_in_visible_channel!("t.channel_id", "$2"),
+                " where a.workspace_id = $1 and t.requested_by = $2 and a.id > $3 order by a.id limit $4"
+            ),
+            ExportReader::Other => {
+                "select a.id, a.task_id, a.round, a.call, a.function, a.title, a.state, cast(null as text) as arguments, \
+                 cast(null as text) as result, a.created_at, a.ended_at from actions a join tasks t on t.id = a.task_id \
+                 where a.workspace_id = $1 and t.requested_by = $2 and a.id > $3 order by a.id limit $4"
+            }
+        },
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &actions).await?;
     let items = Part::<Item> {
         name: "action_items",
         sql: "select i.id as row_key, i.id, i.resolution_id, i.text, i.due, i.done, i.created_at from action_items i \

@@ -67,7 +67,9 @@ impl From<ProviderError> for ApiError {
             E::Denied(denied) => {
                 let code = match denied {
                     Denied::OwnServer(_) => ErrorCode::OwnServer,
-                    Denied::NotPublic(_) | Denied::NotEncrypted(_) => ErrorCode::AddressNotAllowed,
+                    Denied::NotPublic(_) | Denied::NotEncrypted(_) | Denied::Port(..) => {
+                        ErrorCode::AddressNotAllowed
+                    }
                     Denied::NotFound(_) => ErrorCode::Unreachable,
                 };
                 Self::unprocessable(code, text).param("base_url")

@@ -46,6 +46,9 @@ crate::text_enum::text_enum! {
         CompactionUpdated = "compaction.updated",
         CompactionDeleted = "compaction.deleted",
         BudgetUpdated = "budget.updated",
+        ToolUpdated = "tool.updated",
+        ActionRequested = "action.requested",
+        ActionUpdated = "action.updated",
     }
 }
 

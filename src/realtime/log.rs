@@ -32,7 +32,7 @@ impl Audience {
     }
 }
 
-/// Recipients of an event about an agent that not everyone can see.
+/// Recipients of an event that not everyone can see, such as one about an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipients {
     pub users: Vec<UserId>,

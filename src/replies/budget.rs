@@ -42,6 +42,8 @@ pub struct Budget {
     pub window: Window,
     /// Output limit of the agent.
     pub output_tokens_max: u32,
+    /// Corrected tokens of tool definitions and earlier rounds, which are sent besides the context.
+    pub taken: u64,
 }
 
 impl Budget {
@@ -55,7 +57,7 @@ impl Budget {
 
     /// Returns the tokens that the prompt can have.
     pub fn room(&self) -> u64 {
-        self.window.tokens - self.reserve()
+        (self.window.tokens - self.reserve()).saturating_sub(self.taken)
     }
 }
 
@@ -111,7 +113,7 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
         let tokens = window.corrected(prompt.tokens());
         if tokens <= room {
             return Ok(Fit {
-                output_limit: window.output_limit(budget.output_tokens_max, tokens),
+                output_limit: window.output_limit(budget.output_tokens_max, tokens + budget.taken),
                 prompt,
                 tokens,
                 dropped,
@@ -360,6 +362,7 @@ mod tests {
                 correction,
             },
             output_tokens_max,
+            taken: 0,
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Loaded {
     pub adapting: Option<Adapting>,
     pub view: View,
     pub trigger_seq: i64,
+    /// Key that posted the trigger message.
+    pub api_key: Option<ApiKeyId>,
 }
 
 /// Conversation and requester of a reply.
@@ -294,6 +296,7 @@ async fn load_before(
         adapting,
         view,
         trigger_seq,
+        api_key: metadata.0.api_key_id,
     })
 }
 

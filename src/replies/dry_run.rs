@@ -86,6 +86,7 @@ impl Next {
         let budget = Budget {
             window: provider.window(&model).await,
             output_tokens_max: agent.profile.output_tokens_max(),
+            taken: 0,
         };
         let (context, left_out) = (self.loaded.context.clone(), self.loaded.left_out.clone());
         let fitted = Fitted::of(&self.loaded, context, left_out, budget)?;

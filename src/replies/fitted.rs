@@ -106,6 +106,7 @@ impl Fitted {
             named: Vec::new(),
             window: self.budget.window,
             reserve: self.budget.reserve(),
+            rounds: Vec::new(),
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::{
         dialect::context::{self as rows, CitationRow, PartRow, TextRow},
         now,
     },
-    ids::{AgentId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
+    ids::{ActionId, AgentId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
     memory::{entry::MemoryScope, recall::Recalled},
     model::{Role, Window, WindowSource},
     replies::{
@@ -106,6 +106,55 @@ pub struct Manifest {
     pub window: Window,
     /// Number of tokens reserved for the reply.
     pub reserve: u64,
+    /// Definitions of tools, and the earlier rounds of the task.
+    pub rounds: Vec<RoundPart>,
+}
+
+/// Part of a request after the trigger message.
+#[derive(Debug, Clone)]
+pub struct RoundPart {
+    pub block: Block,
+    pub role: Role,
+    /// Estimated number of tokens.
+    pub tokens: u64,
+    pub text: String,
+    pub source: Option<SourceId>,
+    pub origin: TextOrigin,
+    /// The only person to whom the text is shown.
+    pub only_user: Option<UserId>,
+    /// The text was removed before it could be sent.
+    pub is_gone: bool,
+}
+
+/// Origin of a text of an earlier round.
+#[derive(Debug, Clone)]
+pub enum TextOrigin {
+    /// It was stored with its action, and with what it cites.
+    Stored,
+    /// It is stored with the record of the prompt, and cites these.
+    New(Vec<SourceId>),
+}
+
+impl RoundPart {
+    fn new_part(&self) -> NewPart<'_> {
+        NewPart {
+            block: self.block,
+            source: self.source,
+            role: Some(self.role),
+            tokens: self.tokens,
+            text: &self.text,
+            cites: match &self.origin {
+                TextOrigin::Stored => Vec::new(),
+                TextOrigin::New(cites) => cites.clone(),
+            },
+            only_user: self.only_user,
+            is_gone: self.is_gone,
+        }
+    }
+
+    fn is_stored(&self) -> bool {
+        matches!(self.origin, TextOrigin::Stored)
+    }
 }
 
 impl Manifest {
@@ -247,10 +296,18 @@ pub enum Block {
     Files,
     Requester,
     Trigger,
+    /// Definitions of the tools that are offered.
+    Tools,
+    /// Text of the agent before its calls of tools.
+    Round,
+    /// Arguments of a call.
+    Call,
+    /// Result of a call.
+    Result,
 }
 
 impl Block {
-    const DATA: [Self; 12] = [
+    const DATA: [Self; 16] = [
         Self::Conversation,
         Self::ForkHeader,
         Self::Summary,
@@ -263,6 +320,10 @@ impl Block {
         Self::Files,
         Self::Requester,
         Self::Trigger,
+        Self::Tools,
+        Self::Round,
+        Self::Call,
+        Self::Result,
     ];
     /// Name of the whole system text in records of earlier versions.
     const WHOLE_SYSTEM: &str = "system";
@@ -283,6 +344,10 @@ impl Block {
             Self::Files => "files",
             Self::Requester => "requester",
             Self::Trigger => "trigger",
+            Self::Tools => "tools",
+            Self::Round => "round",
+            Self::Call => "call",
+            Self::Result => "result",
         }
     }
 
@@ -427,6 +492,26 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
     system.chain(parts).collect()
 }
 
+/// Parts of earlier rounds. A stored text that was removed after it was read stays removed, because its citations are gone.
+async fn parts_of_rounds<'a>(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    rounds: &'a [RoundPart],
+) -> Result<Vec<NewPart<'a>>, DbError> {
+    let mut parts: Vec<NewPart<'_>> = rounds.iter().map(RoundPart::new_part).collect();
+    let hashes = rounds.iter().zip(&parts);
+    let hashes = hashes.filter_map(|(round, part)| part.hash().filter(|_| round.is_stored()));
+    let stored = rows::find_texts(c, workspace.0, hashes.collect()).await?;
+    let stored: HashSet<String> = stored.into_iter().map(|(hash, _)| hash).collect();
+    for (round, part) in rounds.iter().zip(&mut parts) {
+        let is_kept = part.hash().is_some_and(|hash| stored.contains(&hash));
+        if round.is_stored() && !is_kept {
+            (part.text, part.is_gone) = (DELETED, true);
+        }
+    }
+    Ok(parts)
+}
+
 /// Interval at which the reuse of a text is recorded, so that a reply does not rewrite the row of every message in its prompt.
 const REUSE_NOTED_EVERY: Duration = Duration::from_hours(1);
 
@@ -466,6 +551,7 @@ pub async fn save(
             }
         }
     }
+    parts.extend(parts_of_rounds(c, workspace, &manifest.rounds).await?);
     for part in &mut parts {
         part.tokens = manifest.window.corrected(part.tokens);
     }
@@ -618,6 +704,7 @@ impl Sent {
                 message,
                 memory,
                 old_message,
+                action: None,
                 only_user: part
                     .only_user
                     .map(|user| (user, manifest.requested_by.name.clone())),
@@ -652,6 +739,8 @@ pub struct SentPart {
     pub memory: Option<MemoryId>,
     /// Old message of which the part is a passage.
     pub old_message: Option<MessageId>,
+    /// Action of which the part has the arguments or the result.
+    pub action: Option<ActionId>,
     /// The only person to whom the text is shown, with the current name.
     pub only_user: Option<(UserId, String)>,
     pub role: Role,
@@ -722,11 +811,13 @@ impl Row {
         let is_shown = matches!(block, Block::Messages | Block::Trigger);
         let message = self.source_id.filter(|_| is_shown);
         let recalled = self.source_id.filter(|_| block == Block::Memories);
+        let is_of_action = matches!(block, Block::Call | Block::Result);
         Some(SentPart {
             block,
             message: message.map(|id| (MessageId(id), author)),
             memory: recalled.filter(|_| !self.is_message).map(MemoryId),
             old_message: recalled.filter(|_| self.is_message).map(MessageId),
+            action: self.source_id.filter(|_| is_of_action).map(ActionId),
             only_user: self.only_user_id.map(|id| {
                 (
                     id,
@@ -819,7 +910,7 @@ pub async fn forget_requester(
 /// Maximum number of texts deleted per transaction.
 const EXPIRED_AT_ONCE: i64 = 200;
 
-/// Deletes texts that no task has used for `retention`, a few per transaction; returns their number.
+/// Deletes texts that no task has used for `retention`, except what waits for a person's decision, a few per transaction; returns their number.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError> {
     // Reuse is recorded with this delay.
     let before = now() - retention - REUSE_NOTED_EVERY;
@@ -837,14 +928,18 @@ pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError
             let removed = db
                 .write(workspace.0, async move |c: &mut Conn| {
                     c.q("delete from citations where owner_type = 'context_text' and owner_id in \
-                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 order by last_used_at, id limit $3)")
+                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 and id not in \
+                         (select a.arguments_id from actions a where a.workspace_id = $1 and a.state in ('waiting', 'unknown')) \
+                         order by last_used_at, id limit $3)")
                         .bind(workspace)
                         .bind(before)
                         .bind(EXPIRED_AT_ONCE)
                         .run()
                         .await?;
                     c.q("delete from context_texts where id in \
-                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 order by last_used_at, id limit $3)")
+                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 and id not in \
+                         (select a.arguments_id from actions a where a.workspace_id = $1 and a.state in ('waiting', 'unknown')) \
+                         order by last_used_at, id limit $3)")
                         .bind(workspace)
                         .bind(before)
                         .bind(EXPIRED_AT_ONCE)

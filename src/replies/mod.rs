@@ -19,6 +19,7 @@ pub mod preset;
 pub mod prompt;
 pub mod requester;
 pub mod retry;
+pub mod taint;
 pub mod turn;
 pub mod utility;
 pub mod workspace;

@@ -76,6 +76,21 @@ pub struct RetryCounts {
     pub budget_since: Option<Timestamp>,
     /// Number of lost workers; counted by the queue and carried along here so that it is preserved.
     pub lost: u32,
+    /// Time that rounds of tool calls took, in milliseconds.
+    pub ran_ms: u64,
+    /// Functions that the server did not refuse.
+    pub offered: Offered,
+}
+
+/// Functions that requests of a task offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered {
+    #[default]
+    All,
+    /// Those of this server, without those of registered ones.
+    BuiltIn,
+    None,
 }
 
 /// Limits for retries and waits.
@@ -108,6 +123,8 @@ pub struct Attempt {
     pub can_shrink: bool,
     /// True if older messages can be compacted.
     pub can_summarise: bool,
+    /// Functions to offer instead, if the failed request offered others.
+    pub fewer_functions: Option<Offered>,
 }
 
 /// Adds up to a quarter to a delay.
@@ -123,7 +140,9 @@ impl Failure {
                 ModelError::RateLimited { .. } => FailCode::RateLimited,
                 ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
                 ModelError::ContextTooLarge => FailCode::ContextTooLarge,
-                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => FailCode::BadRequest,
+                ModelError::BadRequest(_)
+                | ModelError::ModelMissing(_)
+                | ModelError::ToolsRefused(_) => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
             },
@@ -176,6 +195,8 @@ pub enum Step {
     Shrink,
     /// Compacts older messages, then repeats the call.
     Summarise,
+    /// Repeats the call with fewer functions.
+    OfferLess,
     Fail {
         code: FailCode,
     },
@@ -220,6 +241,10 @@ pub fn next_step(
         ),
         // Its call was retried already.
         Failure::Summary(_) => fail(failure.code()),
+        Failure::Model(ModelError::ToolsRefused(_)) => match attempt.fewer_functions {
+            Some(offered) => (Step::OfferLess, RetryCounts { offered, ..counts }),
+            None => fail(FailCode::BadRequest),
+        },
         Failure::Model(ModelError::BadRequest(_) | ModelError::ModelMissing(_)) => {
             fail(FailCode::BadRequest)
         }
@@ -342,6 +367,7 @@ mod tests {
         can_refit: false,
         can_shrink: true,
         can_summarise: true,
+        fewer_functions: None,
     };
     const SHORT: Attempt = LONG;
 
@@ -498,6 +524,25 @@ mod tests {
         for (failure, attempt, wanted) in rows {
             assert_eq!(steps(&failure, attempt), wanted, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn a_refusal_of_functions_is_followed_by_a_call_with_fewer_until_there_are_none() {
+        let policy = RetryPolicy::default();
+        let failure = Failure::Model(ModelError::ToolsRefused("x".to_owned()));
+        let step = |fewer_functions| {
+            let attempt = Attempt {
+                fewer_functions,
+                ..Attempt::default()
+            };
+            let (step, counts) = next_step(&failure, RetryCounts::default(), &policy, attempt);
+            (step, counts.offered)
+        };
+        for fewer in [Offered::BuiltIn, Offered::None] {
+            assert_eq!(step(Some(fewer)), (Step::OfferLess, fewer));
+        }
+        let code = FailCode::BadRequest;
+        assert_eq!(step(None), (Step::Fail { code }, Offered::All));
     }
 
     #[test]

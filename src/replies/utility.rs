@@ -92,6 +92,7 @@ impl UtilityCall {
                 id: task.id,
                 root: task.root_task_id,
                 attempt: task.attempt,
+                round: task.round + 1,
             }),
             purpose,
             user: task.requested_by,

@@ -9,6 +9,7 @@ use crate::{
     },
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
+    registry,
 };
 
 /// A version of an agent with the fields that a call needs.
@@ -43,11 +44,7 @@ pub(super) async fn load(
     let system = system::render(c, workspace, &resolved).await?;
     let policy = policy::find(c, workspace).await?;
     let profile = resolved.profile;
-    let tools = profile.tools.iter().filter_map(|tool| {
-        let value = serde_json::to_value(tool).ok()?;
-        // The tools were validated when the agent was written.
-        read_tool(&value, "tools").ok()
-    });
+    let tools = tools_of(c, workspace, &profile.tools).await?;
     Ok(RequestedAgent {
         agent,
         version,
@@ -56,7 +53,7 @@ pub(super) async fn load(
         max_output_tokens: profile.output_tokens_max(),
         temperature: profile.temperature,
         top_p: profile.top_p,
-        tools: tools.collect(),
+        tools,
         may_call_functions: policy.allows(ToolKind::Function),
         store: profile.store,
         store_required: profile.store_required.unwrap_or(false),
@@ -66,4 +63,30 @@ pub(super) async fn load(
             .and_then(|memory| memory.conversation_retention_days),
         model: profile.model,
     })
+}
+
+/// The tools of a profile. Functions of the registry are as they are registered now; those that were deleted or turned off
+/// are left out.
+async fn tools_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    listed: &[profiles::tools::Tool],
+) -> Result<Vec<Tool>, DbError> {
+    let mut tools = Vec::with_capacity(listed.len());
+    for tool in listed {
+        let Ok(mut value) = serde_json::to_value(tool) else {
+            continue;
+        };
+        if let (profiles::tools::Tool::Function(_), Some(id)) = (tool, tool.registry_id()) {
+            let Some(config) = registry::find_function(c, workspace, id).await? else {
+                continue;
+            };
+            value["description"] = config.description.into();
+            value["parameters"] = config.parameters.into();
+            value["strict"] = config.strict.into();
+        }
+        // The tools were validated when they were written.
+        tools.extend(read_tool(&value, "tools"));
+    }
+    Ok(tools)
 }

@@ -274,7 +274,9 @@ impl Job {
                     }
                     changed_model = true;
                 }
-                ModelError::BadRequest(detail) => return Err(self.refused(&detail)),
+                ModelError::BadRequest(detail) | ModelError::ToolsRefused(detail) => {
+                    return Err(self.refused(&detail));
+                }
                 other => return Err(ResponseError::Model(other)),
             }
         }
@@ -441,6 +443,7 @@ impl Job {
                 id: self.task,
                 root: self.task,
                 attempt: self.attempt,
+                round: 1,
             }),
             purpose: Purpose::Response,
             user: self.plan.caller.user,

@@ -106,7 +106,9 @@ impl ResponseError {
                 ModelError::RateLimited { .. } => FailCode::RateLimited,
                 ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
                 ModelError::ContextTooLarge => FailCode::ContextTooLarge,
-                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => FailCode::BadRequest,
+                ModelError::BadRequest(_)
+                | ModelError::ModelMissing(_)
+                | ModelError::ToolsRefused(_) => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
             },
@@ -135,9 +137,9 @@ impl ResponseError {
                 }
                 ModelError::Empty => "the model returned an empty reply: try again",
                 ModelError::ContextTooLarge => "the conversation is too large for the model",
-                ModelError::BadRequest(_) | ModelError::ModelMissing(_) => {
-                    "the model refused the request"
-                }
+                ModelError::BadRequest(_)
+                | ModelError::ModelMissing(_)
+                | ModelError::ToolsRefused(_) => "the model refused the request",
             }
             .to_owned(),
             Self::Db(_) | Self::Broken => {

@@ -129,7 +129,7 @@ fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, Resp
             // These values are equivalent to an unset field.
             _ if matches!(value, Value::Null | Value::Bool(false)) => continue,
             // Fields that the server itself adds to an agent's tools.
-            "available" | "registry_id" => continue,
+            "available" | "unavailable_because" | "registry_id" => continue,
             other => {
                 let text = format!("`{other}` of a function is not supported: omit it");
                 return Err(ResponseError::unsupported(format!("{param}.{other}"), text));

@@ -148,7 +148,12 @@ async fn visible<'a>(
     Ok((stored, actor))
 }
 
-async fn readable(state: &State, caller: &Caller, id: FileId) -> Result<Stored, ApiError> {
+/// Finds a file whose bytes the caller can read.
+pub(super) async fn readable(
+    state: &State,
+    caller: &Caller,
+    id: FileId,
+) -> Result<Stored, ApiError> {
     let mut c = state.db.read().await?;
     let (stored, actor) = visible(&mut c, caller, id).await?;
     actor.require(Scope::ChatRead)?;

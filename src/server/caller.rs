@@ -9,7 +9,7 @@ use axum::{
 use axum_extra::extract::CookieJar;
 use tracing::Instrument;
 
-use super::State;
+use super::{MCP_PATH, State};
 use crate::{
     auth::{self, AuthError, Caller, Credential, RateClass, WorkspaceCaller},
     http::{ApiError, ErrorCode, address::client_of},
@@ -101,6 +101,8 @@ fn doing(method: &Method, path: &str) -> RateClass {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
         Method::POST if path == "/v1/files" => RateClass::Uploading,
+        // Tools that write are counted again when they are called.
+        Method::POST if path == MCP_PATH => RateClass::Reading,
         _ => RateClass::Writing,
     }
 }

@@ -16,7 +16,7 @@ use axum::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    State,
+    MCP_PATH, State,
     caller::{Unidentified, token_of},
 };
 use crate::{
@@ -84,6 +84,11 @@ pub fn is_for_anonymous(path: &str) -> bool {
     ) || path.starts_with("/v1/invites/")
 }
 
+/// Routes of the API. Others accept no body.
+pub fn is_api(path: &str) -> bool {
+    path.starts_with("/v1/") || path == MCP_PATH
+}
+
 /// Uploads are too large for memory, so their handler streams them.
 fn is_upload(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == "/v1/files"
@@ -128,8 +133,7 @@ impl Intake {
         next: Next,
     ) -> Result<Response, ApiError> {
         let path = request.uri().path();
-        if !path.starts_with("/v1/") {
-            // These routes accept no body.
+        if !is_api(path) {
             return Ok(next.run(request).await);
         }
         let for_anonymous = is_for_anonymous(path);

@@ -6,3 +6,6 @@ pub mod origin;
 mod state;
 
 pub use state::{Inner, State};
+
+/// Path of the server for clients of the Model Context Protocol.
+pub const MCP_PATH: &str = "/mcp";

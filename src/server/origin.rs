@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::State;
+use super::{MCP_PATH, State};
 use crate::http::ApiError;
 
 /// Parses host and port; loopback addresses are normalized to `localhost`.
@@ -103,7 +103,9 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     );
     let opens = path == "/v1/ws";
     let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
-    let guarded = begins_session || (with_cookie && (changes || opens));
+    // The protocol requires the check of every `Origin`; programs send none.
+    let is_mcp_page = path == MCP_PATH && headers.contains_key(header::ORIGIN);
+    let guarded = begins_session || is_mcp_page || (with_cookie && (changes || opens));
     if guarded && !is_same_origin(headers, &state.public_url) {
         return ApiError::cross_origin().into_response();
     }

@@ -14,6 +14,7 @@ use crate::{
     ids::WorkspaceId,
     providers::Providers,
     realtime::Hub,
+    registry::Registry,
     responses::ResponsesService,
     secrets::Keyring,
     tasks::{Queue, calls::CallLog},
@@ -36,6 +37,8 @@ pub struct Inner {
     pub providers: Arc<Providers>,
     pub calls: CallLog,
     pub keyring: Arc<Keyring>,
+    /// Tools of workspaces.
+    pub registry: Arc<Registry>,
     /// Without the model of a workspace: see `responses`.
     pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,

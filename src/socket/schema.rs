@@ -18,8 +18,9 @@ use crate::{
     },
     forks::{event::ResolutionEvent, items::ActionItemEvent},
     realtime::{LiveFrame, add_schema},
+    registry::ToolEvent,
     routes::chat::OwnFrame,
-    tasks::{TaskEvent, budgets::BudgetEvent},
+    tasks::{TaskEvent, actions::ActionEvent, budgets::BudgetEvent},
 };
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -51,6 +52,8 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<MemoryEvent>(schemas),
         add_schema::<CompactionEvent>(schemas),
         add_schema::<BudgetEvent>(schemas),
+        add_schema::<ToolEvent>(schemas),
+        add_schema::<ActionEvent<'_>>(schemas),
     ]
 }
 

@@ -82,6 +82,8 @@ pub struct CallTask {
     /// The task itself, unless another task asked for it.
     pub root: TaskId,
     pub attempt: i64,
+    /// Counted from 1; further ones follow calls of tools.
+    pub round: i64,
 }
 
 /// A call that is about to be made.
@@ -201,8 +203,8 @@ impl CallRow {
             }
         }
         c.q("insert into model_calls (id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, \
-             input, output, estimated, outcome, started_at, reserved, reserved_nano_usd, input_usd, output_usd) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, TRUE, $11, $12, $13, $14, $15, $16)")
+             input, output, estimated, outcome, started_at, reserved, reserved_nano_usd, input_usd, output_usd, round) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, TRUE, $11, $12, $13, $14, $15, $16, $17)")
             .bind(self.id)
             .bind(call.workspace)
             .bind(call.task.map(|task| task.id))
@@ -219,6 +221,7 @@ impl CallRow {
             .bind(reserved.nano_usd)
             .bind(self.price.map(|price| price.input_usd))
             .bind(self.price.map(|price| price.output_usd))
+            .bind(call.task.map_or(1, |task| task.round))
             .run()
             .await?;
         Ok(Ok(()))
@@ -462,6 +465,7 @@ fn is_refusal(error: &ModelError) -> bool {
         | ModelError::Unavailable(_)
         | ModelError::ContextTooLarge
         | ModelError::BadRequest(_)
+        | ModelError::ToolsRefused(_)
         | ModelError::Auth(_) => true,
     }
 }
@@ -633,6 +637,7 @@ struct LostCall {
     task_id: Option<TaskId>,
     root_task_id: Option<TaskId>,
     attempt: i64,
+    round: i64,
     purpose: Purpose,
     user_id: UserId,
     agent_id: Option<AgentId>,
@@ -645,7 +650,7 @@ struct LostCall {
 macro_rules! lost_sql {
     ($where:literal) => {
         concat!(
-            "select id, workspace_id, task_id, root_task_id, attempt, purpose, user_id, agent_id, model, input, input_usd, output_usd \
+            "select id, workspace_id, task_id, root_task_id, attempt, round, purpose, user_id, agent_id, model, input, input_usd, output_usd \
              from model_calls where outcome = 'running' and ",
             $where
         )
@@ -669,6 +674,7 @@ impl LostCall {
             id,
             root: self.root_task_id.unwrap_or(id),
             attempt: self.attempt,
+            round: self.round,
         });
         let output = i64::try_from(output).unwrap_or(i64::MAX);
         let price = self.input_usd.zip(self.output_usd);

@@ -3,8 +3,9 @@
 //! This module knows no feature: a task carries type names and JSON. `queue` contains the
 //! statements. `worker` claims due tasks, passes them to the handler of their kind, renews their
 //! leases, and requeues the tasks of lost workers. `calls` records their model calls, `budgets` limits
-//! them, and `usage` adds up what they used.
+//! them, `actions` stores their tool calls, and `usage` adds up what they used.
 
+pub mod actions;
 pub mod attempts;
 pub mod budgets;
 pub mod calls;

@@ -67,6 +67,8 @@ text_enum! {
         Unavailable = "unavailable",
         /// Running calls have reserved the rest of a budget.
         Budget = "budget",
+        /// People must decide about its actions; `retry_at` is null.
+        Approval = "approval",
     }
 }
 
@@ -189,6 +191,8 @@ pub struct Task {
     pub depth: i64,
     /// Number of the current or next model call.
     pub attempt: i64,
+    /// Number of model calls that were followed by calls of tools.
+    pub round: i64,
     /// Retry time of a waiting task.
     pub retry_at: Option<Timestamp>,
     /// Reason why a task is waiting.

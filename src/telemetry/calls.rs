@@ -83,7 +83,9 @@ fn outcome_of(error: &ModelError) -> &'static str {
         ModelError::RateLimited { .. } => "rate_limited",
         ModelError::Unavailable(_) => "unavailable",
         ModelError::ContextTooLarge => "context_too_large",
-        ModelError::BadRequest(_) | ModelError::ModelMissing(_) => "bad_request",
+        ModelError::BadRequest(_) | ModelError::ModelMissing(_) | ModelError::ToolsRefused(_) => {
+            "bad_request"
+        }
         ModelError::Auth(_) => "auth",
         ModelError::Broken(_) => "broken",
         ModelError::Empty => "empty",

@@ -62,9 +62,12 @@ pub fn start(filter: &str, shape: Shape) {
     }
 }
 
-/// Trace logs of dependencies may contain user data: tungstenite logs every frame.
+/// Trace logs of dependencies may contain user data: tungstenite logs every frame. Logs of rmcp contain messages of tool
+/// servers, which can repeat a credential.
 fn may_be_logged(about: &Metadata<'_>) -> bool {
-    *about.level() <= Level::DEBUG || about.target().starts_with("openvibe")
+    let target = about.target();
+    target.starts_with("openvibe")
+        || (*about.level() <= Level::DEBUG && !target.starts_with("rmcp"))
 }
 
 /// Fields for text output. A field that is recorded again in a span is written only once.

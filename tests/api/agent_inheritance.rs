@@ -629,7 +629,8 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
             "adaptation_allowed": false, "bare_model": true, "show_costs": "everyone",
             "memory": {"enabled": true, "user": true, "persona": true, "organization": true, "quiet": true, "retention_days": null},
             "compaction": {"default": "standard", "by_mode": {}},
-            "workspace_context": {"enabled": false, "text": "", "sections": ["decisions", "action_items", "members", "memories"]}})
+            "workspace_context": {"enabled": false, "text": "", "sections": ["decisions", "action_items", "members", "memories"]},
+            "trust_level": 2, "approval_rules": [], "trusted_domains": []})
     );
     t.bo.patch(&path, json!({"required_text": "x"}))
         .await
@@ -744,34 +745,32 @@ async fn the_required_text_is_limited_in_bytes() {
 #[tokio::test]
 async fn tools_that_the_workspace_forbids_are_unavailable() {
     let t = team().await;
-    let tools = json!([{"type": "function", "name": "f"}, {"type": "web_fetch"}]);
+    let tools = json!([{"type": "web_fetch"}, {"type": "function", "name": "f"}]);
     let base = make(&t.ada, "base", None, json!({"tools": tools})).await;
     let child = make(&t.ada, "child", Some(&base), json!({})).await;
-    let shown = async |agent: &str| resolved(&t.bo, agent).await["tools"][0]["available"].clone();
-    assert_eq!(
-        (shown(&base).await, shown(&child).await),
-        (json!(true), json!(true))
-    );
-    policy(&t, json!({"allowed_tools": ["web_fetch"]})).await;
-    assert_eq!(
-        (shown(&base).await, shown(&child).await),
-        (json!(false), json!(false))
-    );
-    assert_eq!(
-        t.bo.get(&path(&base)).await.ok()["tools"][0]["available"],
-        false
-    );
-    assert_eq!(
-        t.bo.get(&path(&base)).await.ok()["tools"][1]["available"],
-        false
-    );
-    policy(&t, json!({"allowed_tools": []})).await;
-    assert_eq!(shown(&base).await, false);
-    policy(&t, json!({"allowed_tools": ["function"]})).await;
-    assert_eq!(
-        (shown(&base).await, shown(&child).await),
-        (json!(true), json!(true))
-    );
+    let reasons = |agent: &Value| {
+        let tools = list(agent, "/tools").into_iter();
+        tools
+            .map(|tool| tool["unavailable_because"].clone())
+            .collect::<Vec<_>>()
+    };
+    let shown = async |agent: &str| reasons(&resolved(&t.bo, agent).await);
+    for (allowed, expected) in [
+        (Value::Null, [Value::Null, json!("client_only")]),
+        (
+            json!(["function"]),
+            [json!("not_allowed"), json!("client_only")],
+        ),
+        (json!(["web_fetch"]), [Value::Null, json!("not_allowed")]),
+        (json!([]), [json!("not_allowed"), json!("not_allowed")]),
+    ] {
+        policy(&t, json!({"allowed_tools": allowed})).await;
+        assert_eq!(shown(&base).await, expected, "{allowed}");
+        assert_eq!(shown(&child).await, expected, "{allowed}");
+        let own = t.bo.get(&path(&base)).await.ok();
+        assert_eq!(reasons(&own), expected, "{allowed}");
+        assert_eq!(own["tools"][0]["available"], expected[0].is_null());
+    }
     assert_eq!(
         t.bo.get(&path(&child)).await.ok()["version"],
         1,
@@ -1127,10 +1126,7 @@ async fn ignored_fields_are_listed_and_not_sent() {
     });
     let agent = make(&t.ada, "odd", None, fields).await;
     let whole = t.ada.get(&path(&agent)).await.ok();
-    assert_eq!(
-        whole["not_in_force"],
-        json!(["agency.delegation_rules", "trust"])
-    );
+    assert_eq!(whole["not_in_force"], json!(["agency.delegation_rules"]));
     ask(&t, "@odd hi").await;
     let system = told(&t, "odd", 1).await;
     assert!(
@@ -1406,4 +1402,29 @@ async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes
     change(&t.ada, &large, json!({"description": "Grown"})).await;
     let event = socket.of("agent.updated").await;
     assert_eq!(text(&event, "/data/agent/instructions"), long);
+}
+
+#[tokio::test]
+async fn approvals_of_a_base_bind_agents_that_were_merged_without_them() {
+    let mut t = team().await;
+    let trust = |name: &str| json!({"trust": {"escalate": [name]}});
+    let base = make(&t.ada, "base", None, trust("search")).await;
+    let child = make(&t.ada, "child", Some(&base), trust("read")).await;
+    t.app.stop().await;
+    let old = "update agent_versions set resolved = profile where agent_id in (select id from agents where base_id is not null)";
+    let merge_again = if t.app.place.postgres.is_some() {
+        include_str!("../../migrations/postgres/20261122170100_refresh_trust.sql")
+    } else {
+        include_str!("../../migrations/sqlite/20261122170100_refresh_trust.sql")
+    };
+    t.app.place.run(&[old, merge_again]).await;
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    ada.event_where("the child to be merged again", |event| {
+        let agent = &event["data"]["agent"];
+        agent["id"] == child.as_str() && agent["version"] == 2
+    })
+    .await;
+    let merged = resolved(&ada, &child).await;
+    assert_eq!(merged["trust"]["escalate"], json!(["search", "read"]));
 }

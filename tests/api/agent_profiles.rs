@@ -189,7 +189,8 @@ async fn every_provided_field_is_returned_and_stored() {
         if field == "tools" {
             assert_eq!(made["tools"][0]["name"], "look_up");
             assert_eq!(made["tools"][0]["parameters"], json!({"type": "object"}));
-            assert_eq!(made["tools"][0]["available"], true);
+            assert_eq!(made["tools"][0]["available"], false);
+            assert_eq!(made["tools"][0]["unavailable_because"], "client_only");
             continue;
         }
         assert_eq!(made[field], *value, "{field}");
@@ -606,7 +607,7 @@ async fn tools_memory_and_agency_are_replaced_completely() {
         .is(200);
     assert_eq!(
         changed["tools"],
-        json!([{"type": "web_fetch", "available": false}])
+        json!([{"type": "web_fetch", "available": true, "unavailable_because": null}])
     );
     assert_eq!(changed["memory"]["summary_enabled"], false);
     assert!(changed["memory"]["conversation_retention_days"].is_null());
@@ -1488,7 +1489,7 @@ async fn only_admins_can_make_an_active_agent_the_default() {
 }
 
 #[tokio::test]
-async fn tool_kinds_without_a_runtime_are_stored_and_marked() {
+async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
     let t = team().await;
     let tools = json!([
         {"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example", "require_approval": "always",
@@ -1502,7 +1503,15 @@ async fn tool_kinds_without_a_runtime_are_stored_and_marked() {
     ]);
     let made = make(&t.ada, with(form("sage"), json!({"tools": tools}))).await;
     for (shown, sent) in list(&made, "/tools").iter().zip(tools.as_array().unwrap()) {
-        assert_eq!(shown["available"], sent["type"] == "function", "{shown}");
+        let reason = match sent["type"].as_str().unwrap() {
+            "mcp" => json!("not_registered"),
+            "function" => json!("client_only"),
+            "code_interpreter" => json!("no_runner"),
+            "delegate" => json!("not_supported"),
+            _ => Value::Null,
+        };
+        assert_eq!(shown["unavailable_because"], reason, "{shown}");
+        assert_eq!(shown["available"], reason.is_null(), "{shown}");
         for (field, value) in sent.as_object().unwrap() {
             assert_eq!(shown[field], *value, "{field}");
         }
@@ -1513,15 +1522,26 @@ async fn tool_kinds_without_a_runtime_are_stored_and_marked() {
         .patch(&path, json!({"tools": made["tools"]}))
         .await
         .is(200);
-    assert_eq!(again["version"], 1, "`available` is set by the server");
+    assert_eq!(again["version"], 1, "both fields are set by the server");
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@sage hi").await;
     t.ada.completed(&task).await;
     let body = t.model().asked_once("sage").await.body;
-    assert!(
-        body.get("tools").is_none_or(|tools| *tools == json!([])),
-        "{body}"
-    );
+    let tools = list(&body, "/tools");
+    let offered: Vec<String> = tools
+        .iter()
+        .map(|tool| text(tool, "/function/name"))
+        .collect();
+    let usable = [
+        "search_messages",
+        "read_thread",
+        "search_decisions",
+        "list_action_items",
+        "read_file",
+        "remember",
+        "web_fetch",
+    ];
+    assert_eq!(offered, usable);
 }
 
 #[tokio::test]
@@ -1531,7 +1551,6 @@ async fn a_tool_of_an_unknown_kind_or_shape_is_rejected() {
         json!({"type": "time_machine"}),
         json!({"name": "f"}),
         json!({"type": "function"}),
-        json!({"type": "mcp"}),
         json!({"type": "mcp", "server_label": "x", "require_approval": "maybe"}),
         json!("function"),
     ] {
@@ -1544,6 +1563,8 @@ async fn a_tool_of_an_unknown_kind_or_shape_is_rejected() {
         json!({"type": "function", "name": ""}),
         json!({"type": "function", "name": "two words"}),
         json!({"type": "function", "name": "f".repeat(65)}),
+        json!({"type": "mcp"}),
+        json!({"type": "mcp", "server_label": "two words"}),
         json!({"type": "mcp", "server_label": "x", "server_url": "ftp://x"}),
         json!({"type": "file_search", "max_num_results": 0}),
         json!({"type": "file_search", "max_num_results": 51}),

@@ -71,6 +71,8 @@ async fn filled_in(place: TestDatabase) -> Filled {
     ada.delete(&format!("/v1/messages/{gone}")).await.is(200);
     ada.make_key(&["chat:read"]).await;
     ada.make_agent("scout").await;
+    let tool = json!({"kind": "function", "name": "weather", "config": {"strict": true}});
+    ada.post("/v1/tools", tool).await.is(201);
     Filled {
         place,
         model,

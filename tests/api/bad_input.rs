@@ -344,6 +344,8 @@ async fn unknown_paths_return_404_and_wrong_methods_405() {
         "/v1/channels/",
         "/v1/search/nothing",
         "/v1/files/",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
     ] {
         assert_eq!(
             t.ada.get(path).await.refused(404),

@@ -154,7 +154,7 @@ async fn a_slug_is_unique() {
             .refused(409),
         "slug_taken"
     );
-    for bad in ["", "Not A Slug", "-x", "ä"] {
+    for bad in ["", "Not A Slug", "-x", "ä", "mcp"] {
         ada.post("/v1/workspaces", json!({"name": "Other", "slug": bad}))
             .await
             .refused(422);

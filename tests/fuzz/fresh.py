@@ -86,6 +86,11 @@ def _own_file(t):
     return {}
 
 
+def _decided(t):
+    action = t.waiting_action()
+    return {"id": action["id"], "body": {"arguments_hash": action["arguments_hash"]}}
+
+
 def _signed_up(t):
     return {"body": {"email": f"{t.word('new')}@example.org"}}
 
@@ -129,6 +134,9 @@ FRESH = {
     "PATCH /v1/forks/{id}/resolution": lambda t: {"id": t.fork(), "headers": {"If-Match": "0"}},
     "POST /v1/forks/{id}/publish": _of("fork"),
     "POST /v1/tasks/{id}/retry": _of("ended_task"),
+    "POST /v1/actions/{id}/approve": _decided,
+    "POST /v1/actions/{id}/deny": _decided,
+    "DELETE /v1/grants/{id}": _of("grant"),
     "POST /v1/agents": _named("helper"),
     "POST /v1/agents/import": lambda t: {"body": {"agent": {"name": t.word("helper"), "instructions": "You help."}}},
     "PUT /v1/agents/{id}": _replaced,
@@ -161,6 +169,11 @@ FRESH = {
     "DELETE /v1/personas/{id}": _of("persona"),
     "POST /v1/personas/{id}/duplicate": lambda t: {"id": t.persona(), "body": {"name": t.word("copy")}},
     "POST /v1/personas/{id}/rollback": _of("persona"),
+    "POST /v1/tools": lambda t: {"body": {"name": t.label()}},
+    "PATCH /v1/tools/{id}": _of("tool"),
+    "DELETE /v1/tools/{id}": _of("tool"),
+    "PUT /v1/tools/{id}/secret": _of("tool"),
+    "DELETE /v1/tools/{id}/secret": _of("tool"),
     "POST /v1/sandbox-policies": _named("box"),
     "PUT /v1/sandbox-policies/{id}": lambda t: {"id": t.sandbox(), "body": {"name": t.word("box")}},
     "DELETE /v1/sandbox-policies/{id}": _of("sandbox"),

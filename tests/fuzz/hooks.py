@@ -23,6 +23,7 @@ PLAN = json.loads(Path(os.environ["OPENVIBE_FUZZ_PLAN"]).read_text())
 counts = collections.defaultdict(collections.Counter)
 lock = threading.RLock()
 chance = random.Random(PLAN["seed"])
+Things.model = PLAN["model"]
 maker = Things(PLAN["base"], "fresh").log_in(PLAN["email"]).begin(PLAN["workspace"])
 kept = {*PLAN["kept"], PLAN["workspace"], maker.current_session()}
 

@@ -4,6 +4,7 @@ The latter are for requests that consume an object (deleting a message requires 
 `UNUSED`, which is not the name of any object; the hook replaces it with a newly created object.
 """
 
+import hashlib
 import itertools
 import json
 import time
@@ -16,7 +17,7 @@ PREFIXES = {
     "workspace": "ws", "user": "user", "session": "sess", "key": "key", "invite": "inv", "channel": "chan", "thread": "thread",
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
-    "compaction": "comp", "persona": "persona",
+    "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -31,12 +32,16 @@ class Refused(Exception):
 class Things:
     """Acts as one person, who is the admin of their own workspace."""
 
+    # Base URL of a model server whose model calls tools (model.py).
+    model = None
+
     def __init__(self, base, name):
         self.base = base
         self.name = name
         self.count = itertools.count(1)
         self.headers = {"Origin": base, "Content-Type": "application/json"}
         self.workspace = self.me = None
+        self.other_desk = self.undecided = None
 
     def call(self, method, path, body=None, **headers):
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -242,6 +247,57 @@ class Things:
         self.call("PATCH", f"/v1/personas/{persona}", {"description": "Calm"})
         return persona
 
+    def label(self):
+        """A name of a tool that is not in use; those are short."""
+        return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]
+
+    def tool(self):
+        """A function of clients. A workspace can have 50 tools."""
+        tools = self.get("/v1/tools?limit=100")["data"]
+        for old in tools[:20] if len(tools) > 40 else []:
+            self.call("DELETE", f"/v1/tools/{old['id']}")
+        return self.post("/v1/tools", {"kind": "function", "name": self.label(), "config": {}})["id"]
+
+    def desk(self):
+        """Another workspace of this person, whose agent asks before it searches. The run's own has no model that calls tools."""
+        if not self.other_desk:
+            desk = Things(self.base, self.word("desk"))
+            desk.headers, desk.me = dict(self.headers), self.me
+            desk.begin()
+            model = {"provider": "other", "base_url": self.model, "force": True}
+            desk.call("PUT", f"/v1/workspaces/{desk.workspace}/model", model)
+            desk.post("/v1/agents", {
+                "name": "clerk", "instructions": "You help.", "model": "caller", "tools": [{"type": "file_search"}],
+                "trust": {"approve": ["search"]},
+            })
+            self.other_desk = desk
+        return self.other_desk
+
+    def waiting_action(self):
+        """An action that waits for this person's approval: the last one, until it is decided, because the number of tasks that
+        wait is limited."""
+        desk = self.desk()
+        if self.undecided:
+            action = desk.get(f"/v1/actions/{self.undecided}")
+            if action["state"] == "waiting":
+                return action
+        asked = desk.post(f"/v1/threads/{desk.thread()}/messages", {"content": "@clerk look it up"})
+        task = asked["tasks"][0]["id"]
+        for _ in range(300):
+            found = desk.get(f"/v1/actions?task_id={task}")["data"]
+            if found and found[0]["state"] == "waiting":
+                self.undecided = found[0]["id"]
+                return found[0]
+            time.sleep(0.1)
+        raise Refused(f"no action that waits in time: {desk.get(f'/v1/tasks/{task}')}")
+
+    def grant(self):
+        """A permission for an hour."""
+        action = self.waiting_action()
+        form = {"arguments_hash": action["arguments_hash"], "for": "hour"}
+        self.desk().post(f"/v1/actions/{action['id']}/approve", form)
+        return self.desk().get("/v1/waiting")["grants"][-1]["id"]
+
     def response(self):
         # A request of the run can forbid calls without an agent.
         self.call("PATCH", f"/v1/workspaces/{self.workspace}/policy", {"bare_model": True})
@@ -290,6 +346,7 @@ def fill(things):
         keep("agent", things.agent())
         keep("sandbox", things.sandbox())
         keep("persona", things.persona())
+        keep("tool", things.tool())
         keep("memory", things.memory(ids["agent"][-1]))
         keep("compaction", things.compaction())
         invite = things.invite()
@@ -299,6 +356,8 @@ def fill(things):
         keep("session", things.ended_session())
         keep("response", things.response())
         keep("file", things.file(), things.attached())
+    keep("grant", things.grant())
+    keep("act", things.waiting_action()["id"])
     keep("task", things.ended_task())
     keep("task", *[task["id"] for task in things.get("/v1/tasks?limit=100")["data"]][:10])
     entries = things.get("/v1/audit-log")["data"]

@@ -16,7 +16,7 @@ use crate::{
 use super::{
     adaptation::{Reflection, Sentiment},
     parts::{AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Trust},
-    tools::{Tool, ToolKind},
+    tools::{NamedServers, Tool, ToolKind, UnavailableBecause},
 };
 
 /// Default in tokens if neither the agent nor a base sets a limit.
@@ -75,8 +75,6 @@ impl Profile {
                 "agency.delegation_rules",
                 agency.is_some_and(|a| !a.delegation_rules.is_empty()),
             ),
-            ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
-            ("trust", self.trust.is_some()),
         ];
         let set = fields.into_iter().filter(|(_, is_set)| *is_set);
         set.map(|(field, _)| field).collect()
@@ -185,13 +183,25 @@ impl AgentSummary {
     }
 }
 
-/// A tool, and whether it is offered to models.
+/// A tool, and whether replies can use it.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct ShownTool {
     #[serde(flatten)]
     pub tool: Tool,
-    /// False for tools that this server cannot run and for kinds that the workspace does not allow.
+    /// True if replies can use it.
     pub available: bool,
+    /// Null for an available tool. In events, `code_interpreter` always counts as without a runner.
+    pub unavailable_because: Option<UnavailableBecause>,
+}
+
+impl ShownTool {
+    fn new(tool: Tool, unavailable_because: Option<UnavailableBecause>) -> Self {
+        Self {
+            tool,
+            available: unavailable_because.is_none(),
+            unavailable_because,
+        }
+    }
 }
 
 /// A complete agent.
@@ -252,6 +262,9 @@ pub(in crate::agents) struct Row {
     /// Name and status of the persona that the agent itself names.
     pub(super) persona_name: Option<String>,
     pub(super) persona_status: Option<PipelineStatus>,
+    /// Read separately, for agents that are returned complete.
+    #[sqlx(skip)]
+    pub(super) servers: NamedServers,
 }
 
 impl Row {
@@ -319,9 +332,9 @@ impl Row {
             tools: profile
                 .tools
                 .into_iter()
-                .map(|tool| ShownTool {
-                    available: tool.is_available(allowed),
-                    tool,
+                .map(|tool| {
+                    let problem = tool.unavailable_because(allowed, &self.servers);
+                    ShownTool::new(tool, problem)
                 })
                 .collect(),
             sandbox_policy_id: profile.sandbox_policy_id,
@@ -348,6 +361,17 @@ pub(in crate::agents) fn shown_role(is_default: bool, stored: Option<AgentRole>)
         _ if is_default => AgentRole::Primary,
         None | Some(AgentRole::Primary) => AgentRole::Specialist,
         Some(role) => role,
+    }
+}
+
+impl Agent {
+    /// Makes tools that run code available. Whether the operator named a runner is not in the database.
+    pub fn permit_code(&mut self) {
+        for shown in &mut self.tools {
+            if shown.unavailable_because == Some(UnavailableBecause::NoRunner) {
+                *shown = ShownTool::new(shown.tool.clone(), None);
+            }
+        }
     }
 }
 

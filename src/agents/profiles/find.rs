@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::{AccessControl, Agent, AgentStatus, Profile, Row, parts};
+use super::{AccessControl, Agent, AgentStatus, Profile, Row, parts, tools::NamedServers};
 use crate::agents::AgentError;
 use crate::{
-    auth::Actor,
+    auth::{Actor, Role, Scope},
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId, WorkspaceId},
 };
@@ -214,6 +214,22 @@ pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     Ok(row.is_some_and(|row| row.0 == AgentStatus::Active))
 }
 
+/// Returns true if the agent is active and a person in its workspace can invoke it, with a session.
+pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<bool, DbError> {
+    let row: Option<(AgentStatus, Option<Json<AccessControl>>, Role)> = c
+        .q("select a.status, a.access, m.role from agents a \
+            join members m on m.workspace_id = a.workspace_id and m.user_id = $2 where a.id = $1")
+        .bind(id)
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(row.is_some_and(|(status, access, role)| {
+        status == AgentStatus::Active
+            && role.scopes().has(Scope::AgentsUse)
+            && parts::permits(access.as_ref().map(|access| &access.0), user, role)
+    }))
+}
+
 /// The resolved profile that tasks of this version use.
 pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Resolved, DbError> {
     let found = find_resolved(c, id, version).await?;
@@ -260,11 +276,17 @@ pub(super) async fn find_row(
     workspace: WorkspaceId,
     id: AgentId,
 ) -> Result<Option<Row>, DbError> {
-    c.q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
+    let row: Option<Row> = c
+        .q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
         .bind(workspace)
         .bind(id)
         .opt()
-        .await
+        .await?;
+    let Some(mut row) = row else {
+        return Ok(None);
+    };
+    row.servers = NamedServers::read(c, workspace, &row.profile.0.tools).await?;
+    Ok(Some(row))
 }
 
 pub(super) async fn get_row(

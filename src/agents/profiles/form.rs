@@ -21,6 +21,7 @@ use crate::{
     auth::{DisplayName, handles},
     db::Conn,
     ids::{AgentId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
+    registry::{self, RegisteredToolKind},
 };
 
 /// In UTF-8 bytes.
@@ -403,9 +404,6 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
         if let Some(problem) = tool.problem() {
             return Err(invalid("tools", problem));
         }
-        if let Some(id) = tool.registry_id() {
-            return Err(AgentError::NoSuchTool(id.to_owned()));
-        }
     }
     if let Some(agency) = &profile.agency {
         let fits = agency
@@ -490,6 +488,30 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
+/// Checks that the registry has what a tool names, and takes over the label of a server.
+async fn check_registered(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    tool: &mut Tool,
+) -> Result<(), AgentError> {
+    let Some(id) = tool.registry_id().map(str::to_owned) else {
+        return Ok(());
+    };
+    let found = registry::find_named(c, workspace, &id).await?;
+    match (tool, found) {
+        (Tool::Function(_), Some((RegisteredToolKind::Function, _))) => Ok(()),
+        (Tool::Mcp(tool), Some((RegisteredToolKind::Mcp, name))) => {
+            let label = tool.server_label.get_or_insert_with(|| name.clone());
+            if *label == name {
+                return Ok(());
+            }
+            let text = format!("the server_label of {id} is `{name}`: use it, or omit it");
+            Err(invalid("tools", text))
+        }
+        _ => Err(AgentError::NoSuchTool(id)),
+    }
+}
+
 /// Checks that the objects referenced by a profile exist in its workspace, and copies the text of its persona; the base
 /// is looked up during the merge. References that `before` already had may be stale.
 pub(in crate::agents) async fn check_names(
@@ -520,6 +542,9 @@ pub(in crate::agents) async fn check_names(
             .opt::<(SandboxPolicyId,)>()
             .await?
             .ok_or_else(unknown)?;
+    }
+    for tool in &mut profile.tools {
+        check_registered(c, workspace, tool).await?;
     }
     let known: Vec<UserId> = before
         .and_then(|profile| profile.access_control.as_ref())

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentStatus, Profile, form::INSTRUCTIONS_BYTES_MAX};
+use super::{AgentStatus, Profile, Trust, form::INSTRUCTIONS_BYTES_MAX};
 use crate::agents::AgentError;
 use crate::{
     db::{Conn, DbError, Json},
@@ -79,7 +79,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         prompting: child.prompting.clone().or(base.prompting.clone()),
         sentiment: child.sentiment.clone().or(base.sentiment.clone()),
         reflection: child.reflection.clone().or(base.reflection.clone()),
-        trust: child.trust.clone().or(base.trust.clone()),
+        trust: merge_trust(base.trust.as_ref(), child.trust.as_ref()),
         persona_id: named.persona_id,
         persona_text: named.persona_text.clone(),
         base_profile_id: child.base_profile_id,
@@ -89,6 +89,24 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         metadata,
         files: child.files.clone(),
     }
+}
+
+/// A child can only add approvals to those of its base.
+fn merge_trust(base: Option<&Trust>, child: Option<&Trust>) -> Option<Trust> {
+    let (Some(base), Some(child)) = (base, child) else {
+        return child.or(base).cloned();
+    };
+    let all = |base: &[String], child: &[String]| {
+        let mut all = base.to_vec();
+        all.extend(child.iter().filter(|name| !base.contains(name)).cloned());
+        all
+    };
+    Some(Trust {
+        autonomous: child.autonomous.clone(),
+        approve: all(&base.approve, &child.approve),
+        escalate: all(&base.escalate, &child.escalate),
+        approval_rules: [base.approval_rules.as_slice(), &child.approval_rules].concat(),
+    })
 }
 
 /// The part of a base's profile that its children inherit.

@@ -66,8 +66,8 @@ pub(in crate::agents) use change::{put_file, see_base};
 pub use find::{
     HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
     find_invocable, find_resolved, find_turned_off, find_usable, get_agent, get_by_reference,
-    get_resolved, get_visible, is_active, is_hidden, is_visible, list_hidden, newest_version,
-    shown_name,
+    get_resolved, get_visible, is_active, is_hidden, is_invocable_by, is_visible, list_hidden,
+    newest_version, shown_name,
 };
 pub(in crate::agents) use follow::follow_persona;
 pub use follow::{refresh_first, refresh_named, refresh_some};
@@ -77,8 +77,8 @@ pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
 pub use parts::{
-    AccessControl, Agency, AgentRole, AgentStatus, Avatar, Compaction, Memory, MemoryScopes,
-    Prompting, Subject, Trust, can_invoke, may_see,
+    AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Compaction,
+    Memory, MemoryScopes, Prompting, Subject, Trust, can_invoke, may_see,
 };
 pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent};

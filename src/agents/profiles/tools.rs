@@ -1,11 +1,20 @@
 //! Tools of an agent, as tool objects of the `OpenAI` Responses API.
 //!
-//! This server does not run tools. A `function` is run by the client of `/v1/responses`, so it is offered to the
-//! model there. The other kinds are stored for future use and are never offered to a model.
+//! A `function` is run by the client of `/v1/responses`, so it is offered to the model there. The other kinds bring the
+//! functions that replies call. A server is named by its ID in the registry; its address alone is stored but not used.
+
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
+
+use crate::{
+    db::{Conn, DbError},
+    ids::{ToolId, WorkspaceId},
+    registry::{self, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, UsableServer},
+    text_enum::text_enum,
+};
 
 macro_rules! tools {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
@@ -21,6 +30,10 @@ macro_rules! tools {
             #[serde(default, skip_serializing_if = "IgnoredField::always")]
             #[schema(value_type = Value)]
             available: IgnoredField,
+            /// Set by the server; ignored in requests.
+            #[serde(default, skip_serializing_if = "IgnoredField::always")]
+            #[schema(value_type = Value)]
+            unavailable_because: IgnoredField,
         }
     )+};
 }
@@ -88,7 +101,9 @@ tools! {
     }
     /// A Model Context Protocol server.
     McpTool {
-        server_label: String,
+        /// 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, it can be omitted and must equal the registered name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_label: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_url: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,10 +188,62 @@ impl ToolKind {
     }
 }
 
+text_enum! {
+    /// Reason why replies of an agent cannot use a tool.
+    pub enum UnavailableBecause {
+        /// The client of `/v1/responses` runs it.
+        ClientOnly = "client_only",
+        /// The operator named no server that runs code.
+        NoRunner = "no_runner",
+        /// The server is not in the registry.
+        NotRegistered = "not_registered",
+        /// The workspace does not allow this type.
+        NotAllowed = "not_allowed",
+        /// No function of the server is accepted, or none of those that the agent may use.
+        NotAccepted = "not_accepted",
+        /// An admin turned the server off.
+        Disabled = "disabled",
+        /// No reply can use this type yet.
+        NotSupported = "not_supported",
+    }
+}
+
+/// Registered servers that tools of an agent name.
+#[derive(Debug, Clone, Default)]
+pub struct NamedServers(HashMap<ToolId, UsableServer>);
+
+impl NamedServers {
+    pub(super) async fn read(
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        tools: &[Tool],
+    ) -> Result<Self, DbError> {
+        let names_server =
+            |tool: &Tool| matches!(tool, Tool::Mcp(_)) && tool.registry_id().is_some();
+        if tools.iter().any(names_server) {
+            return Ok(Self(registry::list_usable(c, workspace).await?));
+        }
+        Ok(Self::default())
+    }
+
+    fn problem_of(&self, tool: &McpTool) -> Option<UnavailableBecause> {
+        let id = tool.registry_id.as_deref().and_then(|id| id.parse().ok());
+        let Some(server) = id.and_then(|id: ToolId| self.0.get(&id)) else {
+            return Some(UnavailableBecause::NotRegistered);
+        };
+        if !server.is_enabled {
+            return Some(UnavailableBecause::Disabled);
+        }
+        let is_allowed = |name: &String| {
+            let allowed = tool.allowed_tools.as_ref();
+            allowed.is_none_or(|names| names.contains(name))
+        };
+        let has_function = server.accepted.iter().any(is_allowed);
+        (!has_function).then_some(UnavailableBecause::NotAccepted)
+    }
+}
+
 const NAME_BYTES_MAX: usize = 64;
-const TEXT_UNITS_MAX: usize = 4096;
-/// Maximum size of the JSON schema of a function's arguments.
-const PARAMETERS_BYTES_MAX: usize = 32 * 1024;
 const NAMES_MAX: usize = 128;
 
 impl Tool {
@@ -191,18 +258,30 @@ impl Tool {
         }
     }
 
-    /// Returns true if the tool is offered to models. `allowed` lists the kinds that the workspace permits; `None`
-    /// permits all.
-    pub fn is_available(&self, allowed: Option<&[ToolKind]>) -> bool {
-        self.kind() == ToolKind::Function
-            && allowed.is_none_or(|kinds| kinds.contains(&self.kind()))
+    /// Reason why replies cannot use the tool; `None` if they can. `allowed` lists the kinds that the workspace permits;
+    /// `None` permits all. Whether this server can run code is not known here: see `Agent::permit_code`.
+    pub fn unavailable_because(
+        &self,
+        allowed: Option<&[ToolKind]>,
+        servers: &NamedServers,
+    ) -> Option<UnavailableBecause> {
+        if allowed.is_some_and(|kinds| !kinds.contains(&self.kind())) {
+            return Some(UnavailableBecause::NotAllowed);
+        }
+        match self {
+            Self::Function(_) => Some(UnavailableBecause::ClientOnly),
+            Self::Mcp(tool) => servers.problem_of(tool),
+            Self::CodeInterpreter(_) => Some(UnavailableBecause::NoRunner),
+            Self::FileSearch(_) | Self::WebFetch(_) => None,
+            Self::Delegate(_) => Some(UnavailableBecause::NotSupported),
+        }
     }
 
     /// Identity of a tool: its kind, and its name or label if the kind has one.
     pub fn key(&self) -> (ToolKind, Option<&str>) {
         let name = match self {
             Self::Function(tool) => Some(tool.name.as_str()),
-            Self::Mcp(tool) => tool.registry_id.as_deref().or(Some(&tool.server_label)),
+            Self::Mcp(tool) => tool.registry_id.as_deref().or(tool.server_label.as_deref()),
             _ => None,
         };
         (self.kind(), name)
@@ -229,7 +308,7 @@ impl Tool {
         };
         let long = |text: &Option<String>| {
             text.as_deref()
-                .is_some_and(|text| text.encode_utf16().count() > TEXT_UNITS_MAX)
+                .is_some_and(|text| text.encode_utf16().count() > DESCRIPTION_UNITS_MAX)
         };
         let many = |names: &Option<Vec<String>>| {
             names
@@ -250,7 +329,15 @@ impl Tool {
             {
                 "the parameters of a function can be at most 32 KiB"
             }
-            Self::Mcp(tool) if !name_fits(&tool.server_label) => {
+            Self::Mcp(tool) if tool.server_label.is_none() && tool.registry_id.is_none() => {
+                "an MCP tool needs a registry_id or a server_label"
+            }
+            Self::Mcp(tool)
+                if tool
+                    .server_label
+                    .as_deref()
+                    .is_some_and(|label| !name_fits(label)) =>
+            {
                 "a server_label must have 1 to 64 letters, digits, `_`, or `-`"
             }
             Self::Mcp(tool)
@@ -310,12 +397,59 @@ mod tests {
 
     #[test]
     fn server_set_fields_of_a_tool_may_be_sent_back() {
-        let sent = serde_json::json!({"type": "function", "name": "f", "available": true});
+        let sent = serde_json::json!({"type": "function", "name": "f", "available": false, "unavailable_because": "client_only"});
         let read = tool(sent).unwrap();
         assert_eq!(
             serde_json::to_value(&read).unwrap(),
             serde_json::json!({"type": "function", "name": "f"})
         );
-        assert!(read.is_available(None) && !read.is_available(Some(&[ToolKind::Mcp])));
+    }
+
+    #[test]
+    fn an_unavailable_tool_has_its_first_reason() {
+        use UnavailableBecause::{
+            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotRegistered, NotSupported,
+        };
+        let (jira, off, empty) = (ToolId::new(), ToolId::new(), ToolId::new());
+        let server = |is_enabled, accepted: &[&str]| UsableServer {
+            is_enabled,
+            accepted: accepted.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let servers = NamedServers(HashMap::from([
+            (jira, server(true, &["search", "create"])),
+            (off, server(false, &["search"])),
+            (empty, server(true, &[])),
+        ]));
+        let mcp = |id: ToolId| serde_json::json!({"type": "mcp", "registry_id": id});
+        let only = |name: &str| serde_json::json!({"type": "mcp", "registry_id": jira, "allowed_tools": [name]});
+        let by_address = serde_json::json!({"type": "mcp", "server_label": "jira", "server_url": "https://jira.example"});
+        for (value, reason) in [
+            (
+                serde_json::json!({"type": "function", "name": "f"}),
+                Some(ClientOnly),
+            ),
+            (serde_json::json!({"type": "web_fetch"}), None),
+            (serde_json::json!({"type": "file_search"}), None),
+            (
+                serde_json::json!({"type": "code_interpreter"}),
+                Some(NoRunner),
+            ),
+            (serde_json::json!({"type": "delegate"}), Some(NotSupported)),
+            (mcp(jira), None),
+            (only("create"), None),
+            (only("wipe"), Some(NotAccepted)),
+            (mcp(off), Some(Disabled)),
+            (mcp(empty), Some(NotAccepted)),
+            (mcp(ToolId::new()), Some(NotRegistered)),
+            (by_address, Some(NotRegistered)),
+        ] {
+            let tool = tool(value.clone()).unwrap();
+            assert_eq!(tool.unavailable_because(None, &servers), reason, "{value}");
+            let none: &[ToolKind] = &[];
+            assert_eq!(
+                tool.unavailable_because(Some(none), &servers),
+                Some(NotAllowed)
+            );
+        }
     }
 }

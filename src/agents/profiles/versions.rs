@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row};
+use super::{
+    AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row, tools::NamedServers,
+};
 use crate::agents::{AgentError, files::SHARED, personas::find_named};
 use crate::{
     auth::Actor,
@@ -227,7 +229,7 @@ pub async fn get_resolved_agent(
     actor: &Actor<'_>,
     reference: &str,
 ) -> Result<(super::Agent, Vec<Base>), AgentError> {
-    let row = get_visible_row(c, actor, reference).await?;
+    let mut row = get_visible_row(c, actor, reference).await?;
     let stored = stored(c, &row, row.version).await?;
     let mut from = stored.bases.map(|bases| bases.0).unwrap_or_default();
     from.push(Base {
@@ -238,6 +240,7 @@ pub async fn get_resolved_agent(
     let mut profile = stored.resolved.0;
     profile.max_output_tokens = Some(profile.output_tokens_max());
     let is_sent = profile.persona_text.is_some();
+    row.servers = NamedServers::read(c, actor.workspace, &profile.tools).await?;
     let mut agent = row.with_profile(profile);
     if agent.persona.is_none()
         && let Some(persona) = agent.persona_id

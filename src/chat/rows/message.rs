@@ -120,6 +120,10 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub resolution_id: Option<crate::ids::ResolutionId>,
+    /// Number of actions of the reply's task; omitted if 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub steps: Option<i64>,
     /// Messages that the reply cites, in the order of `n`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,

@@ -45,7 +45,7 @@ const COUNTED_MAX: i64 = 10_000;
 #[derive(Debug, Clone)]
 pub(super) struct Ranked {
     pub(super) found: Found,
-    score: f64,
+    pub(super) score: f64,
     thread_score: f64,
 }
 

@@ -16,6 +16,7 @@ pub mod query;
 mod rank;
 pub mod shared;
 mod stems;
+pub mod task;
 mod words;
 
 pub use words::folded;

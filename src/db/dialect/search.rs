@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine, is_in_visible_channel},
+    db::{Conn, DbError, Engine, is_shared_channel},
     ids::ThreadId,
     time::Timestamp,
 };
@@ -257,8 +257,8 @@ pub async fn find_documents(
             concat!(
                 "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
                  and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) and ",
-                is_in_visible_channel!("m.channel_id", "$5"),
-                " and (m.channel_id = $9 or $9 is null or exists (select 1 from channels pc where pc.id = m.channel_id and pc.kind = 'public')) "
+                is_shared_channel!("m.channel_id", "$5", "$9"),
+                " "
             )
         };
     }

@@ -397,8 +397,13 @@ impl Server {
             }
         };
         let error = refusal.error(self.endpoint.api_key.as_deref());
+        let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
         if let Some(overflow) = refusal.overflow() {
             self.learn_overflow(&model, overflow, estimate).await;
+        } else if let (true, ModelError::BadRequest(detail) | ModelError::Unavailable(detail)) =
+            (refuses_tools, &error)
+        {
+            return Err(ModelError::ToolsRefused(detail.clone()));
         } else if let ModelError::BadRequest(detail) = error {
             if refusal.names_model(&model) {
                 self.listed_since(started).await;

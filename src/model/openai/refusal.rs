@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use async_openai::types::chat::{CreateChatCompletionRequest, ResponseFormat};
+use async_openai::types::chat::{ChatCompletionTools, CreateChatCompletionRequest, ResponseFormat};
 use reqwest::{
     Response,
     header::{HeaderMap, HeaderName, RETRY_AFTER},
@@ -187,6 +187,30 @@ impl ProviderErrorBody {
         message.contains("tool") && WORDS.iter().any(|words| message.contains(words))
     }
 
+    /// Checks whether the error names one of these functions, or their place in the request.
+    fn names_function(&self, tools: &[ChatCompletionTools]) -> bool {
+        let texts = [self.param.as_deref().unwrap_or_default(), &self.message];
+        // `tools[0]`, or `tools.0`
+        let has_place = texts.iter().any(|text| {
+            let mut places = text.split("tools").skip(1);
+            places.any(|rest| {
+                rest.strip_prefix(['[', '.'])
+                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            })
+        });
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let mut words = texts
+            .iter()
+            .flat_map(|text| text.split(move |c| !is_part(c)));
+        has_place
+            || words.any(|word| {
+                tools.iter().any(|tool| match tool {
+                    ChatCompletionTools::Function(tool) => tool.function.name == word,
+                    ChatCompletionTools::Custom(_) => false,
+                })
+            })
+    }
+
     /// Checks whether the error is about the model with this name.
     fn names_model(&self, model: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || "-_./:@".contains(c);
@@ -362,7 +386,7 @@ impl Refusal {
                 _ => FormatSupport::Plain,
             };
             Some(Quirks { format, ..quirks })
-        } else if request.tools.is_some() && complaint.lacks_tools() {
+        } else if self.refuses_all_tools(request) {
             Some(Quirks {
                 no_tools: true,
                 ..quirks
@@ -370,6 +394,24 @@ impl Refusal {
         } else {
             None
         }
+    }
+
+    /// Checks for a model without tools. An error that names a function is about that one.
+    fn refuses_all_tools(&self, request: &CreateChatCompletionRequest) -> bool {
+        let tools = request.tools.as_deref();
+        tools.is_some_and(|tools| {
+            self.complaint.lacks_tools() && !self.complaint.names_function(tools)
+        })
+    }
+
+    /// Checks whether the server may accept the same request with fewer functions.
+    pub(super) fn refuses_tools(&self, request: &CreateChatCompletionRequest) -> bool {
+        let tools = request.tools.as_deref();
+        matches!(self.status, 400 | 404 | 422 | 500)
+            && !self.complaint.is_about_context()
+            && tools.is_some_and(|tools| {
+                self.complaint.lacks_tools() || self.complaint.names_function(tools)
+            })
     }
 
     /// Sizes in an error about a prompt that is too large; `None` for any other error.

@@ -237,22 +237,13 @@ impl<'a> Source<'a> {
     pub(super) fn check(&self, draft: &RawDraft, system: &str, tokens_max: Option<u64>) -> Checked {
         let mut left_out: BTreeMap<String, i64> = BTreeMap::new();
         let mut drop = |kind: MemoryKind| *left_out.entry(kind.to_string()).or_default() += 1;
-        let instructions: Vec<HashSet<String>> = plain_sentences(system)
-            .iter()
-            .map(|sentence| self.content_words(sentence))
-            .collect();
+        let instructions = self.instructions(system);
         let mut items: Vec<Item> = self.resolutions();
         let chatter = chatter(draft.items.iter().map(|item| &*item.text));
         for (raw, is_chatter) in draft.items.iter().zip(chatter) {
-            let words = self.content_words(&raw.text);
-            let is_instruction = (instructions.iter()).any(|sentence| {
-                sentence.intersection(&words).count() * 100 >= words.len() * SYSTEM_SHARE
-            });
             let item = self.item(raw).filter(|item| {
                 !is_chatter
-                    && !words.is_empty()
-                    && !is_instruction
-                    && !self.is_echo(item, &words)
+                    && self.is_news(raw, item, &instructions)
                     && !items
                         .iter()
                         .any(|other| other.text.eq_ignore_ascii_case(&item.text))
@@ -295,6 +286,31 @@ impl<'a> Source<'a> {
             items: kept.into_iter().map(|at| items[at].clone()).collect(),
             left_out,
         }
+    }
+
+    /// Checks one item; `None` if the messages do not support it, or if it is not worth an entry.
+    pub(super) fn check_one(&self, raw: &RawItem, system: &str) -> Option<Item> {
+        let instructions = self.instructions(system);
+        let is_chatter = chatter(std::iter::once(&*raw.text)).contains(&true);
+        self.item(raw)
+            .filter(|item| !is_chatter && self.is_news(raw, item, &instructions))
+    }
+
+    /// Returns the content words of each sentence of the agent's system text.
+    fn instructions(&self, system: &str) -> Vec<HashSet<String>> {
+        plain_sentences(system)
+            .iter()
+            .map(|sentence| self.content_words(sentence))
+            .collect()
+    }
+
+    /// Checks that an item has content words, and repeats neither the instructions nor an agent's memory.
+    fn is_news(&self, raw: &RawItem, item: &Item, instructions: &[HashSet<String>]) -> bool {
+        let words = self.content_words(&raw.text);
+        let is_instruction = instructions.iter().any(|sentence| {
+            sentence.intersection(&words).count() * 100 >= words.len() * SYSTEM_SHARE
+        });
+        !words.is_empty() && !is_instruction && !self.is_echo(item, &words)
     }
 
     /// Returns the headlines of published resolutions.

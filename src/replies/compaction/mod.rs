@@ -18,6 +18,7 @@ pub mod pass;
 pub mod profile;
 pub mod quiet;
 pub mod record;
+pub mod remember;
 pub mod render;
 pub mod store;
 pub mod view;

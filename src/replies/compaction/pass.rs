@@ -551,7 +551,7 @@ pub(super) async fn older(
 }
 
 /// Lists texts of memory that agents were sent for their replies among these messages, with the positions of the replies.
-async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, DbError> {
+pub(super) async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, DbError> {
     let sql = sql_with_ids!(
         c,
         "select distinct t.reply_message_id, e.text from tasks t join context_parts p on p.task_id = t.id \
@@ -575,7 +575,7 @@ async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, Db
         .collect())
 }
 
-fn lines_of(rows: &[Row]) -> (Vec<SourceLine>, Vec<SegmentPerson>) {
+pub(super) fn lines_of(rows: &[Row]) -> (Vec<SourceLine>, Vec<SegmentPerson>) {
     let mut people: Vec<SegmentPerson> = Vec::new();
     let lines = rows.iter().map(|row| {
         let message = row.clone().history_message();

@@ -7,10 +7,14 @@ use crate::{
     agents::profiles::Resolved,
     db::{Conn, now},
     failpoint,
-    model::{ChatRequest, Delta, DeltaStream, ModelError, StopReason},
+    model::{
+        ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, StopReason,
+        ToolCall, ToolCallPiece, ToolChoice,
+    },
     replies::{
         manifest::{self, Manifest},
         retry::Failure,
+        taint,
     },
     tasks::{
         Lease, LeaseLost, Task,
@@ -19,14 +23,59 @@ use crate::{
         queue,
         worker::Abort,
     },
+    tools::hash::ARGUMENTS_BYTES_MAX,
 };
 
 use super::{handler::ReplyHandler, reply::Reply};
 
-/// A complete reply.
+/// Number of calls in a response that are kept; the limit of a round refuses most of them.
+const CALLS_KEPT_MAX: usize = 40;
+
+/// A complete reply, or text and calls of a round.
 pub(super) struct Answer {
+    /// Text of all rounds.
     pub(super) text: String,
+    /// Text of this call.
+    pub(super) own_text: String,
     pub(super) truncated: bool,
+    pub(super) calls: Vec<ToolCall>,
+}
+
+/// Parts of a model call besides its prompt.
+pub(super) struct Extras {
+    pub(super) tools: Vec<FunctionTool>,
+    pub(super) choice: ToolChoice,
+    /// Earlier rounds, after the trigger message.
+    pub(super) turns: Vec<ChatMessage>,
+    /// Texts of these rounds.
+    pub(super) text: String,
+    /// Estimated tokens of tools and turns.
+    pub(super) tokens: u64,
+}
+
+impl Extras {
+    /// Checks whether calls in the response count.
+    fn takes_calls(&self) -> bool {
+        !self.tools.is_empty() && self.choice != ToolChoice::None
+    }
+}
+
+/// Adds a part to the calls of a response. Arguments are kept until they are too large to be accepted.
+fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
+    if let Some(head) = piece.begins
+        && calls.len() < CALLS_KEPT_MAX
+    {
+        calls.push(ToolCall {
+            id: head.id,
+            name: head.name,
+            arguments: String::new(),
+        });
+    }
+    if let Some(call) = calls.get_mut(piece.index)
+        && call.arguments.len() <= ARGUMENTS_BYTES_MAX
+    {
+        call.arguments.push_str(&piece.arguments);
+    }
 }
 
 /// A failed call, with the text received until then.
@@ -42,7 +91,7 @@ impl ReplyHandler {
         task: &Task,
         lease: &Lease,
         agent: &Resolved,
-        manifest: &Manifest,
+        (manifest, extras): (&Manifest, &Extras),
         output_limit: u32,
         ready: Option<&str>,
     ) -> Result<Result<Answer, Failed>, Abort> {
@@ -59,7 +108,13 @@ impl ReplyHandler {
             place,
             model: manifest.model.clone(),
             system: manifest.prompt.system.text(),
-            turns: manifest.prompt.turns(),
+            turns: (manifest.prompt.turns().into_iter())
+                .chain(extras.turns.iter().cloned())
+                .collect(),
+            tools: extras.tools.clone(),
+            // Without them, earlier rounds are sent as plain text.
+            tools_required: true,
+            tool_choice: extras.choice.clone(),
             max_output_tokens: Some(output_limit),
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
@@ -81,12 +136,15 @@ impl ReplyHandler {
                 id: task.id,
                 root: task.id,
                 attempt: task.attempt,
+                round: task.round + 1,
             }),
             purpose: Purpose::Reply,
             user: task.requested_by,
             agent: task.agent_id,
             model: manifest.model.clone(),
-            prompt_tokens: manifest.window.corrected(manifest.prompt.tokens()),
+            prompt_tokens: manifest
+                .window
+                .corrected(manifest.prompt.tokens() + extras.tokens),
             output_tokens_max: output_limit,
         };
         let open = self.calls.prepare(&self.provider, new);
@@ -94,11 +152,11 @@ impl ReplyHandler {
         let reserved = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::lock_lease(c, &held).await?;
-                let (workspace, task) = (held.workspace, held.task);
+                let task = queue::lock_lease(c, &held).await?;
                 let reserved = row.insert(c).await?;
                 if reserved.is_ok() {
-                    manifest::save(c, workspace, task, &stored, &record).await?;
+                    manifest::save(c, held.workspace, held.task, &stored, &record).await?;
+                    taint::record(c, &task, &stored).await?;
                 }
                 Ok::<_, LeaseLost>(reserved)
             })
@@ -108,7 +166,7 @@ impl ReplyHandler {
             return Ok(Err(nothing(Failure::OverBudget(over))));
         }
         let outcome = self
-            .stream(task, lease, agent, manifest, &open, request)
+            .stream(task, lease, agent, manifest, &open, (request, extras))
             .await?;
         if outcome.is_err() {
             open.fail();
@@ -125,7 +183,7 @@ impl ReplyHandler {
         agent: &Resolved,
         manifest: &Manifest,
         open: &OpenCall,
-        request: ChatRequest,
+        (request, extras): (ChatRequest, &Extras),
     ) -> Result<Result<Answer, Failed>, Abort> {
         let started = Instant::now();
         let deadline = started + self.attempt_max;
@@ -144,24 +202,49 @@ impl ReplyHandler {
             Err(_) => return Ok(Err(nothing(Failure::Timeout))),
         };
 
-        let mut reply = Reply::new(self, task, *lease, agent, &manifest.prompt.agents());
-        let received = self.receive(&mut reply, stream, started).await?;
+        let others = manifest.prompt.agents();
+        let before = extras.text.clone();
+        let mut reply = Reply::new(self, task, *lease, agent, &others, before);
+        let mut calls = Vec::new();
+        let received = self
+            .receive(&mut reply, (stream, &mut calls), started, extras)
+            .await?;
+        // After calls, the earlier rounds can be the whole reply.
+        let received = match received {
+            Err(Failure::Model(ModelError::Empty)) if !extras.text.trim().is_empty() => {
+                Ok(Some(StopReason::Complete))
+            }
+            other => other,
+        };
         if received.is_ok() {
             reply.end().await?;
+            // Calls can take long: the text before them is shown as a whole.
+            if !calls.is_empty() {
+                reply.flush();
+            }
         }
+        let own_text = reply.own_text().to_owned();
         let text = reply.text;
+        // A round without text keeps that of the earlier ones.
+        let whole = if text.is_empty() {
+            extras.text.clone()
+        } else {
+            text.clone()
+        };
         Ok(match received {
             Ok(None) => Err(Failed {
                 failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
                 text,
             }),
-            Ok(Some(_)) if text.trim().is_empty() => Err(Failed {
+            Ok(Some(_)) if whole.trim().is_empty() && calls.is_empty() => Err(Failed {
                 failure: Failure::Model(ModelError::Empty),
                 text,
             }),
             Ok(Some(reason)) => Ok(Answer {
-                text,
+                text: whole,
+                own_text,
                 truncated: reason == StopReason::Length,
+                calls,
             }),
             Err(failure) => Err(Failed { failure, text }),
         })
@@ -171,8 +254,9 @@ impl ReplyHandler {
     async fn receive(
         &self,
         reply: &mut Reply<'_>,
-        mut stream: DeltaStream,
+        (mut stream, calls): (DeltaStream, &mut Vec<ToolCall>),
         started: Instant,
+        extras: &Extras,
     ) -> Result<Result<Option<StopReason>, Failure>, Abort> {
         let deadline = started + self.attempt_max;
         let mut patience = started + self.task_timeout;
@@ -197,8 +281,16 @@ impl ReplyHandler {
                     patience = Instant::now() + self.task_timeout;
                     reply.push(&piece).await?;
                 }
-                // Replies in threads do not offer tools. A model that only reasons may send these deltas without a
-                // pause, so the deadline is checked here.
+                Ok(Some(Ok(Delta::ToolCall(piece)))) if extras.takes_calls() => {
+                    failpoint!("model_call");
+                    patience = Instant::now() + self.task_timeout;
+                    if Instant::now() >= deadline {
+                        return Ok(Err(Failure::Timeout));
+                    }
+                    add(calls, piece);
+                }
+                // A model that only reasons may send these deltas without a pause, so the deadline is checked here.
+                // Calls of tools that were not offered are ignored.
                 Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {
                     if Instant::now() >= patience.min(deadline) {
                         return Ok(Err(Failure::Timeout));

@@ -11,6 +11,7 @@ use crate::{
     realtime::Hub,
     replies::{compaction::pass::Compactor, retry::RetryPolicy},
     tasks::calls::CallLog,
+    tools::runner::Toolbox,
 };
 
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub struct ReplyHandler {
     /// Bytes of attached files.
     pub blobs: Blobs,
     pub calls: CallLog,
+    /// Functions that agents can call.
+    pub tools: Toolbox,
     pub policy: RetryPolicy,
     /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! context ─► prompt ─► model ─► first text: the reply's row, `streaming` ─► deltas · checkpoints ─► one transaction ends
-//!              ▲                                                                       reply and task
-//!              └── shorter, or after a wait: `retry::next_step`
+//!              ▲                                                   │                   reply and task
+//!              ├── shorter, or after a wait: `retry::next_step`    │
+//!              └── results ◄──────── `rounds` ◄──────────────── calls of tools
 //! ```
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
@@ -41,10 +42,10 @@ use crate::{
         manifest::{LeftOut, LeftOutReason, Manifest},
         offline::{self, Offline},
         prompt::{self, Context},
-        retry::{Attempt, Failure, RetryCounts, Step, next_step, with_jitter},
+        retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, actions,
         attempts::{self, AttemptError, AttemptOutcome},
         budgets::OverBudget,
         costs::{self, CostReader},
@@ -53,14 +54,18 @@ use crate::{
         wait_notice,
         worker::{Abort, Handler, Run},
     },
+    tools::runner::Offer,
 };
 
 mod call;
 mod handler;
 mod reply;
+mod rounds;
 
 use call::{Answer, Failed};
 pub use handler::ReplyHandler;
+use reply::save_partial_reply;
+use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
 
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
@@ -161,13 +166,31 @@ impl ReplyHandler {
             loaded.context.memories.clear();
             loaded.context.old_messages.clear();
         }
+        // A reply that is ready needs no tools.
+        let offered = |model: &str| ready.is_none().then(|| model.to_owned());
+        let mut requests = self
+            .requests(
+                (&task, &lease),
+                &agent,
+                &loaded,
+                counts.offered,
+                offered(&model).as_deref(),
+            )
+            .await?;
+        let clock = RunClock::after(counts.ran_ms);
+        let mut rounds = Rounds::default();
+        if task.round > 0 {
+            let end = self
+                .resume_round(lease, &requests, (task.round, clock), &stop)
+                .await?;
+            if end == RoundEnd::Parked {
+                return Ok(());
+            }
+            rounds = self.rounds(task.id).await?;
+        }
         let (mut has_compacted, mut has_checked_size) = (false, false);
         loop {
-            let budget = Budget {
-                window: self.provider.window(&model).await,
-                output_tokens_max: agent.profile.output_tokens_max(),
-            };
-            let window = budget.window;
+            let window = self.provider.window(&model).await;
             if counts.summarised && !std::mem::replace(&mut has_compacted, true) {
                 let room = window.estimate_for(window.tokens);
                 let keep = prompt::kept_after_overflow(&loaded.context, room);
@@ -182,9 +205,33 @@ impl ReplyHandler {
                 }
             }
             let (context, left_out) = shortened(&loaded, counts);
-            let fitted = match Fitted::of(&loaded, context, left_out, budget) {
+            let sent = RoundsSent {
+                offer: &requests.offer,
+                window,
+                requester: task.requested_by,
+                ran: clock.ran(),
+            };
+            let output_tokens_max = agent.profile.output_tokens_max();
+            let fitted = rounds.fit(&sent, |taken| {
+                let budget = Budget {
+                    window,
+                    output_tokens_max,
+                    taken,
+                };
+                Fitted::of(&loaded, context.clone(), left_out.clone(), budget)
+            });
+            let (fitted, extras, parts) = match fitted {
                 Ok(fitted) => fitted,
                 Err(too_large) => {
+                    // Without definitions of functions, the instructions can fit.
+                    if let Some(fewer) = fewer_functions(&requests.offer) {
+                        counts.offered = fewer;
+                        let (of, model) = ((&task, &lease), offered(&model));
+                        requests = self
+                            .requests(of, &agent, &loaded, fewer, model.as_deref())
+                            .await?;
+                        continue;
+                    }
                     self.fail_with(lease, FailCode::ContextTooLarge, None, Some(too_large))
                         .await?;
                     return Ok(());
@@ -199,13 +246,29 @@ impl ReplyHandler {
                 self.compact(&compacting, &mut loaded, why, &model).await?;
                 continue;
             }
-            let manifest = fitted.manifest(&loaded, &model, task.attempt);
+            let mut manifest = fitted.manifest(&loaded, &model, task.attempt);
+            manifest.rounds = parts;
             let limit = fitted.fit.output_limit;
             let outcome = tokio::select! {
-                outcome = self.call(&task, &lease, &agent, &manifest, limit, ready.as_deref()) => outcome?,
+                outcome = self.call(&task, &lease, &agent, (&manifest, &extras), limit, ready.as_deref()) => outcome?,
                 () = stop.cancelled() => return Err(Abort::Stopped),
             };
             let failed = match outcome {
+                Ok(answer) if !answer.calls.is_empty() => {
+                    counts.ran_ms = clock.ran_ms();
+                    // A call was made, so another wait for a budget is a new one.
+                    counts.budget_since = None;
+                    let next = self.store_round(lease, &requests, &answer, counts).await?;
+                    (task.attempt, task.round) = (next.attempt, next.round);
+                    let end = self
+                        .finish_round(lease, &requests, (next.round, clock), &stop)
+                        .await?;
+                    if end == RoundEnd::Parked {
+                        return Ok(());
+                    }
+                    rounds = self.rounds(task.id).await?;
+                    continue;
+                }
                 Ok(answer) => {
                     let options = Self::options(&agent, &loaded, &model);
                     self.complete(
@@ -221,9 +284,13 @@ impl ReplyHandler {
                 }
                 Err(failed) => failed,
             };
-            let attempt = self
-                .remedies(&failed.failure, &loaded, &fitted, &model)
-                .await;
+            let attempt = match &failed.failure {
+                Failure::Model(ModelError::ToolsRefused(_)) => Attempt {
+                    fewer_functions: fewer_functions(&requests.offer),
+                    ..Attempt::default()
+                },
+                failure => self.remedies(failure, &loaded, &fitted, &model).await,
+            };
             let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
             counts = new_counts;
             // The provider's message is not logged because it may repeat the prompt; people can read it under "What
@@ -239,14 +306,25 @@ impl ReplyHandler {
                         .wait(lease, counts, failed, delay, reason, keeps_slot)
                         .await;
                 }
-                Step::ChangeModel => {
-                    let other = self.provider.choose_model(wanted).await;
-                    if other == model {
-                        self.fail(lease, FailCode::BadRequest, Some(failed)).await?;
-                        return Ok(());
+                Step::ChangeModel | Step::OfferLess => {
+                    if step == Step::ChangeModel {
+                        let other = self.provider.choose_model(wanted).await;
+                        if other == model {
+                            self.fail(lease, FailCode::BadRequest, Some(failed)).await?;
+                            return Ok(());
+                        }
+                        model = other;
                     }
-                    model = other;
                     task.attempt = self.next_attempt(lease, counts, failed).await?;
+                    requests = self
+                        .requests(
+                            (&task, &lease),
+                            &agent,
+                            &loaded,
+                            counts.offered,
+                            offered(&model).as_deref(),
+                        )
+                        .await?;
                 }
                 Step::Refit | Step::Shrink | Step::Summarise => {
                     task.attempt = self.next_attempt(lease, counts, failed).await?;
@@ -340,6 +418,7 @@ impl ReplyHandler {
             can_summarise: loaded.strategy.is_on()
                 && loaded.context.history.len()
                     > prompt::kept_after_overflow(&loaded.context, learned.window.tokens),
+            fewer_functions: None,
         }
     }
 
@@ -413,11 +492,16 @@ impl ReplyHandler {
                 let Some(reply) = task.reply_message_id else {
                     return Err(LeaseLost::Gone);
                 };
+                let steps = match task.round {
+                    0 => None,
+                    _ => Some(actions::call_count(c, lease.task).await?),
+                };
                 let metadata = messages::MessageMetadata {
                     agent_id: Some(agent_id),
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
                     truncated,
+                    steps,
                     sources: sources.clone(),
                     ..messages::MessageMetadata::default()
                 };
@@ -641,6 +725,15 @@ impl ReplyHandler {
     }
 }
 
+/// Functions to offer after the server refused these; `None` if there were none.
+fn fewer_functions(offer: &Offer) -> Option<Offered> {
+    if offer.functions().any(|function| function.tool().is_some()) {
+        Some(Offered::BuiltIn)
+    } else {
+        (!offer.is_empty()).then_some(Offered::None)
+    }
+}
+
 /// The budget that does not allow a call, or the summary that the call needs.
 fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     match failure {
@@ -681,14 +774,6 @@ fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
         _ => loaded.context.clone(),
     };
     (shorter, left_out)
-}
-
-/// Saves the partial reply of an attempt, in case no later attempt gets as far.
-async fn save_partial_reply(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError> {
-    match task.reply_message_id.filter(|_| !text.is_empty()) {
-        Some(reply) => messages::checkpoint_reply(c, reply, text).await,
-        None => Ok(()),
-    }
 }
 
 /// Turns the leftovers of retried tasks (partial replies and notices) into tombstones.

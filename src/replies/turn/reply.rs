@@ -19,7 +19,7 @@ use crate::{
         messages::{self, AuthorKind, MessageKind, MessageState},
         post,
     },
-    db::Conn,
+    db::{Conn, DbError},
     failpoint,
     ids::{MessageId, TaskId},
     realtime::log,
@@ -37,6 +37,8 @@ const DELTA_EVERY: Duration = Duration::from_millis(50);
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 const CHECKPOINT_BYTES: usize = 4096;
 const CHECKPOINT_FRACTION: usize = 8;
+/// Between the texts of two rounds.
+pub(super) const ROUNDS_JOINED: &str = "\n\n";
 
 /// Allows the next checkpoint when dropped.
 struct Saving(Arc<AtomicBool>);
@@ -54,7 +56,12 @@ pub(super) struct Reply<'a> {
     lease: Lease,
     agent: &'a Resolved,
     stripper: Option<LabelStripper>,
+    /// The whole reply: the texts of earlier rounds, and that of this call.
     pub(super) text: String,
+    /// Texts of earlier rounds; an attempt after them starts with them.
+    before: String,
+    /// Start of this call's text in `text`; `None` before its first text.
+    own_start: Option<usize>,
     opened: bool,
     pub(super) has_unsent: bool,
     pub(super) flush_at: Instant,
@@ -72,6 +79,7 @@ impl<'a> Reply<'a> {
         lease: Lease,
         agent: &'a Resolved,
         others: &[&str],
+        before: String,
     ) -> Self {
         Self {
             turns,
@@ -85,6 +93,8 @@ impl<'a> Reply<'a> {
                     .chain([&*agent.shown_name, &*agent.name]),
             )),
             text: String::new(),
+            before,
+            own_start: None,
             opened: false,
             has_unsent: false,
             flush_at: Instant::now(),
@@ -121,7 +131,7 @@ impl<'a> Reply<'a> {
     async fn take(&mut self, shown: &str) -> Result<(), Abort> {
         // PostgreSQL cannot store NUL characters, and they are meaningless in text.
         let clean = shown.replace('\0', "");
-        let fresh = if self.text.is_empty() {
+        let fresh = if self.own_start.is_none() {
             clean.trim_start()
         } else {
             clean.as_str()
@@ -129,6 +139,15 @@ impl<'a> Reply<'a> {
         if fresh.is_empty() {
             return Ok(());
         }
+        let mut piece = String::new();
+        if self.own_start.is_none() {
+            if !self.before.is_empty() {
+                piece = std::mem::take(&mut self.before) + ROUNDS_JOINED;
+            }
+            self.own_start = Some(piece.len());
+        }
+        piece.push_str(fresh);
+        let fresh = piece.as_str();
         self.text.push_str(fresh);
         let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.run());
         if self.opened {
@@ -210,6 +229,11 @@ impl<'a> Reply<'a> {
         Ok(message)
     }
 
+    /// Text of this call, without that of earlier rounds.
+    pub(super) fn own_text(&self) -> &str {
+        self.own_start.map_or("", |start| &self.text[start..])
+    }
+
     pub(super) fn has_unsaved(&self) -> bool {
         self.text.len() > self.saved_bytes
     }
@@ -245,5 +269,17 @@ impl<'a> Reply<'a> {
             drop(saving);
         };
         self.turns.tracker.spawn(save.in_current_span());
+    }
+}
+
+/// Saves the partial reply of an attempt, in case no later attempt gets as far.
+pub(super) async fn save_partial_reply(
+    c: &mut Conn,
+    task: &Task,
+    text: &str,
+) -> Result<(), DbError> {
+    match task.reply_message_id.filter(|_| !text.is_empty()) {
+        Some(reply) => messages::checkpoint_reply(c, reply, text).await,
+        None => Ok(()),
     }
 }

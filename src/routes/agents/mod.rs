@@ -119,8 +119,11 @@ fn no_answer(text: &str) -> ApiError {
     ApiError::new(status, code, text.to_owned())
 }
 
-/// Determines which model of the workspace's provider replies.
-async fn add_model(state: &State, agent: &mut Agent) {
+/// Determines which model of the workspace's provider replies, and whether the agent can run code.
+async fn add_runtime(state: &State, agent: &mut Agent) {
+    if state.registry.runner.is_some() {
+        agent.permit_code();
+    }
     match state.providers.of(agent.workspace_id).await {
         Ok(provider) => agent.summary.set_effective_model(provider.as_ref()).await,
         // The change is stored, so the response must not be an error.
@@ -132,7 +135,7 @@ async fn add_model(state: &State, agent: &mut Agent) {
 
 /// Returns the complete agent with its version as the `ETag`.
 async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
-    add_model(state, &mut agent).await;
+    add_runtime(state, &mut agent).await;
     tagged(status, agent.summary.version, &agent)
 }
 

@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{AgentRef, St, add_model, answer, tagged};
+use super::{AgentRef, St, add_runtime, answer, tagged};
 use crate::{
     agents::{
         AgentError, policy,
@@ -197,8 +197,7 @@ async fn get_agent(
     let sandbox =
         sandbox::effective(&mut c, actor.workspace, own, policy.sandbox_policy_id).await?;
     drop(c);
-    let provider = state.providers.of(agent.workspace_id).await?;
-    agent.summary.set_effective_model(provider.as_ref()).await;
+    add_runtime(&state, &mut agent).await;
     let version = agent.summary.version;
     let body = ResolvedAgent {
         agent,
@@ -381,7 +380,7 @@ async fn import_agent(
             memory_files::import(c, actor, &import, &paragraphs).await
         })
         .await?;
-    add_model(&state, &mut imported.agent).await;
+    add_runtime(&state, &mut imported.agent).await;
     let version = imported.agent.summary.version;
     Ok(tagged(StatusCode::CREATED, version, &imported))
 }

@@ -1,6 +1,6 @@
 //! HTTP routes for the context that a task's model was sent, or that an agent would be sent now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Path, Query},
     },
-    ids::{AgentId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
+    ids::{ActionId, AgentId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
     memory::entry::MemoryScope,
     model,
     realtime::hub::Conversation,
@@ -36,6 +36,7 @@ use crate::{
     tasks::{TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
     time::Timestamp,
+    tools::approvals,
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".
@@ -97,6 +98,8 @@ text_enum! {
         Summary = "summary",
         Messages = "messages",
         Trigger = "trigger",
+        /// Definitions of tools, calls, and their results.
+        Tools = "tools",
     }
 }
 
@@ -252,16 +255,25 @@ fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSee
 }
 
 /// Replaces the texts of personal memories of other people by one line for each person, and those of another person's USER.md and
-/// adaptation.
-fn hide_personal(parts: &mut [SentPart], caller: UserId) -> Vec<HiddenMemories> {
+/// adaptation. Calls of tools and their results are shown for `readable` actions.
+fn hide_personal(
+    parts: &mut [SentPart],
+    caller: UserId,
+    readable: &HashSet<ActionId>,
+) -> Vec<HiddenMemories> {
     let mut people = Vec::new();
     let mut hidden: BTreeMap<UserId, usize> = BTreeMap::new();
     for part in &mut *parts {
         let what = match part.block {
             Block::About => "USER.md",
             Block::System(SystemPartName::Adaptation) => "adaptation",
+            Block::Call => "call of a tool",
+            Block::Result => "result of a tool",
             _ => continue,
         };
+        if part.action.is_some_and(|action| readable.contains(&action)) {
+            part.only_user = None;
+        }
         let Some((_, name)) = part.only_user.take_if(|(user, _)| *user != caller) else {
             continue;
         };
@@ -327,9 +339,10 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     })
 }
 
-fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
-    let hidden = hide_personal(&mut sent.parts, caller);
+fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
+    let hidden = hide_personal(&mut sent.parts, caller, readable);
     let (mut workspace, mut memory, mut summary, mut messages, mut trigger) = (0, 0, 0, 0, 0);
+    let mut tools = 0;
     let mut parts = Vec::new();
     for part in &sent.parts {
         *match part.block {
@@ -346,6 +359,7 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
             Block::Summary => &mut summary,
             Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
             Block::Trigger | Block::Requester | Block::Files => &mut trigger,
+            Block::Tools | Block::Round | Block::Call | Block::Result => &mut tools,
         } += part.tokens;
     }
     let text = System { parts };
@@ -357,6 +371,7 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
         (SegmentName::Summary, summary),
         (SegmentName::Messages, messages),
         (SegmentName::Trigger, trigger),
+        (SegmentName::Tools, tools),
     ]
     .into_iter()
     .filter(|(_, tokens)| *tokens > 0)
@@ -365,7 +380,7 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
     let texts = sent
         .parts
         .iter()
-        .filter(|p| !matches!(p.block, Block::System(_)))
+        .filter(|p| !matches!(p.block, Block::System(_) | Block::Tools))
         .filter(|p| !p.text.shown().is_empty());
     let used = sent.memories.iter().filter_map(|memory| {
         let mut parts = sent.parts.iter();
@@ -401,7 +416,7 @@ fn show(mut sent: Sent, caller: UserId) -> ContextSeen {
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,
-            used: system + workspace + memory + summary + messages + trigger,
+            used: system + workspace + memory + summary + messages + trigger + tools,
             segments,
         },
         system: SystemSeen {
@@ -447,7 +462,8 @@ async fn get_task_context(
     })?;
     let (attempt, attempts) = (sent.attempt, sent.attempts.clone());
     let expired = sent.parts.iter().any(|p| p.text == SentText::Expired);
-    let mut context = show(sent, actor.user);
+    let readable = approvals::list_readable(&mut c, &caller, id).await?;
+    let mut context = show(sent, actor.user, &readable);
     let is_hidden = match task.agent_id {
         Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
         None => false,
@@ -537,7 +553,7 @@ async fn next_context(
         input_tokens,
         cost_usd_max: price.map(|price| price.cost_usd_max(input_tokens, output_tokens_max)),
     };
-    let mut context = show(Sent::preview(&manifest), actor.user);
+    let mut context = show(Sent::preview(&manifest), actor.user, &HashSet::new());
     if !actor.scopes.has(Scope::AgentsRead) {
         context.system.hide();
     }
@@ -592,15 +608,16 @@ mod tests {
             message: None,
             memory: None,
             old_message: None,
+            action: None,
             only_user: Some((ada, "Ada".to_owned())),
             role: model::Role::User,
             tokens: 3,
             text: SentText::Kept("I like tea.".to_owned()),
         };
         let mut parts = [part];
-        assert!(hide_personal(&mut parts, ada).is_empty());
+        assert!(hide_personal(&mut parts, ada, &HashSet::new()).is_empty());
         assert_eq!(parts[0].text.shown(), "I like tea.");
-        assert!(hide_personal(&mut parts, UserId::new()).is_empty());
+        assert!(hide_personal(&mut parts, UserId::new(), &HashSet::new()).is_empty());
         assert_eq!(parts[0].text.shown(), "(Ada's USER.md is hidden)");
         assert_eq!(parts[0].tokens, 3);
     }
@@ -613,18 +630,19 @@ mod tests {
             message: None,
             memory: None,
             old_message: None,
+            action: None,
             only_user: Some((ada, "Ada".to_owned())),
             role: model::Role::User,
             tokens: 8,
             text: SentText::Kept("Go one step at a time.".to_owned()),
         };
         let mut parts = [part];
-        assert!(hide_personal(&mut parts, ada).is_empty());
+        assert!(hide_personal(&mut parts, ada, &HashSet::new()).is_empty());
         assert_eq!(
             (parts[0].text.shown(), parts[0].tokens),
             ("Go one step at a time.", 8)
         );
-        assert!(hide_personal(&mut parts, UserId::new()).is_empty());
+        assert!(hide_personal(&mut parts, UserId::new(), &HashSet::new()).is_empty());
         assert_eq!(
             (parts[0].text.shown(), parts[0].tokens),
             ("(Ada's adaptation is hidden)", 0)

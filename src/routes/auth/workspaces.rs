@@ -68,7 +68,8 @@ async fn create_workspace(
         .map(workspaces::parse_slug)
         .transpose()?;
     let (signup, max) = (state.config.signup, state.config.workspaces_per_user);
-    let workspace = found_workspace(&state.db, caller, signup, max, name, slug).await?;
+    let named = state.config.mcp_workspaces.clone();
+    let workspace = found_workspace(&state.db, caller, signup, max, name, slug, named).await?;
     Ok((
         StatusCode::CREATED,
         Json(WorkspaceAnswer {
@@ -140,10 +141,12 @@ async fn update_workspace(
         caller,
         workspace: id,
     };
+    let named = state.config.mcp_workspaces.clone();
     let answer = admin
         .write(&state.db, async move |c, actor| {
+            let (name, slug) = (name.as_ref(), slug.as_deref());
             Ok::<_, AuthError>(WorkspaceAnswer {
-                workspace: workspaces::update(c, actor, name.as_ref(), slug.as_deref()).await?,
+                workspace: workspaces::update(c, actor, name, slug, &named).await?,
                 role: actor.role,
             })
         })

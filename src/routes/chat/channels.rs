@@ -40,7 +40,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[utoipa::path(get, path = "/v1/channels", tag = "channels",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(PageQuery<ChannelId>), responses((status = 200, body = List<ListedChannel>)))]
-async fn list_channels(
+pub(in crate::routes) async fn list_channels(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Query(query): Query<PageQuery<ChannelId>>,

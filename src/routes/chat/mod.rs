@@ -18,11 +18,17 @@ pub use messages::say;
 pub use tasks::{reader_of, visible_task};
 pub use threads::{mark_read, start};
 
+pub(super) use channels::list_channels;
+pub(super) use threads::{ThreadsQuery, list_threads};
+
 use crate::{
     chat::post::Posted,
     db::{Conn, DbError, Engine},
     http::ApiError,
-    ids::{ActionItemId, ChannelId, CompactionId, ForkId, MessageId, TaskId, ThreadId},
+    ids::{
+        ActionId, ActionItemId, ChannelId, CompactionId, ForkId, GrantId, MessageId, TaskId,
+        ThreadId,
+    },
     realtime::hub::Conversation,
     server::State,
 };
@@ -89,6 +95,18 @@ async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, Api
                 .opt()
                 .await?
         }
+        WhichObject::Action(id) => {
+            c.q("select workspace_id from actions where id = $1")
+                .bind(id)
+                .opt()
+                .await?
+        }
+        WhichObject::Grant(id) => {
+            c.q("select workspace_id from grants where id = $1")
+                .bind(id)
+                .opt()
+                .await?
+        }
         WhichObject::Task(id) => {
             c.q("select workspace_id from tasks where id = $1")
                 .bind(id)
@@ -109,6 +127,8 @@ pub enum WhichObject {
     Message(MessageId),
     Task(TaskId),
     Compaction(CompactionId),
+    Action(ActionId),
+    Grant(GrantId),
 }
 
 /// Runs a command in the write queue of the object's workspace.

@@ -41,12 +41,12 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct ThreadsQuery {
+pub(in crate::routes) struct ThreadsQuery {
     /// 1 to 100; 20 by default.
     #[param(inline)]
-    limit: Option<Limit>,
+    pub(in crate::routes) limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
-    cursor: Option<String>,
+    pub(in crate::routes) cursor: Option<String>,
 }
 
 /// Threads of a channel, latest activity first
@@ -54,7 +54,7 @@ struct ThreadsQuery {
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ChannelId, Path), ThreadsQuery),
     responses((status = 200, body = List<MyThread>)))]
-async fn list_threads(
+pub(in crate::routes) async fn list_threads(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,

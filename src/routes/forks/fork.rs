@@ -41,7 +41,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 /// Response of an action on a fork.
 #[derive(Serialize, utoipa::ToSchema)]
-struct OneFork {
+pub(in crate::routes) struct OneFork {
     fork: Fork,
 }
 
@@ -77,7 +77,7 @@ async fn list_forks(
 
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ForkForm {
+pub(in crate::routes) struct ForkForm {
     /// A message of the thread's main line.
     message_id: MessageId,
     /// If omitted, the title is taken from the first message.
@@ -122,7 +122,7 @@ async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
     request_body(content = ForkForm,
         example = json!({"message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a", "title": "What speaks for Monday", "context": "thread", "client_id": "5f0c2b20"})),
     responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "Resend: the first response")))]
-async fn start_fork(
+pub(in crate::routes) async fn start_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ThreadId>,

@@ -6,6 +6,10 @@ mod results;
 
 use utoipa_axum::router::OpenApiRouter;
 
+pub(super) use fork::{ForkForm, OneFork, start_fork};
+pub(super) use outcomes::{DecisionsQuery, list_decisions};
+pub(super) use results::{ResolveForm, Resolving, resolve_fork};
+
 use crate::server::State;
 
 type St = axum::extract::State<State>;

@@ -38,24 +38,24 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct DecisionsQuery {
+pub(in crate::routes) struct DecisionsQuery {
     /// Words that the resolution must all contain.
     #[param(example = "launch")]
-    q: Option<String>,
+    pub(in crate::routes) q: Option<String>,
     /// Only from this channel.
-    channel_id: Option<ChannelId>,
+    pub(in crate::routes) channel_id: Option<ChannelId>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
-    limit: Option<Limit>,
+    pub(in crate::routes) limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
-    cursor: Option<String>,
+    pub(in crate::routes) cursor: Option<String>,
 }
 
 /// Published resolutions that the caller can see, newest first
 #[utoipa::path(get, path = "/v1/decisions", tag = "outcomes",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
-async fn list_decisions(
+pub(in crate::routes) async fn list_decisions(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Query(query): Query<DecisionsQuery>,

@@ -44,7 +44,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ResolveForm {
+pub(in crate::routes) struct ResolveForm {
     /// Publish the draft immediately, with the agent as its author.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
@@ -58,7 +58,7 @@ struct ResolveForm {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-struct Resolving {
+pub(in crate::routes) struct Resolving {
     fork: Fork,
     task: Task,
 }
@@ -70,7 +70,7 @@ struct Resolving {
     request_body(content = Option<ResolveForm>,
         example = json!({"guidance": "Keep to what was decided"})),
     responses((status = 202, body = Resolving, description = "The draft task is queued or running")))]
-async fn resolve_fork(
+pub(in crate::routes) async fn resolve_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,

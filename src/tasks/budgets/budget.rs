@@ -134,6 +134,11 @@ impl BudgetRow {
         }
     }
 
+    /// Checks whether the usage has reached the warning.
+    pub(super) fn is_warned(&self) -> bool {
+        self.spent >= self.warning()
+    }
+
     /// Checks whether the last `used` reached the warning or the limit.
     pub(super) fn has_crossed(&self, used: i64) -> bool {
         let before = self.spent.saturating_sub(used);
@@ -287,6 +292,7 @@ mod tests {
             spent,
             reserved: 0,
         };
+        assert!(!after(79).is_warned() && after(80).is_warned());
         assert!(!after(79).has_crossed(79));
         assert!(after(80).has_crossed(1));
         assert!(!after(99).has_crossed(19));

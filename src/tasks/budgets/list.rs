@@ -39,15 +39,28 @@ macro_rules! list_sql {
 
 /// All budgets of a workspace, in the order in which they were set.
 pub async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<UsageBudget>, DbError> {
+    let rows = rows(c, workspace).await?;
+    Ok(rows.into_iter().map(BudgetRow::into_budget).collect())
+}
+
+/// The budgets of which so much is used that admins were warned.
+pub async fn list_warned(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<Vec<UsageBudget>, DbError> {
+    let rows = rows(c, workspace).await?.into_iter();
+    let warned = rows.filter(BudgetRow::is_warned);
+    Ok(warned.map(BudgetRow::into_budget).collect())
+}
+
+async fn rows(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<BudgetRow>, DbError> {
     let at = now();
-    let rows: Vec<BudgetRow> = c
-        .q(list_sql!("", ""))
+    c.q(list_sql!("", ""))
         .bind(workspace)
         .bind(BudgetPeriod::Day.key(at))
         .bind(BudgetPeriod::Month.key(at))
         .all()
-        .await?;
-    Ok(rows.into_iter().map(BudgetRow::into_budget).collect())
+        .await
 }
 
 /// The budgets that limit only one person, with what that person has used.

@@ -17,6 +17,6 @@ mod version;
 
 pub use amount::{Amount, Amounts, BudgetUnit, Price, nano_usd};
 pub use budget::{BudgetEvent, BudgetPeriod, BudgetScope, NewBudget, OverBudget, UsageBudget};
-pub use list::{list, list_own, reassign, remove_past, replace};
+pub use list::{list, list_own, list_warned, reassign, remove_past, replace};
 pub use reserve::{Charge, RESERVED_EVERY, WAIT_MAX, reserve, settle};
 pub use version::find_version;

@@ -101,13 +101,13 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
            where status = 'running' and worker_id = $3 group by workspace_id) of_workspace on of_workspace.workspace_id = t.workspace_id \
          left join (select requested_by, count(*) as running from tasks \
            where status = 'running' and worker_id = $3 group by requested_by) of_person on of_person.requested_by = t.requested_by \
-         where t.status = 'queued' and (t.retry_at is null or t.retry_at <= $1) \
+         where t.status = 'queued' and not t.parked and (t.retry_at is null or t.retry_at <= $1) \
            and coalesce(of_workspace.running, 0) < case t.lane when 'foreground' then $4 else $7 end \
            and coalesce(of_person.running, 0) < case t.lane when 'foreground' then $5 else $8 end \
            and (t.lane = 'foreground' or $6 > (select count(*) from tasks b where b.status = 'running' and b.worker_id = $3 \
              and b.lane = 'background')) \
            and (t.lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = t.conversation_id \
-             and o.agent_id = t.agent_id and o.lane = 'foreground' and o.id <> t.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
+             and o.agent_id = t.agent_id and o.lane = 'foreground' and o.id <> t.id and (o.status = 'running' or (o.status = 'queued' and not o.parked and (o.holds_slot \
                or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1))))))) \
          order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
         .bind(now())
@@ -158,9 +158,9 @@ pub async fn claim(
         .q(task_sql!(
             "update tasks set status = 'running', worker_id = $2, lease_token = $3, lease_until = $4, retry_at = null, \
              wait_reason = null, holds_slot = TRUE, started_at = coalesce(started_at, $5) \
-             where id = $1 and status = 'queued' and (retry_at is null or retry_at <= $5) \
+             where id = $1 and status = 'queued' and not parked and (retry_at is null or retry_at <= $5) \
                and (lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = tasks.conversation_id \
-                 and o.agent_id = tasks.agent_id and o.lane = 'foreground' and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_slot \
+                 and o.agent_id = tasks.agent_id and o.lane = 'foreground' and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and not o.parked and (o.holds_slot \
                    or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5))))))) \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
                  and r.workspace_id = tasks.workspace_id) < case lane when 'foreground' then $6 else $9 end \
@@ -227,7 +227,7 @@ pub async fn take(
     let task: Option<Task> = c
         .q(task_sql!(
             "update tasks set status = 'running', worker_id = null, lease_token = $2, lease_until = $3, retry_at = null, wait_reason = null, \
-             started_at = coalesce(started_at, $4) where id = $1 and status = 'queued' and (retry_at is null or retry_at <= $4) returning",
+             started_at = coalesce(started_at, $4) where id = $1 and status = 'queued' and not parked and (retry_at is null or retry_at <= $4) returning",
             ""
         ))
         .bind(id)

@@ -261,9 +261,9 @@ pub struct Active {
 /// index.
 pub async fn count_active(c: &mut Conn) -> Result<Vec<Active>, DbError> {
     c.q(
-        "select kind, count(case when status = 'queued' then 1 end) as queued, \
+        "select kind, count(case when status = 'queued' and not parked then 1 end) as queued, \
          count(case when status = 'running' then 1 end) as running, \
-         min(case when status = 'queued' then queued_at end) as oldest_queued_at \
+         min(case when status = 'queued' and not parked then queued_at end) as oldest_queued_at \
          from tasks where status in ('queued', 'running') group by kind order by kind",
     )
     .all()

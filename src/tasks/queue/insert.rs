@@ -50,11 +50,11 @@ pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Remaining queue capacity of the workspace; negative if it is exceeded. Work in the background does not count.
+/// Remaining queue capacity of the workspace; negative if it is exceeded. Work in the background and parked tasks do not count.
 pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(
         "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
-         - (select count(*) from tasks where workspace_id = $1 and status = 'queued' and lane = 'foreground')",
+         - (select count(*) from tasks where workspace_id = $1 and status = 'queued' and not parked and lane = 'foreground')",
     )
     .bind(workspace)
     .bind(QUEUED_MAX)

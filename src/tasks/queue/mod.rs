@@ -1,8 +1,8 @@
 //! Statements of the queue. Every status change appends `task.status_changed` in the same
 //! transaction.
 //!
-//! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, and
-//! `run` contains the writes of a task's worker.
+//! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, `run` contains the
+//! writes of a task's worker, and `rounds` those around its calls of tools.
 
 macro_rules! task_sql {
     ($head:literal, $tail:expr) => {
@@ -10,7 +10,7 @@ macro_rules! task_sql {
             $head,
             " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
              nullif(conversation_id, thread_id) as fork_id, trigger_message_id, \
-             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, attempt, retry_at, wait_reason, input, output, token_usage, error, \
+             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
              queued_at, started_at, completed_at ",
             $tail
         )
@@ -29,6 +29,7 @@ mod claim;
 mod find;
 mod insert;
 mod lease;
+mod rounds;
 mod run;
 
 pub use claim::{
@@ -42,6 +43,9 @@ pub use find::{
 };
 pub use insert::{NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
+pub use rounds::{
+    NextRound, Round, begin_round, count_parked, list_left, park, rounds_of, wake_if_decided,
+};
 pub use run::{
     Call, End, blank_input, blank_prompt, cancel, counts_of, finish, lock_lease, next_attempt,
     record_call, renew, requeue, requeue_on_shutdown, set_notice, set_reply,

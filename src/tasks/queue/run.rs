@@ -3,7 +3,11 @@
 use crate::time::Timestamp;
 
 use super::{Lease, LeaseLost, Stopped, Wake, announce, insert::count, lease_length};
-use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage, calls, usage};
+use crate::tasks::{
+    Task, TaskError, TaskInput, TaskOutput, TokenUsage,
+    actions::{self, Closing},
+    calls, usage,
+};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
@@ -93,9 +97,28 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
         .one()
         .await?;
     count(c, &task).await?;
+    end_rounds(c, &task, lease.audience, Closing::Ended).await?;
     announce(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
+}
+
+/// Ends what is open of a task's rounds, and removes their texts.
+async fn end_rounds(
+    c: &mut Conn,
+    task: &Task,
+    audience: Audience,
+    closing: Closing,
+) -> Result<(), DbError> {
+    if task.round == 0 {
+        return Ok(());
+    }
+    actions::close(c, task.id, audience, closing).await?;
+    c.q("delete from task_rounds where task_id = $1")
+        .bind(task.id)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Requeues a running task until `retry_at` and stores its counts. The task keeps its slot only for
@@ -222,7 +245,7 @@ async fn cancel_one(
 ) -> Result<Option<Task>, DbError> {
     let task: Option<Task> = c
         .q(task_sql!(
-            "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, retry_at = null, wait_reason = null, \
+            "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, parked = FALSE, retry_at = null, wait_reason = null, \
              lease_token = null, lease_until = null, worker_id = null \
              where id = $1 and status in ('queued', 'running') returning",
             ""
@@ -233,6 +256,7 @@ async fn cancel_one(
         .await?;
     if let Some(task) = &task {
         count(c, task).await?;
+        end_rounds(c, task, audience, Closing::Stopped).await?;
         announce(c, task, audience).await?;
         c.notify(Box::new(Stopped {
             workspace: task.workspace_id,

@@ -164,8 +164,9 @@ fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
-        | "sandbox-policies" => "agents",
-        "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" => "outcomes",
+        | "sandbox-policies" | "tools" => "agents",
+        "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
+        | "grants" | "waiting" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
         _ => "people",
     }
@@ -275,12 +276,15 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "tasks" => "task",
         "compactions" => "compaction",
         "action-items" => "item",
+        "actions" => "act",
+        "grants" => "grant",
         "workspaces" => "workspace",
         "agents" => "agent",
         "invites" => "invite",
         "api-keys" => "key",
         "sandbox-policies" => "sandbox",
         "personas" => "persona",
+        "tools" => "tool",
         "responses" => "response",
         "files" => "file",
         "auth" => "session",

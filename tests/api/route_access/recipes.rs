@@ -1,5 +1,6 @@
 //! Calls of each route that can fail only because of the caller's permissions.
 
+use openvibe::{db::Conn, ids::ActionId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -337,6 +338,37 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(path)
         }
 
+        // Actions. Calls by others than the requester, and with keys, decide nothing.
+        ("POST /v1/actions/{id}/approve" | "POST /v1/actions/{id}/deny", _) => {
+            let action = if decides(row, who) {
+                w.waiting_action(by).await
+            } else {
+                w.standing_action().await
+            };
+            let requester = if decides(row, who) { by } else { &w.olu };
+            let shown = requester.get(&format!("/v1/actions/{action}")).await.ok();
+            let form = json!({"arguments_hash": shown["arguments_hash"]});
+            Call::post(at(&action), form)
+        }
+        ("POST /v1/actions/{id}/settle", _) => {
+            let action = if decides(row, who) {
+                let action = w.waiting_action(by).await;
+                become_unknown(w, &action).await;
+                action
+            } else {
+                w.standing_action().await
+            };
+            Call::post(at(&action), json!({"outcome": "did_not_happen"}))
+        }
+        ("DELETE /v1/grants/{id}", _) => {
+            let grant = if decides(row, who) {
+                w.new_grant(by).await
+            } else {
+                w.standing_grant().await
+            };
+            Call::delete(at(&grant))
+        }
+
         // Memory
         ("POST /v1/memories", "for an agent") => {
             let agent = made_agent(w, n).await;
@@ -532,6 +564,28 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             json!({"name": format!("persona {n}")}),
         ),
 
+        ("POST /v1/tools", _) => {
+            let name = format!("tool-{n}");
+            Call::post(
+                path,
+                json!({"kind": "function", "name": name, "config": {}}),
+            )
+        }
+        ("PUT /v1/tools/{id}/functions/{name}", _) => {
+            let (path, body) = acceptance(&made_tool(w, n).await);
+            Call::put(path, body)
+        }
+        ("DELETE /v1/tools/{id}/functions/{name}", _) => {
+            let (path, body) = acceptance(&made_tool(w, n).await);
+            w.ada.put(&path, body).await.is(200);
+            Call::delete(path)
+        }
+        ("DELETE /v1/tools/{id}/secret", _) => {
+            let path = at(&id(&made_tool(w, n).await));
+            w.ada.put(&path, json!({"value": "hunter2"})).await.is(204);
+            Call::delete(path)
+        }
+
         // Responses API
         ("GET /v1/models/{id}", _) => Call::get(path.replace("{id}", "agent:vibe")),
         ("POST /v1/responses", _) => Call::post(path, json!({"input": "Hello", "store": false})),
@@ -539,6 +593,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let messages = json!([{"role": "user", "content": "Hello"}]);
             Call::post(path, json!({"messages": messages}))
         }
+        ("POST /mcp", _) => Call {
+            headers: vec![("accept", "application/json, text/event-stream".to_owned())],
+            ..documented(w, row, by).await
+        },
         _ => documented(w, row, by).await,
     }
 }
@@ -566,6 +624,7 @@ async fn documented(w: &AccessFixture, row: &Row, by: &Person) -> Call {
 async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
     let (n, general) = (w.next(), w.general.as_str());
     match kind {
+        "act" => w.standing_action().await,
         "agent" => made_agent(w, n).await,
         "channel" => room(by, n).await,
         "file" => posted_file(by, general).await,
@@ -580,10 +639,32 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "sandbox" => made_sandbox(w, n).await,
         "task" => w.failed_task(by).await,
         "thread" => by.thread(general, "Root").await,
+        "tool" => id(&made_tool(w, n).await),
         "user" => w.olu.id.clone(),
         "workspace" => w.ada.workspace.clone(),
         other => panic!("tests/api/route_access/recipes.rs cannot create a {other}"),
     }
+}
+
+/// Checks whether the caller is the requester, in a browser.
+fn decides(row: &Row, who: TestCaller) -> bool {
+    row.is_own()
+        && matches!(
+            who,
+            TestCaller::Viewer | TestCaller::Member | TestCaller::Admin
+        )
+}
+
+/// Makes an action look as if its worker was lost during a write; no built-in function writes.
+async fn become_unknown(w: &AccessFixture, action: &str) {
+    let action: ActionId = action.parse().unwrap();
+    let lose = async move |c: &mut Conn| {
+        c.q("update actions set state = 'unknown' where id = $1")
+            .bind(action)
+            .run()
+            .await
+    };
+    w.app.db().write(action.0, lose).await.unwrap();
 }
 
 fn with(mut object: Value, fields: Value) -> Value {
@@ -635,6 +716,28 @@ async fn reflection(w: &AccessFixture, n: u64, path: &str, who: TestCaller, by: 
 async fn made_sandbox(w: &AccessFixture, n: u64) -> String {
     let form = sandbox(&format!("made {n}"));
     id(&w.ada.post("/v1/sandbox-policies", form).await.is(201))
+}
+
+/// A tool server with one function. A workspace can have 50 tools, so earlier ones are deleted.
+async fn made_tool(w: &AccessFixture, n: u64) -> Value {
+    let tools = w.ada.get("/v1/tools?limit=100").await.ok();
+    let tools = list(&tools, "/data");
+    if tools.len() > 40 {
+        for old in &tools[..20] {
+            let path = format!("/v1/tools/{}", id(old));
+            w.ada.delete(&path).await.is(204);
+        }
+    }
+    let form = json!({"kind": "mcp", "name": format!("made-{n}"), "config": {"url": w.tools.url}});
+    let made = w.ada.post("/v1/tools", form).await.is(201);
+    let refresh = format!("/v1/tools/{}/refresh", id(&made));
+    w.ada.act(&refresh).await.is(200)
+}
+
+/// Path and body that accept the function of a made tool.
+fn acceptance(tool: &Value) -> (String, Value) {
+    let body = json!({"definition_hash": tool["functions"][0]["definition_hash"], "effect": "read", "risk": "autonomous"});
+    (format!("/v1/tools/{}/functions/create", id(tool)), body)
 }
 
 async fn made_persona(w: &AccessFixture, n: u64) -> String {

@@ -111,10 +111,12 @@ impl Row {
     }
 
     /// Whether only an admin can make this change. Excludes tasks of the Responses API, which have already ended and
-    /// cannot be canceled, and the model test, which changes nothing.
+    /// cannot be canceled, the model test, which changes nothing, and the refresh of a tool, which stores what its server lists.
     pub fn takes_an_admin(&self) -> bool {
-        let changes =
-            self.changes() && self.variant != "of the API" && self.route != "POST /v1/model-test";
+        let decides_nothing = ["POST /v1/model-test", "POST /v1/tools/{id}/refresh"];
+        let changes = self.changes()
+            && self.variant != "of the API"
+            && !decides_nothing.contains(&self.route.as_str());
         changes && self.cells[3] == Cell::Ok && self.cells[2] != Cell::Ok
     }
 

@@ -7,10 +7,15 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use super::recipes::{posted_file, remembered};
 use super::table::{COLUMNS, TestCaller};
-use crate::support::{Answer, Person, TestApp, id, list, sign_up, text, visitor};
+use crate::{
+    approvals::{is_parked, waiting},
+    support::{Answer, McpServer, Person, TestApp, function, id, list, sign_up, text, visitor},
+    tools_loop::reader,
+};
 
 /// One object of each kind, all in a place that others cannot see.
 pub struct Things {
@@ -37,12 +42,16 @@ pub struct AccessFixture {
     /// Admin of another workspace.
     pub zoe: Person,
     pub general: String,
+    /// The server of all tools of Ada's workspace.
+    pub tools: McpServer,
     /// In a private channel whose only member is Olu.
     pub private: Things,
     /// In Zoe's workspace.
     pub foreign: Things,
     keys: BTreeMap<&'static str, Person>,
     made: AtomicU64,
+    action: OnceCell<String>,
+    grant: OnceCell<String>,
 }
 
 impl AccessFixture {
@@ -52,18 +61,26 @@ impl AccessFixture {
             ("RATE_LIMITS", "off"),
             ("MODEL_BASE_URL", ""),
             ("MODEL_API_KEY", ""),
+            ("MCP_ALLOW", "127.0.0.1"),
+            ("SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
+            // The second workspace uses the same model server.
+            ("MODEL_ALLOW", "127.0.0.1"),
         ])
         .await;
+        let tools = McpServer::start().await;
+        tools.list([function("create", "Creates an issue")]);
         let ada = app.founder("Ada").await;
-        let model = format!("/v1/workspaces/{}/model", ada.workspace);
-        let form = json!({"provider": "other", "base_url": app.model.url});
-        ada.put(&model, form).await.is(200);
+        use_model(&app, &ada).await;
         let olu = app.join(&ada, "Olu", "member").await;
         let bo = app.join(&ada, "Bo", "member").await;
         let vera = app.join(&ada, "Vera", "viewer").await;
         let zoe = app.founder("Zoe").await;
+        use_model(&app, &zoe).await;
         // An agent whose replies a test can make fail; no other test invokes it.
         ada.make_agent("grump").await;
+        for admin in [&ada, &zoe] {
+            reader(admin, "clerk", json!({"trust": {"approve": ["search"]}})).await;
+        }
         let general = id(&ada.channel("general").await);
         let mut keys = BTreeMap::new();
         for column in COLUMNS {
@@ -85,10 +102,13 @@ impl AccessFixture {
             vera,
             zoe,
             general,
+            tools,
             private,
             foreign,
             keys,
             made: AtomicU64::new(0),
+            action: OnceCell::new(),
+            grant: OnceCell::new(),
         }
     }
 
@@ -158,6 +178,31 @@ impl AccessFixture {
     pub async fn set_role(&self, person: &Person, role: &str) {
         let path = format!("/v1/members/{}", person.id);
         self.ada.patch(&path, json!({"role": role})).await.is(200);
+    }
+
+    /// An action of Olu, for calls that do not decide it.
+    pub async fn standing_action(&self) -> String {
+        let action = self.action.get_or_init(|| self.waiting_action(&self.olu));
+        action.await.clone()
+    }
+
+    /// A permission of Olu, for calls that do not revoke it.
+    pub async fn standing_grant(&self) -> String {
+        let grant = self.grant.get_or_init(|| self.new_grant(&self.olu));
+        grant.await.clone()
+    }
+
+    /// An action for this person that waits for approval.
+    pub async fn waiting_action(&self, by: &Person) -> String {
+        // The replies after earlier approvals must not receive this call.
+        self.settle().await;
+        waiting_action(&self.app, by, &self.general).await
+    }
+
+    /// A permission that this person gave.
+    pub async fn new_grant(&self, by: &Person) -> String {
+        self.settle().await;
+        grant(&self.app, by, &self.general).await
     }
 
     /// A failed task of this person.
@@ -236,6 +281,36 @@ pub async fn kept_response(by: &Person) -> String {
     id(&by.post("/v1/responses", asked).await.is(200))
 }
 
+/// Makes the agents of this person's workspace use the scripted model server.
+async fn use_model(app: &TestApp, admin: &Person) {
+    let model = format!("/v1/workspaces/{}/model", admin.workspace);
+    let form = json!({"provider": "other", "base_url": app.model.url});
+    admin.put(&model, form).await.is(200);
+}
+
+/// An action for this person that waits for approval; its task is parked.
+async fn waiting_action(app: &TestApp, by: &Person, channel: &str) -> String {
+    let thread = by.thread(channel, "Root").await;
+    let search = ("search_messages", json!({"query": "hello"}));
+    app.model.script("clerk", [Answer::calls("", &[search])]);
+    let task = by.ask(&thread, "@clerk find it").await;
+    let action = waiting(by, &task).await;
+    is_parked(by, &task).await;
+    id(&action)
+}
+
+/// A permission that this person gave; the reply that it was given for has ended.
+async fn grant(app: &TestApp, by: &Person, channel: &str) -> String {
+    let action = waiting_action(app, by, channel).await;
+    let path = format!("/v1/actions/{action}");
+    let shown = by.get(&path).await.ok();
+    let form = json!({"arguments_hash": shown["arguments_hash"], "for": "hour"});
+    by.post(&format!("{path}/approve"), form).await.is(200);
+    by.completed(&text(&shown, "/task_id")).await;
+    let own = by.get("/v1/waiting").await.ok();
+    id(list(&own, "/grants").last().unwrap())
+}
+
 async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
     let done = resolved(by, channel).await;
     let task = by.ask(&done.thread, "@vibe hi").await;
@@ -253,6 +328,8 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("compaction", compaction(by, channel).await),
             ("file", posted_file(by, channel).await),
             ("memory", remembered(by, channel).await),
+            ("grant", grant(app, by, channel).await),
+            ("act", waiting_action(app, by, channel).await),
         ]),
     }
 }
@@ -276,6 +353,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("key", key),
         ("sandbox", id(&sandbox)),
         ("persona", persona(by, "Theirs").await),
+        ("tool", id(&client_function(by, "theirs").await)),
         ("session", id(&list(&sessions, "/data")[0])),
         ("audit", id(&list(&audit, "/data")[0])),
         ("response", kept_response(by).await),
@@ -285,6 +363,12 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
 pub fn sandbox(name: &str) -> Value {
     json!({"name": name, "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,
         "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only"})
+}
+
+/// Registers a function of clients.
+async fn client_function(by: &Person, name: &str) -> Value {
+    let form = json!({"kind": "function", "name": name, "config": {}});
+    by.post("/v1/tools", form).await.is(201)
 }
 
 /// Creates a persona and returns its ID.

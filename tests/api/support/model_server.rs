@@ -102,6 +102,30 @@ impl Answer {
         Self::pieces(&[text])
     }
 
+    /// Some text, perhaps none, and calls of tools.
+    pub fn calls(text: &str, calls: &[(&str, Value)]) -> Self {
+        let answer = if text.is_empty() {
+            Self::stream()
+        } else {
+            Self::stream().piece(text)
+        };
+        answer.end_with_calls(calls)
+    }
+
+    /// Calls of tools, and the end.
+    pub fn end_with_calls(self, calls: &[(&str, Value)]) -> Self {
+        let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
+            json!({"index": n, "id": format!("call_{n}"), "type": "function",
+                "function": {"name": name, "arguments": arguments.to_string()}})
+        });
+        let calls: Vec<Value> = calls.collect();
+        let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": null}]});
+        self.raw(&event(&chunk))
+            .finish("tool_calls")
+            .usage(11, 7)
+            .done()
+    }
+
     /// Pieces of a reply without its end.
     pub fn pieces_open(pieces: &[&str]) -> Self {
         pieces
@@ -228,7 +252,8 @@ impl Request {
     pub fn messages(&self) -> Value {
         let mut messages = self.body["messages"].clone();
         for message in messages.as_array_mut().unwrap() {
-            let content = message["content"].as_str().unwrap();
+            // A message with calls only has no content.
+            let content = message["content"].as_str().unwrap_or_default();
             let content = match message["role"].as_str() {
                 Some("system") => without_preamble(content).to_owned(),
                 _ => undated(content),
@@ -247,9 +272,26 @@ impl Request {
                 format!(
                     "{}: {}",
                     m["role"].as_str().unwrap(),
-                    undated(m["content"].as_str().unwrap())
+                    undated(m["content"].as_str().unwrap_or_default())
                 )
             })
+            .collect()
+    }
+
+    /// Results of calls, in order.
+    pub fn results(&self) -> Vec<String> {
+        let messages = self.body["messages"].as_array().unwrap().iter();
+        messages
+            .filter(|message| message["role"] == "tool")
+            .map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Names of the offered functions.
+    pub fn offered(&self) -> Vec<String> {
+        let tools = self.body["tools"].as_array().into_iter().flatten();
+        tools
+            .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
             .collect()
     }
 

@@ -24,6 +24,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a request of the Model Context Protocol
+         * @description Streamable HTTP without sessions, in the revisions 2026-07-28 and 2025-11-25. Responses are JSON. The tools depend on the
+         *     scopes of the key, and act like the routes of this API.
+         *
+         *     **Access:** no sessions; with any key.
+         */
+        post: operations["serve_mcp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -104,6 +127,115 @@ export interface paths {
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_action_item"];
+        trace?: never;
+    };
+    "/v1/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Actions in conversations that the caller can see, newest first
+         * @description Arguments and results are null unless the caller asked the agent, decides, or is an admin.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_actions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an action
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_action"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve an action
+         * @description Fills all needs of the caller; the action starts once all needs are filled.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["approve_action"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/{id}/deny": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deny an action
+         * @description Everyone who can approve it can deny it. The agent goes on without it.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["deny_action"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/{id}/settle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report whether an action happened
+         * @description Only for the person who asked the agent, and for admins once that person can no longer read the conversation. The agent goes on
+         *     with this result.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["settle_action"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/adaptation": {
@@ -1516,6 +1648,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/grants/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an own permission
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        delete: operations["delete_grant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/invites": {
         parameters: {
             query?: never;
@@ -2609,6 +2761,136 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the tools of the workspace, oldest first
+         * @description `config` is only in the response to callers with `agents:admin`.
+         *
+         *     **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["list_tools"];
+        put?: never;
+        /**
+         * Register a tool: a server of the Model Context Protocol, or a function of clients
+         * @description The functions of a server are not read yet: store its secret, then refresh it.
+         *
+         *     **Access:** admins; keys need `agents:admin`.
+         */
+        post: operations["create_tool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tools/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a tool
+         * @description `config` is only in the response to callers with `agents:admin`.
+         *
+         *     **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["get_tool"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tool that no agent names, with its secret
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        delete: operations["delete_tool"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a tool; takes effect with the next call
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        patch: operations["patch_tool"];
+        trace?: never;
+    };
+    "/v1/tools/{id}/functions/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Accept a function as it is defined now, so that agents can use it
+         * @description Another definition than the one with this hash is a 409 with the current tool.
+         *
+         *     **Access:** admins; keys need `agents:admin`.
+         */
+        put: operations["accept_tool_function"];
+        post?: never;
+        /**
+         * Withdraw a function: agents cannot use it any longer
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        delete: operations["withdraw_tool_function"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tools/{id}/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read the functions of a server
+         * @description A function whose definition has changed is withdrawn until an admin accepts the new one.
+         *
+         *     **Access:** admins; keys need `agents:admin`.
+         */
+        post: operations["refresh_tool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tools/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store the secret of a tool, replacing an earlier one; it is never returned
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        put: operations["put_tool_secret"];
+        post?: never;
+        /**
+         * Delete the secret of a tool
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        delete: operations["delete_tool_secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -2623,6 +2905,26 @@ export interface paths {
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what waits for the caller: actions to decide, own permissions, and warnings for admins
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_waiting"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2847,6 +3149,23 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Acceptance of a function by an admin. */
+        Acceptance: {
+            /** @description The definition that was accepted. */
+            definition: Record<string, unknown>;
+            by: components["schemas"]["UserId"];
+            at: components["schemas"]["Timestamp"];
+        };
+        /** @description Acceptance of a function. */
+        AcceptanceForm: {
+            /** @description Hash of the definition that the admin has read. */
+            definition_hash: string;
+            effect: components["schemas"]["Effect"];
+            /** @description At least `approve` for a destructive function. */
+            risk: components["schemas"]["Risk"];
+            /** @description For people, 1 to 80 characters; by default the server's. */
+            title?: string | null;
+        };
         Accepted: {
             workspace: components["schemas"]["Workspace"];
             member: components["schemas"]["Member"];
@@ -2871,6 +3190,83 @@ export interface components {
             avatar_url: string | null;
             created_at?: components["schemas"]["Timestamp"];
         };
+        /** @description An action as clients see it. */
+        Action: {
+            id: components["schemas"]["ActionId"];
+            /** @enum {string} */
+            object: "action";
+            kind: components["schemas"]["ActionKind"];
+            task_id: components["schemas"]["TaskId"];
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            agent_id: components["schemas"]["AgentId"] | null;
+            requested_by: components["schemas"]["UserId"];
+            /**
+             * Format: int64
+             * @description Counted from 1.
+             */
+            round: number;
+            /**
+             * Format: int64
+             * @description Position in its round, from 1.
+             */
+            call: number;
+            /** @description Name for approval rules, such as `search` or `mcp:LABEL.NAME`. */
+            name: string;
+            /** @description Name by which the model called it, such as `search_messages`. */
+            function: string;
+            /** @description Name for people, such as `Create an issue`. */
+            title: string;
+            tool: components["schemas"]["ToolId"] | null;
+            effect: components["schemas"]["Effect"];
+            state: components["schemas"]["ActionState"];
+            /** @description Only for the requester, deciders, and admins who can read the conversation; null for others, in events, and once removed. */
+            arguments: Record<string, unknown> | null;
+            /**
+             * @description Send it back to approve or deny. Only for those who can see the arguments, even once these were removed: it would
+             *     confirm guesses.
+             */
+            arguments_hash: string | null;
+            /** @description Sources that the agent had seen, besides the requester's own messages; empty in events. */
+            sources: components["schemas"]["SourceLabel"][];
+            needs: components["schemas"]["Need"][];
+            granted_by: components["schemas"]["GrantedBy"] | null;
+            /** @description The requester can approve it for an hour. */
+            grantable: boolean;
+            /** @description Like `arguments`. */
+            result: string | null;
+            /**
+             * Format: int64
+             * @description Number of hits of a search; null for other functions.
+             */
+            count: number | null;
+            error: components["schemas"]["ToolErrorCode"] | null;
+            /** Format: int64 */
+            duration_ms: number | null;
+            repeats: components["schemas"]["Repeated"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            ended_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description An event as it is stored and sent. */
+        ActionEvent: {
+            /** @enum {string} */
+            type: "action.requested" | "action.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                action: components["schemas"]["Action"];
+            };
+        };
+        /** @description ID of an action of an agent: `act_` and 26 base-32 characters */
+        ActionId: string;
         /** @description An action item and its resolution. */
         ActionItem: {
             /** @description Stays the same across versions of the resolution. */
@@ -2913,6 +3309,30 @@ export interface components {
         };
         /** @description ID of an action item: `item_` and 26 base-32 characters */
         ActionItemId: string;
+        /**
+         * @description Kind of an action.
+         *
+         *     `call`: A call of a tool.
+         *
+         *     `approval`: A step that only asks for approval.
+         * @enum {string}
+         */
+        ActionKind: "call" | "approval";
+        /**
+         * @description State of an action.
+         *
+         *     `waiting`: People must decide.
+         *
+         *     `approved`: It can start.
+         *
+         *     `expired`: Nobody decided in time, or it did not start in time.
+         *
+         *     `cancelled`: Its task was stopped or has ended, or a condition of its approval no longer holds.
+         *
+         *     `unknown`: It started, and nobody knows whether it happened; a person settles it.
+         * @enum {string}
+         */
+        ActionState: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
         /**
          * @description Event of a conversation with a person.
          *
@@ -3192,6 +3612,18 @@ export interface components {
              */
             timeout_s?: number | null;
         };
+        /**
+         * @description Time for which an approval holds.
+         *
+         *     `hour`: Further calls of the function in this conversation need no question for an hour.
+         * @enum {string}
+         */
+        ApprovalTerm: "hour";
+        ApproveForm: {
+            /** @description Hash of the action that the caller saw. */
+            arguments_hash: string;
+            for?: components["schemas"]["ApprovalTerm"] | null;
+        };
         /** @enum {string} */
         Approver: "any_member" | "admin" | "specific_user";
         /** @description Response of `DELETE /v1/agents/{id}`. */
@@ -3230,7 +3662,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -3258,6 +3690,15 @@ export interface components {
          * @enum {string}
          */
         AuthEventKind: "signed_in" | "sign_in_failed" | "password_changed" | "key_created";
+        /**
+         * @description Header that contains the secret.
+         *
+         *     `bearer`: `Authorization: Bearer SECRET`
+         *
+         *     `header`: In the header `header`.
+         * @enum {string}
+         */
+        AuthKind: "none" | "bearer" | "header";
         /** @enum {string} */
         AuthorKind: "human" | "agent" | "system";
         Avatar: {
@@ -3363,6 +3804,16 @@ export interface components {
             object?: string | null;
             /** @description At most 100. */
             data: components["schemas"]["BudgetForm"][];
+        };
+        /** @description A server that changed accepted functions. */
+        ChangedTool: {
+            tool_id: components["schemas"]["ToolId"];
+            title: string;
+            /**
+             * Format: int64
+             * @description Number of functions that are not offered until an admin accepts the difference.
+             */
+            changed_functions: number;
         };
         /** @description A channel as all of its members see it. */
         Channel: {
@@ -4018,6 +4469,12 @@ export interface components {
             /** Format: int64 */
             deleted: number;
         };
+        DenyForm: {
+            /** @description Hash of the action that the caller saw. */
+            arguments_hash: string;
+            /** @description For the agent; at most 500 characters are kept. */
+            note?: string | null;
+        };
         DirectForm: {
             /** @description Members besides the caller. Empty, or omitted with `agent_id`, for only the caller. */
             member_ids?: components["schemas"]["UserId"][] | null;
@@ -4028,6 +4485,13 @@ export interface components {
             draft: components["schemas"]["AgentDraft"];
             model: string;
         };
+        /**
+         * @description Effect of a function, as an admin accepted it.
+         *
+         *     `destructive`: A write that cannot be undone.
+         * @enum {string}
+         */
+        Effect: "read" | "write" | "destructive";
         /** @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model. */
         EffectiveModel: string | null;
         /** @description A sentence that agents remember. */
@@ -4096,7 +4560,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_item_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_retried" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_workspaces" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -4136,7 +4600,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -4374,6 +4838,60 @@ export interface components {
         ForkId: string;
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
+        /** @description A function of clients. */
+        FunctionConfig: {
+            /** @description At most 4,096 characters. */
+            description?: string | null;
+            /** @description JSON schema of the arguments, at most 32 KiB. */
+            parameters?: Record<string, unknown> | null;
+            strict?: boolean | null;
+        };
+        /**
+         * @description `new`: Not accepted yet.
+         *
+         *     `accepted`: Offered to agents.
+         *
+         *     `changed`: The server changed the definition: not offered until an admin accepts the difference.
+         *
+         *     `removed`: Accepted, but no longer listed by the server.
+         * @enum {string}
+         */
+        FunctionState: "new" | "accepted" | "changed" | "removed";
+        /** @description A permission as clients see it. */
+        Grant: {
+            id: components["schemas"]["GrantId"];
+            /** @enum {string} */
+            object: "grant";
+            agent_id: components["schemas"]["AgentId"];
+            requested_by: components["schemas"]["UserId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id: components["schemas"]["ForkId"] | null;
+            tool: components["schemas"]["ToolId"] | null;
+            function: string;
+            title: string;
+            /** @description Only calls to this host. */
+            host: string | null;
+            /** @description For writes: the task may have seen only texts with these labels. */
+            labels: string[];
+            /**
+             * Format: int64
+             * @description Number of calls so far, of at most 20.
+             */
+            uses: number;
+            created_at: components["schemas"]["Timestamp"];
+            expires_at: components["schemas"]["Timestamp"];
+        };
+        /** @description ID of a permission for an hour: `grant_` and 26 base-32 characters */
+        GrantId: string;
+        /**
+         * @description Basis on which an action is allowed.
+         *
+         *     `policy`: No question was needed.
+         *
+         *     `grant`: A permission for an hour.
+         * @enum {string}
+         */
+        GrantedBy: "policy" | "person" | "grant";
         /**
          * @description Grouping of usage.
          * @enum {string}
@@ -4589,6 +5107,18 @@ export interface components {
              * @description Maximum upload size in bytes.
              */
             upload_bytes_max: number;
+        };
+        /** @description A page of a list. */
+        List_Action: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Action"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
         };
         /** @description A page of a list. */
         List_ActionItem: {
@@ -4835,6 +5365,18 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["PersonaVersion"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_RegisteredTool: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["RegisteredTool"][];
             /** @description More objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -5303,6 +5845,11 @@ export interface components {
             api_key_id?: components["schemas"]["ApiKeyId"];
             /** @description The resolution that this message publishes. */
             resolution_id?: components["schemas"]["ResolutionId"];
+            /**
+             * Format: int64
+             * @description Number of actions of the reply's task; omitted if 0.
+             */
+            steps?: number;
             /** @description Messages that the reply cites, in the order of `n`. */
             sources?: components["schemas"]["MessageSource"][];
             /** @description The fork of the resolution that this message publishes. */
@@ -5557,6 +6104,22 @@ export interface components {
             /** @description True if the agent receives an approved text of the persona. After an edit, this is the last approved one. */
             is_sent: boolean;
         };
+        /** @description An approval that an action needs, and the person who gave it or denied the action. */
+        Need: {
+            who: components["schemas"]["NeededPerson"];
+            user_id: components["schemas"]["UserId"] | null;
+            by: components["schemas"]["UserId"] | null;
+            at: components["schemas"]["Timestamp"] | null;
+        };
+        /**
+         * @description Person whose approval an action needs.
+         *
+         *     `user`: The person in `user_id`.
+         *
+         *     `any_member`: Anyone who can post in the conversation.
+         * @enum {string}
+         */
+        NeededPerson: "requester" | "admin" | "user" | "any_member";
         /**
          * @description From strictest to most permissive.
          * @enum {string}
@@ -5942,6 +6505,16 @@ export interface components {
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
             workspace_context: components["schemas"]["ContextPolicy"];
+            /**
+             * Format: int64
+             * @description 0: no tools; 1: only functions that read; 2: as set for each function; 3: as 2, but writes inside of the workspace
+             *     need no approval.
+             */
+            trust_level: number;
+            /** @description Required approvers of actions; the agent's own rules are added. */
+            approval_rules: components["schemas"]["ApprovalRule"][];
+            /** @description Domains, with their subdomains, from which agents can read pages without a question. */
+            trusted_domains: string[];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
@@ -5957,6 +6530,15 @@ export interface components {
             memory?: components["schemas"]["MemoryPolicyPatch"];
             compaction?: components["schemas"]["CompactionPolicyPatch"];
             workspace_context?: components["schemas"]["ContextPolicyPatch"];
+            /**
+             * Format: int64
+             * @description 0 to 3.
+             */
+            trust_level?: number;
+            /** @description At most 50. */
+            approval_rules?: components["schemas"]["ApprovalRule"][];
+            /** @description At most 200 domains in lowercase. */
+            trusted_domains?: string[];
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -6127,6 +6709,11 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             /** @description As for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["NewAgent"];
+        };
+        /** @description A server that the operator configured as a process. */
+        ProcessToolConfig: {
+            /** @description NAME of `[mcp.NAME]` in `openvibe.toml`. */
+            stdio: string;
         };
         /** @description A text for the system prompt. */
         PromptAddon: {
@@ -6332,6 +6919,57 @@ export interface components {
              */
             metaprompts?: components["schemas"]["Metaprompt"][];
         };
+        /** @description A function of a server. */
+        RegisteredFunction: {
+            name: string;
+            /** @description For people. */
+            title: string;
+            state: components["schemas"]["FunctionState"];
+            /** @description As accepted, or else as the server's annotations suggest; the stricter of both for a changed function. */
+            effect: components["schemas"]["Effect"];
+            /** @description As accepted, or else as the server's annotations suggest; the stricter of both for a changed function. */
+            risk: components["schemas"]["Risk"];
+            /** @description The latest definition: `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations`. */
+            definition: Record<string, unknown>;
+            /** @description SHA-256 of the RFC 8785 form of the latest definition, in hexadecimal. */
+            definition_hash: string;
+            accepted: components["schemas"]["Acceptance"] | null;
+        };
+        /** @description A tool of the workspace. */
+        RegisteredTool: {
+            id: components["schemas"]["ToolId"];
+            /** @enum {string} */
+            object: "tool";
+            kind: components["schemas"]["RegisteredToolKind"];
+            /** @description Label of its functions for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`. */
+            name: string;
+            /** @description For people. */
+            title: string;
+            enabled: boolean;
+            /** @description Only with `agents:admin`. */
+            config?: components["schemas"]["ToolConfig"];
+            /** @description True if a secret is stored. The secret itself is never returned. */
+            secret_set: boolean;
+            /** @description Channels in which it can be used; null for all. Without `agents:admin`, only those that you can see. */
+            channel_ids: components["schemas"]["ChannelId"][] | null;
+            /** @description Results of its reads do not cause questions. */
+            trusted_reads: boolean;
+            status: components["schemas"]["ToolStatus"];
+            /** @description In order of their names. */
+            functions: components["schemas"]["RegisteredFunction"][];
+            /**
+             * Format: int64
+             * @description Version for `If-Match`; acceptances do not change it.
+             */
+            version: number;
+        };
+        /**
+         * @description `mcp`: A server of the Model Context Protocol.
+         *
+         *     `function`: A function that the client of `/v1/responses` runs.
+         * @enum {string}
+         */
+        RegisteredToolKind: "mcp" | "function";
         /** @description Places that contained the text, counted after the deletion. */
         Remaining: {
             /**
@@ -6349,6 +6987,20 @@ export interface components {
              * @description Texts in records of prompts.
              */
             contexts: number;
+        };
+        /** @description A server that is reached over HTTP. */
+        RemoteConfig: {
+            /** @description `https` URL, at most 2,048 characters; `http` only for hosts that the operator permitted. */
+            url: string;
+            auth?: components["schemas"]["AuthKind"];
+            /** @description Name of the header, with `auth: header`. */
+            header?: string | null;
+        };
+        /** @description An earlier equal call of a task that this one retries. */
+        Repeated: {
+            action_id: components["schemas"]["ActionId"];
+            /** @description Time when it ended, or started if nobody knows its end. */
+            at: components["schemas"]["Timestamp"];
         };
         Requester: {
             id: components["schemas"]["UserId"];
@@ -6546,6 +7198,17 @@ export interface components {
             total_tokens: number;
         };
         /**
+         * @description Approval that a call of a function needs, from least to most.
+         *
+         *     `autonomous`: No approval.
+         *
+         *     `approve`: The requester.
+         *
+         *     `escalate`: The requester and an admin.
+         * @enum {string}
+         */
+        Risk: "autonomous" | "approve" | "escalate";
+        /**
          * @description Role of a member in a workspace.
          *
          *     `viewer`: Can only read, mark as read, and search.
@@ -6648,6 +7311,11 @@ export interface components {
             /** @description Pass it as `cursor` to get the next page. */
             next_cursor: string | null;
         };
+        /** @description The secret of a tool. */
+        SecretForm: {
+            /** @description ASCII text in one line, at most 8 KiB. */
+            value: string;
+        };
         SeenAuthor: {
             type: components["schemas"]["ParticipantKind"];
             id: string;
@@ -6658,8 +7326,11 @@ export interface components {
             /** Format: int64 */
             tokens: number;
         };
-        /** @enum {string} */
-        SegmentName: "system" | "workspace" | "memory" | "summary" | "messages" | "trigger";
+        /**
+         * @description `tools`: Definitions of tools, calls, and their results.
+         * @enum {string}
+         */
+        SegmentName: "system" | "workspace" | "memory" | "summary" | "messages" | "trigger" | "tools";
         /** @description A segment as events show it, without texts. */
         SegmentState: {
             id: components["schemas"]["CompactionId"];
@@ -6783,7 +7454,7 @@ export interface components {
          */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
@@ -6796,6 +7467,14 @@ export interface components {
         };
         /** @description ID of a session: `sess_` and 26 base-32 characters */
         SessionId: string;
+        SettleForm: {
+            outcome: components["schemas"]["Settlement"];
+        };
+        /**
+         * @description Outcome of an action that the server could not determine.
+         * @enum {string}
+         */
+        Settlement: "happened" | "did_not_happen";
         /** @description Server settings that clients need before sign-in. */
         Setup: {
             /** @description No account exists yet. */
@@ -6805,7 +7484,7 @@ export interface components {
             /** @description The first account needs the token from the link that the server printed at startup. */
             setup_token_required: boolean;
         };
-        /** @description A tool, and whether it is offered to models. */
+        /** @description A tool, and whether replies can use it. */
         ShownTool: {
             /** @description 1 to 64 letters, digits, `_`, or `-`. */
             name: string;
@@ -6815,20 +7494,23 @@ export interface components {
             strict?: boolean | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
+            /** @description True if replies can use it. */
             available: boolean;
+            unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "function";
         } | {
-            server_label: string;
+            /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, it can be omitted and must equal the registered name. */
+            server_label?: string | null;
             server_url?: string | null;
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
+            /** @description True if replies can use it. */
             available: boolean;
+            unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "mcp";
         } | {
@@ -6842,8 +7524,9 @@ export interface components {
             filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
+            /** @description True if replies can use it. */
             available: boolean;
+            unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "file_search";
         } | {
@@ -6853,8 +7536,9 @@ export interface components {
             sandbox_policy_id?: string | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
+            /** @description True if replies can use it. */
             available: boolean;
+            unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "code_interpreter";
         } | {
@@ -6864,8 +7548,9 @@ export interface components {
             max_uses?: number | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
+            /** @description True if replies can use it. */
             available: boolean;
+            unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "web_fetch";
         } | {
@@ -6874,8 +7559,9 @@ export interface components {
             description?: string | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
-            /** @description False for tools that this server cannot run and for kinds that the workspace does not allow. */
+            /** @description True if replies can use it. */
             available: boolean;
+            unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "delegate";
         };
@@ -6920,6 +7606,12 @@ export interface components {
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
             limits: components["schemas"]["Limits"];
+        };
+        /** @description Label of a text that the task had seen. */
+        SourceLabel: {
+            kind: components["schemas"]["TaintKind"];
+            /** @description Name of a person, a file, a server, or a host. */
+            label: string;
         };
         /** @description A statement and its sources. */
         SourcedText: {
@@ -7006,6 +7698,19 @@ export interface components {
             /** @description Sources of the text, in order. */
             parts: components["schemas"]["SystemPart"][];
         };
+        /**
+         * @description Kind of text that a task has seen.
+         *
+         *     `message`: A person's message, or a text with a person's words.
+         *
+         *     `reply`: A reply whose sources were not recorded.
+         *
+         *     `title`: A title or a description, which everyone who can write can change.
+         *
+         *     `key`: A message that the requester posted with an API key.
+         * @enum {string}
+         */
+        TaintKind: "message" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import";
         /** @description Work requested from an agent, or only from a model. */
         Task: {
             id: components["schemas"]["TaskId"];
@@ -7039,6 +7744,11 @@ export interface components {
              * @description Number of the current or next model call.
              */
             attempt: number;
+            /**
+             * Format: int64
+             * @description Number of model calls that were followed by calls of tools.
+             */
+            round: number;
             retry_at: components["schemas"]["Timestamp"] | null;
             wait_reason: components["schemas"]["WaitReason"] | null;
             input: components["schemas"]["TaskInput"];
@@ -7351,10 +8061,13 @@ export interface components {
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            unavailable_because?: unknown;
             /** @enum {string} */
             type: "function";
         } | {
-            server_label: string;
+            /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, it can be omitted and must equal the registered name. */
+            server_label?: string | null;
             server_url?: string | null;
             server_description?: string | null;
             allowed_tools?: string[] | null;
@@ -7363,6 +8076,8 @@ export interface components {
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            unavailable_because?: unknown;
             /** @enum {string} */
             type: "mcp";
         } | {
@@ -7378,6 +8093,8 @@ export interface components {
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            unavailable_because?: unknown;
             /** @enum {string} */
             type: "file_search";
         } | {
@@ -7389,6 +8106,8 @@ export interface components {
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            unavailable_because?: unknown;
             /** @enum {string} */
             type: "code_interpreter";
         } | {
@@ -7400,6 +8119,8 @@ export interface components {
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            unavailable_because?: unknown;
             /** @enum {string} */
             type: "web_fetch";
         } | {
@@ -7410,11 +8131,92 @@ export interface components {
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            unavailable_because?: unknown;
             /** @enum {string} */
             type: "delegate";
         };
+        /**
+         * @description Change of a tool.
+         *
+         *     `updated`: Its settings, its secret, its status, or a function.
+         * @enum {string}
+         */
+        ToolChange: "created" | "updated" | "deleted";
+        /** @description Settings of a tool, which depend on its kind. */
+        ToolConfig: components["schemas"]["RemoteConfig"] | components["schemas"]["ProcessToolConfig"] | components["schemas"]["FunctionConfig"];
+        /**
+         * @description Cause of an error that a tool call ended with.
+         *
+         *     `cancelled`: Its task was stopped or has ended.
+         *
+         *     `repeated_call`: The third identical call.
+         *
+         *     `input_not_supported`: The server asked for input, which nobody can give here.
+         * @enum {string}
+         */
+        ToolErrorCode: "bad_arguments" | "no_such_function" | "not_allowed" | "not_found" | "unreadable" | "denied" | "expired" | "cancelled" | "definition_changed" | "tool_unreachable" | "tool_timeout" | "tool_failed" | "too_many_calls" | "repeated_call" | "rate_limited" | "input_not_supported" | "no_approver";
+        /** @description An event as it is stored and sent. */
+        ToolEvent: {
+            /** @enum {string} */
+            type: "tool.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            /** @description A change to a tool, without texts of people, its settings, and its definitions, which can be large. */
+            data: {
+                tool_id: components["schemas"]["ToolId"];
+                action: components["schemas"]["ToolChange"];
+                status: components["schemas"]["ToolStatus"];
+                /** @description Number of functions that the server changed, and that wait for an admin to accept the difference. */
+                changed_functions: number;
+            };
+        };
+        /** @description Fields of `POST`. */
+        ToolForm: {
+            kind: components["schemas"]["RegisteredToolKind"];
+            /** @description `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed. */
+            name: string;
+            /** @description 1 to 80 characters; by default the name. */
+            title?: string | null;
+            /** @description True by default. */
+            enabled?: boolean | null;
+            config: components["schemas"]["ToolConfig"];
+            /** @description Channels in which it can be used, at most 100; by default all. */
+            channel_ids?: components["schemas"]["ChannelId"][] | null;
+            /** @description False by default. */
+            trusted_reads?: boolean;
+        };
+        /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+        ToolId: string;
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
+        /** @description Fields of `PATCH`: omitted fields are unchanged. */
+        ToolPatch: {
+            enabled?: boolean;
+            /** @description 1 to 80 characters. */
+            title?: string;
+            /** @description Null for all channels. */
+            channel_ids?: components["schemas"]["ChannelId"][] | null;
+            trusted_reads?: boolean;
+            /** @description Replaces the settings. Another host deletes the secret. */
+            config?: components["schemas"]["ToolConfig"];
+        };
+        /**
+         * @description Result of the last connection to the server.
+         *
+         *     `auth_failed`: The server rejected the credential.
+         *
+         *     `secret_unreadable`: The stored credential cannot be decrypted: enter it again.
+         * @enum {string}
+         */
+        ToolStatus: "ok" | "unreachable" | "auth_failed" | "secret_unreadable";
         /**
          * @description Kind of trigger.
          *
@@ -7451,6 +8253,25 @@ export interface components {
             role: "user" | "assistant";
             content: string;
         };
+        /**
+         * @description Reason why replies of an agent cannot use a tool.
+         *
+         *     `client_only`: The client of `/v1/responses` runs it.
+         *
+         *     `no_runner`: The operator named no server that runs code.
+         *
+         *     `not_registered`: The server is not in the registry.
+         *
+         *     `not_allowed`: The workspace does not allow this type.
+         *
+         *     `not_accepted`: No function of the server is accepted, or none of those that the agent may use.
+         *
+         *     `disabled`: An admin turned the server off.
+         *
+         *     `not_supported`: No reply can use this type yet.
+         * @enum {string}
+         */
+        UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled" | "not_supported";
         UploadForm: {
             /**
              * Format: binary
@@ -7604,9 +8425,24 @@ export interface components {
          * @description Reason why a task waits for its next attempt.
          *
          *     `budget`: Running calls have reserved the rest of a budget.
+         *
+         *     `approval`: People must decide about its actions; `retry_at` is null.
          * @enum {string}
          */
-        WaitReason: "rate_limited" | "unavailable" | "budget";
+        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval";
+        /** @description Things to decide, and the caller's permissions. */
+        WaitingSeen: {
+            /** @description Actions that the caller can approve, deny, or settle; oldest first. */
+            actions: components["schemas"]["Action"][];
+            /** @description The caller's own permissions that still hold. */
+            grants: components["schemas"]["Grant"][];
+            /** @description For people who manage agents: servers whose changed functions must be accepted again. */
+            tools: components["schemas"]["ChangedTool"][];
+            /** @description For admins: budgets that have reached their warning. */
+            budgets: components["schemas"]["UsageBudget"][];
+            /** @description Number of things to decide. */
+            count: number;
+        };
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
             name: string;
@@ -8056,6 +8892,55 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    serve_mcp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "jsonrpc": "2.0",
+                 *       "method": "tools/list"
+                 *     }
+                 */
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description The response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": Record<string, unknown>;
+                };
+            };
+            /** @description The notification was accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     metrics: {
         parameters: {
             query?: never;
@@ -8267,6 +9152,443 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ActionItem"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_actions: {
+        parameters: {
+            query?: {
+                /** @description Only actions of this task. */
+                task_id?: components["schemas"]["TaskId"];
+                /** @description Only actions in this thread and its forks. */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description Only actions in this state. */
+                state?: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
+                /** @description `true`: only actions for the caller. */
+                mine?: boolean;
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "arguments": null,
+                     *           "arguments_hash": null,
+                     *           "call": 0,
+                     *           "count": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "duration_ms": null,
+                     *           "effect": "read",
+                     *           "ended_at": null,
+                     *           "error": null,
+                     *           "expires_at": null,
+                     *           "fork_id": null,
+                     *           "function": "…",
+                     *           "grantable": false,
+                     *           "granted_by": null,
+                     *           "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "call",
+                     *           "name": "Ada",
+                     *           "needs": [
+                     *             {
+                     *               "at": null,
+                     *               "by": null,
+                     *               "user_id": null,
+                     *               "who": "requester"
+                     *             }
+                     *           ],
+                     *           "object": "action",
+                     *           "repeats": null,
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "result": null,
+                     *           "round": 0,
+                     *           "sources": [
+                     *             {
+                     *               "kind": "message",
+                     *               "label": "…"
+                     *             }
+                     *           ],
+                     *           "state": "waiting",
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_id": null,
+                     *           "title": "Friday or Monday?",
+                     *           "tool": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Action"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an action of an agent: `act_` and 26 base-32 characters */
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": null,
+                     *       "arguments": null,
+                     *       "arguments_hash": null,
+                     *       "call": 0,
+                     *       "count": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "duration_ms": null,
+                     *       "effect": "read",
+                     *       "ended_at": null,
+                     *       "error": null,
+                     *       "expires_at": null,
+                     *       "fork_id": null,
+                     *       "function": "…",
+                     *       "grantable": false,
+                     *       "granted_by": null,
+                     *       "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "call",
+                     *       "name": "Ada",
+                     *       "needs": [
+                     *         {
+                     *           "at": null,
+                     *           "by": null,
+                     *           "user_id": null,
+                     *           "who": "requester"
+                     *         }
+                     *       ],
+                     *       "object": "action",
+                     *       "repeats": null,
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "result": null,
+                     *       "round": 0,
+                     *       "sources": [
+                     *         {
+                     *           "kind": "message",
+                     *           "label": "…"
+                     *         }
+                     *       ],
+                     *       "state": "waiting",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": null,
+                     *       "title": "Friday or Monday?",
+                     *       "tool": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    approve_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an action of an agent: `act_` and 26 base-32 characters */
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "arguments_hash": "…"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApproveForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": null,
+                     *       "arguments": null,
+                     *       "arguments_hash": null,
+                     *       "call": 0,
+                     *       "count": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "duration_ms": null,
+                     *       "effect": "read",
+                     *       "ended_at": null,
+                     *       "error": null,
+                     *       "expires_at": null,
+                     *       "fork_id": null,
+                     *       "function": "…",
+                     *       "grantable": false,
+                     *       "granted_by": null,
+                     *       "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "call",
+                     *       "name": "Ada",
+                     *       "needs": [
+                     *         {
+                     *           "at": null,
+                     *           "by": null,
+                     *           "user_id": null,
+                     *           "who": "requester"
+                     *         }
+                     *       ],
+                     *       "object": "action",
+                     *       "repeats": null,
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "result": null,
+                     *       "round": 0,
+                     *       "sources": [
+                     *         {
+                     *           "kind": "message",
+                     *           "label": "…"
+                     *         }
+                     *       ],
+                     *       "state": "waiting",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": null,
+                     *       "title": "Friday or Monday?",
+                     *       "tool": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    deny_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an action of an agent: `act_` and 26 base-32 characters */
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "arguments_hash": "…"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DenyForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": null,
+                     *       "arguments": null,
+                     *       "arguments_hash": null,
+                     *       "call": 0,
+                     *       "count": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "duration_ms": null,
+                     *       "effect": "read",
+                     *       "ended_at": null,
+                     *       "error": null,
+                     *       "expires_at": null,
+                     *       "fork_id": null,
+                     *       "function": "…",
+                     *       "grantable": false,
+                     *       "granted_by": null,
+                     *       "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "call",
+                     *       "name": "Ada",
+                     *       "needs": [
+                     *         {
+                     *           "at": null,
+                     *           "by": null,
+                     *           "user_id": null,
+                     *           "who": "requester"
+                     *         }
+                     *       ],
+                     *       "object": "action",
+                     *       "repeats": null,
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "result": null,
+                     *       "round": 0,
+                     *       "sources": [
+                     *         {
+                     *           "kind": "message",
+                     *           "label": "…"
+                     *         }
+                     *       ],
+                     *       "state": "waiting",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": null,
+                     *       "title": "Friday or Monday?",
+                     *       "tool": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    settle_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an action of an agent: `act_` and 26 base-32 characters */
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "outcome": "happened"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SettleForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": null,
+                     *       "arguments": null,
+                     *       "arguments_hash": null,
+                     *       "call": 0,
+                     *       "count": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "duration_ms": null,
+                     *       "effect": "read",
+                     *       "ended_at": null,
+                     *       "error": null,
+                     *       "expires_at": null,
+                     *       "fork_id": null,
+                     *       "function": "…",
+                     *       "grantable": false,
+                     *       "granted_by": null,
+                     *       "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "call",
+                     *       "name": "Ada",
+                     *       "needs": [
+                     *         {
+                     *           "at": null,
+                     *           "by": null,
+                     *           "user_id": null,
+                     *           "who": "requester"
+                     *         }
+                     *       ],
+                     *       "object": "action",
+                     *       "repeats": null,
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "result": null,
+                     *       "round": 0,
+                     *       "sources": [
+                     *         {
+                     *           "kind": "message",
+                     *           "label": "…"
+                     *         }
+                     *       ],
+                     *       "state": "waiting",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": null,
+                     *       "title": "Friday or Monday?",
+                     *       "tool": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Action"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -8578,7 +9900,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -8743,7 +10066,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -8902,7 +10226,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -8999,7 +10324,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -9147,7 +10473,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -9234,7 +10561,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -9329,7 +10657,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -9636,6 +10965,7 @@ export interface operations {
                      *         "retry_at": null,
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
                      *         "started_at": null,
                      *         "status": "queued",
                      *         "thread_id": null,
@@ -9735,7 +11065,8 @@ export interface operations {
                      *         {
                      *           "available": false,
                      *           "name": "Ada",
-                     *           "type": "function"
+                     *           "type": "function",
+                     *           "unavailable_because": null
                      *         }
                      *       ],
                      *       "top_p": null,
@@ -11468,6 +12799,7 @@ export interface operations {
                      *               "retry_at": null,
                      *               "retry_of": null,
                      *               "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "round": 0,
                      *               "started_at": null,
                      *               "status": "queued",
                      *               "thread_id": null,
@@ -11625,6 +12957,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -11668,6 +13001,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -11781,6 +13115,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -11824,6 +13159,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -12457,6 +13793,7 @@ export interface operations {
                      *         "retry_at": null,
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
                      *         "started_at": null,
                      *         "status": "queued",
                      *         "thread_id": null,
@@ -13329,6 +14666,7 @@ export interface operations {
                      *         "retry_at": null,
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
                      *         "started_at": null,
                      *         "status": "queued",
                      *         "thread_id": null,
@@ -13580,6 +14918,7 @@ export interface operations {
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
+                     *             "steps": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
@@ -13705,6 +15044,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -13748,6 +15088,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -13830,6 +15171,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -13873,6 +15215,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -14121,6 +15464,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -14696,6 +16040,7 @@ export interface operations {
                      *         "retry_at": null,
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
                      *         "started_at": null,
                      *         "status": "queued",
                      *         "thread_id": null,
@@ -14715,6 +16060,36 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_grant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a permission for an hour: `grant_` and 26 base-32 characters */
+                id: components["schemas"]["GrantId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -16005,6 +17380,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -16117,6 +17493,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -16240,6 +17617,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -16360,6 +17738,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -16479,6 +17858,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -18322,6 +19702,7 @@ export interface operations {
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
+                     *             "steps": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
@@ -18403,6 +19784,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -18599,6 +19981,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -18667,6 +20050,7 @@ export interface operations {
                      *       "retry_at": null,
                      *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "round": 0,
                      *       "started_at": null,
                      *       "status": "queued",
                      *       "thread_id": null,
@@ -18729,6 +20113,7 @@ export interface operations {
                      *       "retry_at": null,
                      *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "round": 0,
                      *       "started_at": null,
                      *       "status": "queued",
                      *       "thread_id": null,
@@ -18926,6 +20311,7 @@ export interface operations {
                      *       "retry_at": null,
                      *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "round": 0,
                      *       "started_at": null,
                      *       "status": "queued",
                      *       "thread_id": null,
@@ -18992,6 +20378,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -19107,6 +20494,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -19341,6 +20729,7 @@ export interface operations {
                      *         "retry_at": null,
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
                      *         "started_at": null,
                      *         "status": "queued",
                      *         "thread_id": null,
@@ -19871,6 +21260,7 @@ export interface operations {
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
+                     *             "steps": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
@@ -19996,6 +21386,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -20039,6 +21430,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -20121,6 +21513,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -20164,6 +21557,7 @@ export interface operations {
                      *           "retry_at": null,
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
                      *           "started_at": null,
                      *           "status": "queued",
                      *           "thread_id": null,
@@ -20340,6 +21734,588 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_tools: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "channel_ids": null,
+                     *           "enabled": false,
+                     *           "functions": [
+                     *             {
+                     *               "accepted": null,
+                     *               "definition": {},
+                     *               "definition_hash": "…",
+                     *               "effect": "read",
+                     *               "name": "Ada",
+                     *               "risk": "autonomous",
+                     *               "state": "new",
+                     *               "title": "Friday or Monday?"
+                     *             }
+                     *           ],
+                     *           "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "mcp",
+                     *           "name": "Ada",
+                     *           "object": "tool",
+                     *           "secret_set": false,
+                     *           "status": "ok",
+                     *           "title": "Friday or Monday?",
+                     *           "trusted_reads": false,
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_tool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "config": {
+                 *         "description": "Returns the weather in a city",
+                 *         "parameters": {
+                 *           "properties": {
+                 *             "city": {
+                 *               "type": "string"
+                 *             }
+                 *           },
+                 *           "type": "object"
+                 *         }
+                 *       },
+                 *       "kind": "function",
+                 *       "name": "weather",
+                 *       "title": "Weather"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ToolForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "enabled": false,
+                     *       "functions": [
+                     *         {
+                     *           "accepted": null,
+                     *           "definition": {},
+                     *           "definition_hash": "…",
+                     *           "effect": "read",
+                     *           "name": "Ada",
+                     *           "risk": "autonomous",
+                     *           "state": "new",
+                     *           "title": "Friday or Monday?"
+                     *         }
+                     *       ],
+                     *       "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "mcp",
+                     *       "name": "Ada",
+                     *       "object": "tool",
+                     *       "secret_set": false,
+                     *       "status": "ok",
+                     *       "title": "Friday or Monday?",
+                     *       "trusted_reads": false,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_tool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "enabled": false,
+                     *       "functions": [
+                     *         {
+                     *           "accepted": null,
+                     *           "definition": {},
+                     *           "definition_hash": "…",
+                     *           "effect": "read",
+                     *           "name": "Ada",
+                     *           "risk": "autonomous",
+                     *           "state": "new",
+                     *           "title": "Friday or Monday?"
+                     *         }
+                     *       ],
+                     *       "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "mcp",
+                     *       "name": "Ada",
+                     *       "object": "tool",
+                     *       "secret_set": false,
+                     *       "status": "ok",
+                     *       "title": "Friday or Monday?",
+                     *       "trusted_reads": false,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_tool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_tool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ToolPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "enabled": false,
+                     *       "functions": [
+                     *         {
+                     *           "accepted": null,
+                     *           "definition": {},
+                     *           "definition_hash": "…",
+                     *           "effect": "read",
+                     *           "name": "Ada",
+                     *           "risk": "autonomous",
+                     *           "state": "new",
+                     *           "title": "Friday or Monday?"
+                     *         }
+                     *       ],
+                     *       "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "mcp",
+                     *       "name": "Ada",
+                     *       "object": "tool",
+                     *       "secret_set": false,
+                     *       "status": "ok",
+                     *       "title": "Friday or Monday?",
+                     *       "trusted_reads": false,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    accept_tool_function: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+                /** @description Name of the function on its server */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "definition_hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                 *       "effect": "read",
+                 *       "risk": "autonomous"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AcceptanceForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "enabled": false,
+                     *       "functions": [
+                     *         {
+                     *           "accepted": null,
+                     *           "definition": {},
+                     *           "definition_hash": "…",
+                     *           "effect": "read",
+                     *           "name": "Ada",
+                     *           "risk": "autonomous",
+                     *           "state": "new",
+                     *           "title": "Friday or Monday?"
+                     *         }
+                     *       ],
+                     *       "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "mcp",
+                     *       "name": "Ada",
+                     *       "object": "tool",
+                     *       "secret_set": false,
+                     *       "status": "ok",
+                     *       "title": "Friday or Monday?",
+                     *       "trusted_reads": false,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    withdraw_tool_function: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+                /** @description Name of the function on its server */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "enabled": false,
+                     *       "functions": [
+                     *         {
+                     *           "accepted": null,
+                     *           "definition": {},
+                     *           "definition_hash": "…",
+                     *           "effect": "read",
+                     *           "name": "Ada",
+                     *           "risk": "autonomous",
+                     *           "state": "new",
+                     *           "title": "Friday or Monday?"
+                     *         }
+                     *       ],
+                     *       "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "mcp",
+                     *       "name": "Ada",
+                     *       "object": "tool",
+                     *       "secret_set": false,
+                     *       "status": "ok",
+                     *       "title": "Friday or Monday?",
+                     *       "trusted_reads": false,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    refresh_tool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "enabled": false,
+                     *       "functions": [
+                     *         {
+                     *           "accepted": null,
+                     *           "definition": {},
+                     *           "definition_hash": "…",
+                     *           "effect": "read",
+                     *           "name": "Ada",
+                     *           "risk": "autonomous",
+                     *           "state": "new",
+                     *           "title": "Friday or Monday?"
+                     *         }
+                     *       ],
+                     *       "id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "mcp",
+                     *       "name": "Ada",
+                     *       "object": "tool",
+                     *       "secret_set": false,
+                     *       "status": "ok",
+                     *       "title": "Friday or Monday?",
+                     *       "trusted_reads": false,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredTool"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_tool_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "s3cr3t"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecretForm"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_tool_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
+                id: components["schemas"]["ToolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     get_usage: {
         parameters: {
             query?: {
@@ -20401,6 +22377,127 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["UsageAnswer"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_waiting: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "actions": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "arguments": null,
+                     *           "arguments_hash": null,
+                     *           "call": 0,
+                     *           "count": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "duration_ms": null,
+                     *           "effect": "read",
+                     *           "ended_at": null,
+                     *           "error": null,
+                     *           "expires_at": null,
+                     *           "fork_id": null,
+                     *           "function": "…",
+                     *           "grantable": false,
+                     *           "granted_by": null,
+                     *           "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "call",
+                     *           "name": "Ada",
+                     *           "needs": [
+                     *             {
+                     *               "at": null,
+                     *               "by": null,
+                     *               "user_id": null,
+                     *               "who": "requester"
+                     *             }
+                     *           ],
+                     *           "object": "action",
+                     *           "repeats": null,
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "result": null,
+                     *           "round": 0,
+                     *           "sources": [
+                     *             {
+                     *               "kind": "message",
+                     *               "label": "…"
+                     *             }
+                     *           ],
+                     *           "state": "waiting",
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_id": null,
+                     *           "title": "Friday or Monday?",
+                     *           "tool": null
+                     *         }
+                     *       ],
+                     *       "budgets": [
+                     *         {
+                     *           "limit_tokens": null,
+                     *           "limit_usd": null,
+                     *           "period": "day",
+                     *           "reserved": 0,
+                     *           "scope": "workspace",
+                     *           "spent": 0,
+                     *           "subject_id": null,
+                     *           "top_subject_id": null,
+                     *           "warn_at": 0
+                     *         }
+                     *       ],
+                     *       "count": 0,
+                     *       "grants": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "expires_at": "2026-11-20T09:30:00.000Z",
+                     *           "fork_id": null,
+                     *           "function": "…",
+                     *           "host": null,
+                     *           "id": "grant_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "labels": [
+                     *             "…"
+                     *           ],
+                     *           "object": "grant",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "title": "Friday or Monday?",
+                     *           "tool": null,
+                     *           "uses": 0
+                     *         }
+                     *       ],
+                     *       "tools": [
+                     *         {
+                     *           "changed_functions": 0,
+                     *           "title": "Friday or Monday?",
+                     *           "tool_id": "tool_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WaitingSeen"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -21040,6 +23137,12 @@ export interface operations {
                      * @example {
                      *       "adaptation_allowed": false,
                      *       "allowed_tools": null,
+                     *       "approval_rules": [
+                     *         {
+                     *           "action": "…",
+                     *           "requires": "any_member"
+                     *         }
+                     *       ],
                      *       "bare_model": false,
                      *       "compaction": {
                      *         "by_mode": {},
@@ -21057,6 +23160,10 @@ export interface operations {
                      *       "required_text": null,
                      *       "sandbox_policy_id": null,
                      *       "show_costs": "everyone",
+                     *       "trust_level": 0,
+                     *       "trusted_domains": [
+                     *         "…"
+                     *       ],
                      *       "workspace_context": {
                      *         "enabled": false,
                      *         "sections": [
@@ -21113,6 +23220,12 @@ export interface operations {
                      * @example {
                      *       "adaptation_allowed": false,
                      *       "allowed_tools": null,
+                     *       "approval_rules": [
+                     *         {
+                     *           "action": "…",
+                     *           "requires": "any_member"
+                     *         }
+                     *       ],
                      *       "bare_model": false,
                      *       "compaction": {
                      *         "by_mode": {},
@@ -21130,6 +23243,10 @@ export interface operations {
                      *       "required_text": null,
                      *       "sandbox_policy_id": null,
                      *       "show_costs": "everyone",
+                     *       "trust_level": 0,
+                     *       "trusted_domains": [
+                     *         "…"
+                     *       ],
                      *       "workspace_context": {
                      *         "enabled": false,
                      *         "sections": [

@@ -109,12 +109,26 @@ async fn a_model_without_tools_is_called_without_them_unless_the_client_needs_th
         tools_required: true,
         ..tools
     };
-    let error = run(&client, needed).await.unwrap_err();
+    let error = run(&client, needed.clone()).await.unwrap_err();
     assert!(
         error.to_string().contains("does not support tools"),
         "{error}"
     );
+    assert!(matches!(error, ModelError::ToolsRefused(_)), "{error:?}");
     assert!(!client.takes_tools("m"));
+
+    // An error about one function says nothing about the model.
+    for message in [
+        "Invalid schema for function 'f': unknown keyword",
+        "tools.0.custom.input_schema: extra inputs are not permitted",
+    ] {
+        let body = format!(r#"{{"error":{{"message":"{message}"}}}}"#);
+        let script = Script::new(vec![json("400 Bad Request", &body)]).await;
+        let client = script.client();
+        let error = run(&client, needed.clone()).await.unwrap_err();
+        assert!(matches!(error, ModelError::ToolsRefused(_)), "{error:?}");
+        assert!(client.takes_tools("m"));
+    }
 }
 
 #[tokio::test]

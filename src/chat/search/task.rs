@@ -1,0 +1,216 @@
+//! Search by an agent's task: messages that the requester and every reader of the conversation can read, the best first.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::{any, highlight, index};
+use crate::{
+    chat::rows::message::{AuthorKind, MessageKind},
+    db::{
+        Conn, DbError, Json,
+        dialect::search::{Match, Order, Phrase, Scope},
+        is_shared_channel, now,
+    },
+    files::Attachment,
+    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    sql_with_numbers,
+    time::Timestamp,
+};
+
+/// Number of characters of a hit around the first match.
+const PASSAGE_CHARS_MAX: usize = 700;
+/// Number of characters of a neighbor.
+const NEIGHBOR_CHARS_MAX: usize = 200;
+
+/// Search of a task: its words, filters, and rights.
+#[derive(Debug, Clone)]
+pub struct TaskSearch<'a> {
+    pub workspace: WorkspaceId,
+    pub requester: UserId,
+    /// Channel whose readers must be able to read the hits; `None` if only the requester reads the conversation.
+    pub shared_in: Option<Uuid>,
+    pub query: &'a str,
+    /// Only these channels; empty for all.
+    pub channels: Vec<ChannelId>,
+    /// Person or agent.
+    pub author: Option<Uuid>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub limit: usize,
+    /// Hits below this share of the best score are dropped.
+    pub score_share: f64,
+    /// The question itself is not a hit.
+    pub question: MessageId,
+}
+
+/// A message and its place.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct TaskMessage {
+    pub id: MessageId,
+    pub seq: i64,
+    pub thread_id: ThreadId,
+    pub conversation_id: Uuid,
+    pub author_type: AuthorKind,
+    pub author_id: Option<Uuid>,
+    pub author_name: Option<String>,
+    pub kind: MessageKind,
+    pub content_plain: String,
+    pub attachments: Json<Vec<Attachment>>,
+    pub created_at: Timestamp,
+    /// `None` for a direct channel.
+    pub channel_name: Option<String>,
+}
+
+/// A message that matches, with its neighbors in the conversation.
+#[derive(Debug, Clone)]
+pub struct TaskHit {
+    pub message: TaskMessage,
+    /// The part around the first match.
+    pub passage: String,
+    pub before: Option<TaskMessage>,
+    pub after: Option<TaskMessage>,
+}
+
+impl TaskMessage {
+    /// The beginning of the text.
+    pub fn beginning(&self) -> String {
+        highlight::passage(&self.content_plain, "", NEIGHBOR_CHARS_MAX)
+    }
+}
+
+/// Selects messages as `m` with their channels as `ch`; the argument continues the query.
+macro_rules! message_sql {
+    ($tail:expr) => {
+        concat!(
+            "select m.id, m.seq, m.thread_id, m.conversation_id, m.author_type, m.author_id, \
+             coalesce(u.name, a.summary ->> 'display_name', a.name, \
+             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, m.kind, m.content_plain, m.attachments, \
+             m.created_at, case when ch.kind = 'direct' then null else ch.name end as channel_name \
+             from messages m join channels ch on ch.id = m.channel_id \
+             left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join agents a on m.author_type = 'agent' and a.id = m.author_id \
+             where m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and ",
+            $tail
+        )
+    };
+}
+
+/// Finds messages with words of the query, the best first.
+pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<TaskHit>, DbError> {
+    let scope = Scope {
+        workspace: search.workspace.0,
+        user: search.requester.0,
+        shared_in: search.shared_in,
+        above: -1,
+        below: i64::MAX,
+        since: search.since,
+        until: search.until,
+        order: Order::Newest,
+    };
+    let mut what = Match::default();
+    if !search.channels.is_empty() {
+        let channels = search.channels.iter();
+        what.all.push(
+            channels
+                .map(|id| Phrase::word(index::channel_term(&id.to_string())))
+                .collect(),
+        );
+    }
+    if let Some(author) = search.author {
+        // IDs of people and agents never collide, so both use the same kind of term.
+        let author = index::author_term(&UserId(author).to_string());
+        what.all.push(vec![Phrase::word(author)]);
+    }
+    let ranking = any::rank(c, &scope, &what, search.query, now()).await?;
+    let best = ranking.best.first().map_or(0.0, |best| best.score);
+    let seqs: Vec<i64> = ranking
+        .best
+        .iter()
+        .filter(|ranked| ranked.score >= best * search.score_share)
+        .map(|ranked| ranked.found.seq)
+        // The question can be among them.
+        .take(search.limit + 1)
+        .collect();
+    let sql = sql_with_numbers!(
+        c,
+        message_sql!(concat!(
+            "m.workspace_id = $1 and ",
+            is_shared_channel!("m.channel_id", "$2", "$3"),
+            " and m.seq in"
+        )),
+        4,
+        "order by m.seq limit 100"
+    );
+    let rows: Vec<TaskMessage> = c
+        .q(sql)
+        .bind(search.workspace)
+        .bind(search.requester)
+        .bind(search.shared_in)
+        .bind(Json(seqs.clone()))
+        .all()
+        .await?;
+    let mut rows: HashMap<i64, TaskMessage> = rows.into_iter().map(|row| (row.seq, row)).collect();
+    let mut hits = Vec::new();
+    for seq in seqs {
+        let Some(message) = rows.remove(&seq).filter(|row| row.id != search.question) else {
+            continue;
+        };
+        if hits.len() == search.limit {
+            break;
+        }
+        // Neighbors are in the same conversation, so the same people can read them.
+        let before = neighbor(c, &message, Side::Before).await?;
+        let after = neighbor(c, &message, Side::After).await?;
+        let is_other = |row: &TaskMessage| row.id != search.question;
+        hits.push(TaskHit {
+            passage: highlight::passage(&message.content_plain, search.query, PASSAGE_CHARS_MAX),
+            before: before.filter(is_other),
+            after: after.filter(is_other),
+            message,
+        });
+    }
+    Ok(hits)
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    After,
+}
+
+async fn neighbor(
+    c: &mut Conn,
+    of: &TaskMessage,
+    side: Side,
+) -> Result<Option<TaskMessage>, DbError> {
+    let q = match side {
+        Side::Before => c.q(message_sql!(
+            "m.conversation_id = $1 and m.seq < $2 order by m.seq desc limit 1"
+        )),
+        Side::After => c.q(message_sql!(
+            "m.conversation_id = $1 and m.seq > $2 order by m.seq limit 1"
+        )),
+    };
+    q.bind(of.conversation_id).bind(of.seq).opt().await
+}
+
+/// The newest messages of a conversation before a number, oldest first. The caller has checked who can read it.
+pub async fn list_messages(
+    c: &mut Conn,
+    conversation: Uuid,
+    below: i64,
+    limit: i64,
+) -> Result<Vec<TaskMessage>, DbError> {
+    let mut rows: Vec<TaskMessage> = c
+        .q(message_sql!(
+            "m.conversation_id = $1 and m.seq < $2 order by m.seq desc limit $3"
+        ))
+        .bind(conversation)
+        .bind(below)
+        .bind(limit)
+        .all()
+        .await?;
+    rows.reverse();
+    Ok(rows)
+}

@@ -1,0 +1,352 @@
+//! Clients of task runs, and what all of them share: limits per server, pauses, and processes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use serde_json::Value;
+use tokio::{
+    sync::{OnceCell, Semaphore},
+    time::{Instant, timeout_at},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    definition::{AcceptedFunction, Definition},
+    output::CallOutput,
+    server::{Endpoint, ServerConfig, ServerFault},
+    session::Session,
+};
+use crate::{
+    ids::ToolId,
+    outbound::{Exemption, OwnServer, Rules},
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+/// Time limit of a connection for a call, including 10 s until a server without `server/discover` is tried with the
+/// earlier protocol.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// Time limit of a list, including a free slot and the connection.
+const LIST_WITHIN: Duration = Duration::from_secs(10);
+/// Part of it after which a connection has failed.
+const LIST_CONNECT_WITHIN: Duration = Duration::from_secs(9);
+const CALL_WITHIN: Duration = Duration::from_mins(1);
+/// Maximum number of concurrent requests to one server.
+const AT_ONCE: usize = 4;
+/// Number of failed connections in a row before a pause.
+const FAILURES_MAX: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(30);
+/// Time after which failures of a server that is not used are forgotten.
+const FAILURES_KEPT: Duration = Duration::from_mins(5);
+/// Time after which an unused process ends.
+const IDLE_MAX: Duration = Duration::from_mins(5);
+
+/// Version of a server's settings that a connection was made with.
+type Key = (ToolId, i64);
+type Connections = Mutex<HashMap<Key, Arc<OnceCell<Arc<Session>>>>>;
+
+/// Shared by all clients.
+pub struct Servers {
+    rules: Arc<Rules>,
+    states: DashMap<ToolId, Arc<ServerState>>,
+    processes: Connections,
+    /// Latest use of each process.
+    used: Mutex<HashMap<Key, Instant>>,
+    tracker: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+struct ServerState {
+    slots: Semaphore,
+    failures: Mutex<Failures>,
+}
+
+impl Default for ServerState {
+    fn default() -> Self {
+        Self {
+            slots: Semaphore::new(AT_ONCE),
+            failures: Mutex::default(),
+        }
+    }
+}
+
+/// Failed connections in a row.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u32,
+    latest: Option<Instant>,
+    paused_until: Option<Instant>,
+}
+
+impl Failures {
+    fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
+    }
+
+    fn is_kept(&self, now: Instant) -> bool {
+        self.latest.is_some_and(|at| now < at + FAILURES_KEPT)
+    }
+
+    fn note(&mut self, now: Instant) {
+        self.latest = Some(now);
+        self.count += 1;
+        if self.count >= FAILURES_MAX {
+            self.count = 0;
+            self.paused_until = Some(now + PAUSE);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Servers {
+    /// `exempt` addresses can also be local and use http.
+    pub fn new(
+        exempt: Vec<Exemption>,
+        own: OwnServer,
+        tracker: TaskTracker,
+        shutdown: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            rules: Arc::new(Rules {
+                exempt,
+                own,
+                ports: None,
+            }),
+            states: DashMap::new(),
+            processes: Mutex::default(),
+            used: Mutex::default(),
+            tracker,
+            shutdown,
+        })
+    }
+
+    /// Address rules for servers.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    /// A client for one task run.
+    pub fn client(self: &Arc<Self>) -> Client {
+        Client {
+            servers: Arc::clone(self),
+            connections: Mutex::default(),
+        }
+    }
+
+    /// State of a server. Those of servers that are not used any longer are dropped.
+    fn state(&self, id: ToolId) -> Arc<ServerState> {
+        let now = Instant::now();
+        self.states.retain(|known, state| {
+            *known == id || Arc::strong_count(state) > 1 || locked(&state.failures).is_kept(now)
+        });
+        Arc::clone(self.states.entry(id).or_default().value())
+    }
+
+    /// Connects to a server. A connection that takes longer has failed.
+    async fn open(
+        &self,
+        server: &ServerConfig,
+        until: Instant,
+    ) -> Result<Arc<Session>, ServerFault> {
+        let state = self.state(server.id);
+        if locked(&state.failures).is_paused(Instant::now()) {
+            return Err(ServerFault::Paused(server.title.clone()));
+        }
+        let connected = timeout_at(until, Box::pin(Session::connect(server, &self.rules))).await;
+        let connected =
+            connected.unwrap_or_else(|_| Err(ServerFault::Timeout(server.title.clone())));
+        match connected {
+            Ok(session) => {
+                *locked(&state.failures) = Failures::default();
+                Ok(Arc::new(session))
+            }
+            Err(fault) => {
+                locked(&state.failures).note(Instant::now());
+                Err(fault)
+            }
+        }
+    }
+
+    /// Ends a process when it was not used for a while.
+    fn watch_process(self: &Arc<Self>, key: Key) {
+        let servers = Arc::clone(self);
+        let watch = async move {
+            loop {
+                let used = locked(&servers.used).get(&key).copied();
+                let until = used.unwrap_or_else(Instant::now) + IDLE_MAX;
+                if used.is_none() || until <= Instant::now() {
+                    break;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep_until(until) => {}
+                    () = servers.shutdown.cancelled() => break,
+                }
+            }
+            locked(&servers.used).remove(&key);
+            locked(&servers.processes).remove(&key);
+        };
+        self.tracker.spawn(watch);
+    }
+}
+
+/// A client of one task run: at most one connection per server, except for processes, which are shared.
+pub struct Client {
+    servers: Arc<Servers>,
+    connections: Connections,
+}
+
+impl Client {
+    fn connections(&self, server: &ServerConfig) -> &Connections {
+        match server.endpoint {
+            Endpoint::Http { .. } => &self.connections,
+            Endpoint::Process { .. } => &self.servers.processes,
+        }
+    }
+
+    async fn session(
+        &self,
+        server: &ServerConfig,
+        until: Instant,
+    ) -> Result<Arc<Session>, ServerFault> {
+        let key = (server.id, server.version);
+        let is_process = matches!(server.endpoint, Endpoint::Process { .. });
+        let cell = {
+            let mut connections = locked(self.connections(server));
+            let is_closed = |cell: &Arc<OnceCell<Arc<Session>>>| {
+                cell.get().is_some_and(|session| session.is_closed())
+            };
+            if connections.get(&key).is_some_and(is_closed) {
+                connections.remove(&key);
+            }
+            // Connections with earlier settings are not used again.
+            connections.retain(|(id, version), _| *id != key.0 || *version == key.1);
+            Arc::clone(connections.entry(key).or_default())
+        };
+        let session = cell
+            .get_or_try_init(|| self.servers.open(server, until))
+            .await?;
+        if is_process
+            && locked(&self.servers.used)
+                .insert(key, Instant::now())
+                .is_none()
+        {
+            self.servers.watch_process(key);
+        }
+        Ok(Arc::clone(session))
+    }
+
+    /// Drops a connection that cannot be trusted to be in a good state.
+    fn forget(&self, server: &ServerConfig) {
+        let key = (server.id, server.version);
+        locked(self.connections(server)).remove(&key);
+    }
+
+    /// Reads the functions of a server, within 10 s.
+    ///
+    /// # Errors
+    /// `ServerFault`, with the cause.
+    pub async fn list(&self, server: &ServerConfig) -> Result<Vec<Definition>, ServerFault> {
+        let start = Instant::now();
+        let (until, connect_until) = (start + LIST_WITHIN, start + LIST_CONNECT_WITHIN);
+        let state = self.servers.state(server.id);
+        let timed_out = || ServerFault::Timeout(server.title.clone());
+        let slot = timeout_at(connect_until, state.slots.acquire()).await;
+        let _slot = slot.map_err(|_| timed_out())?;
+        let session = timeout_at(until, self.session(server, connect_until)).await;
+        let session = session.map_err(|_| timed_out())??;
+        let listed = timeout_at(until, session.list()).await;
+        let listed = listed.unwrap_or_else(|_| Err(timed_out()));
+        if listed.is_err() {
+            self.forget(server);
+        }
+        listed
+    }
+
+    /// Calls a function once, within 60 s and until the deadline. Its definition must have been checked.
+    ///
+    /// # Errors
+    /// `BadArguments` if these are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`,
+    /// `ToolTimeout`, `ToolFailed` if the server reports an error, `InputNotSupported`.
+    pub async fn call(
+        &self,
+        server: &ServerConfig,
+        function: &AcceptedFunction,
+        arguments: &Value,
+        deadline: Instant,
+    ) -> Result<CallOutput, ToolFault> {
+        let Value::Object(arguments) = arguments else {
+            let text = "the arguments are not a JSON object";
+            return Err(ToolFault::new(ToolErrorCode::BadArguments, text));
+        };
+        let timed_out = || ToolFault::from(ServerFault::Timeout(server.title.clone()));
+        let state = self.servers.state(server.id);
+        let slot = timeout_at(deadline, state.slots.acquire()).await;
+        let _slot = slot.map_err(|_| timed_out())?;
+        let session = self.session(server, Instant::now() + CONNECT_WITHIN);
+        let session = timeout_at(deadline, session).await;
+        let session = session.map_err(|_| timed_out())??;
+        let until = deadline.min(Instant::now() + CALL_WITHIN);
+        let called = timeout_at(until, session.call(&function.name, arguments.clone())).await;
+        let called = called.unwrap_or_else(|_| Err(timed_out().with_unknown_outcome()));
+        if called
+            .as_ref()
+            .is_err_and(|fault| fault.code != ToolErrorCode::ToolFailed)
+        {
+            self.forget(server);
+        }
+        called
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_unused_servers_are_dropped() {
+        let own = OwnServer::new("127.0.0.1:1".parse().unwrap(), "https://chat.example");
+        let servers = Servers::new(
+            Vec::new(),
+            own,
+            TaskTracker::new(),
+            CancellationToken::new(),
+        );
+        let used = ToolId::new();
+        let held = servers.state(used);
+        let failed = ToolId::new();
+        locked(&servers.state(failed).failures).note(Instant::now());
+        for _ in 0..100 {
+            servers.state(ToolId::new());
+        }
+        assert_eq!(servers.states.len(), 3);
+        assert!(Arc::ptr_eq(&held, &servers.state(used)));
+        assert_eq!(locked(&servers.state(failed).failures).count, 1);
+        let later = Instant::now() + FAILURES_KEPT;
+        assert!(!locked(&servers.state(failed).failures).is_kept(later));
+    }
+
+    #[test]
+    fn five_failures_in_a_row_cause_a_pause() {
+        let start = Instant::now();
+        let mut failures = Failures::default();
+        for _ in 0..4 {
+            failures.note(start);
+            assert!(!failures.is_paused(start));
+        }
+        failures.note(start);
+        assert!(failures.is_paused(start));
+        assert!(failures.is_paused(start + PAUSE.mul_f32(0.9)));
+        assert!(!failures.is_paused(start + PAUSE));
+        failures.note(start + PAUSE);
+        assert!(
+            !failures.is_paused(start + PAUSE),
+            "four more are tolerated"
+        );
+    }
+}

@@ -1,0 +1,684 @@
+//! Guarded HTTP transport: permitted addresses only, no redirects, and limited sizes, also of plain JSON.
+//!
+//! It records why a request failed, because `rmcp` wraps errors in ways that differ by the state of the connection.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{
+    StreamExt, future,
+    stream::{self, BoxStream},
+};
+use reqwest::{
+    Response, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use rmcp::{
+    model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage},
+    transport::streamable_http_client::{
+        SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    },
+};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json};
+use sse_stream::{Sse, SseStream};
+
+use super::server::HttpAuth;
+use crate::outbound::{Denied, Gate};
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Time limit of a request, longer than that of a call: it ends requests whose caller no longer waits.
+const REQUEST_WITHIN: Duration = Duration::from_secs(65);
+/// Maximum size of a message: an event, a response that is one JSON object, or a line of a process. Its values can need
+/// more than 30 times as much memory.
+pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Maximum size of all events of a response, or of all lines of a process after a request.
+pub(super) const STREAM_BYTES_MAX: usize = 16 << 20;
+/// Maximum number of events of a response, or of lines of a process after a request.
+pub(super) const MESSAGES_MAX: usize = 1000;
+/// Maximum number of pings in a response; each is answered with a request.
+const PINGS_MAX: usize = 16;
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+/// Requests that start a connection.
+const STARTS: [&str; 2] = ["server/discover", "initialize"];
+
+/// Reason why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RequestFailure {
+    AuthFailed,
+    /// The address is not permitted.
+    NotAllowed(String),
+    /// The request did not leave this server.
+    NotSent(String),
+    /// The request was sent, or may have been.
+    Unreachable(String),
+}
+
+/// Failures of a request, which has this in its extensions, or of the rest of a connection. Parallel requests do not share
+/// it: the failure of one that was not sent must not be reported for one that was.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Causes {
+    latest: Arc<Mutex<Option<RequestFailure>>>,
+    /// The server asked for something.
+    asked: Arc<AtomicBool>,
+}
+
+impl Causes {
+    fn note(&self, cause: RequestFailure) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
+    }
+
+    pub(super) fn note_asked(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// The latest cause of a failure.
+    pub(super) fn take(&self) -> Option<RequestFailure> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.take()
+    }
+
+    pub(super) fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpFault {
+    #[error("the request failed")]
+    Request,
+    #[error("the credential was rejected")]
+    Auth,
+    #[error("the address is not permitted")]
+    Denied,
+    #[error("HTTP {0}")]
+    Status(u16),
+    #[error("the response is too large")]
+    TooLarge,
+    #[error("the response is not a JSON-RPC message")]
+    NotJsonRpc,
+}
+
+type Fault = StreamableHttpError<HttpFault>;
+
+/// Client for one server.
+#[derive(Clone)]
+pub(super) struct Guarded {
+    http: reqwest::Client,
+    gate: Gate,
+    causes: Causes,
+}
+
+impl Guarded {
+    /// # Errors
+    /// The problem, without the credential.
+    pub(super) fn new(gate: Gate, auth: &HttpAuth, causes: Causes) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        let credential = match auth {
+            HttpAuth::None => None,
+            HttpAuth::Bearer(secret) => Some((AUTHORIZATION, format!("Bearer {secret}"))),
+            HttpAuth::Header(name, secret) => Some((name.clone(), secret.clone())),
+        };
+        if let Some((name, value)) = credential {
+            let value = HeaderValue::try_from(value);
+            let mut value = value.map_err(|_| "the secret is not a valid header value")?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .no_proxy()
+            .referer(false)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_WITHIN)
+            .timeout(REQUEST_WITHIN)
+            // A repeated request on another connection could repeat a call.
+            .retry(reqwest::retry::never())
+            .pool_max_idle_per_host(0)
+            .dns_resolver(Arc::new(gate.clone()))
+            .build();
+        let http = http.map_err(|e| {
+            tracing::error!(error = %e, "a client for a tool server could not be created");
+            "the client could not be created"
+        })?;
+        Ok(Self { http, gate, causes })
+    }
+
+    /// This client, which notes the events of a message for its request.
+    fn noting(&self, message: &ClientJsonRpcMessage) -> Self {
+        let causes = causes_of(message).unwrap_or(&self.causes).clone();
+        Self {
+            causes,
+            ..self.clone()
+        }
+    }
+
+    fn fail(&self, cause: RequestFailure, fault: HttpFault) -> Fault {
+        self.causes.note(cause);
+        StreamableHttpError::Client(fault)
+    }
+
+    fn unreachable(&self, text: impl Into<String>, fault: HttpFault) -> Fault {
+        self.fail(RequestFailure::Unreachable(text.into()), fault)
+    }
+
+    /// Sends a request and checks its status for a rejected credential.
+    async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        session: Option<Arc<str>>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Response, Fault> {
+        // Checks IP addresses, which are not resolved, and gives names that are not permitted a clear error.
+        self.gate.check().await.map_err(|denied| {
+            let cause = match denied {
+                Denied::NotFound(host) => {
+                    RequestFailure::NotSent(format!("there is no host {host}"))
+                }
+                Denied::OwnServer(host) => {
+                    RequestFailure::NotAllowed(format!("{host} is the address of this server"))
+                }
+                Denied::NotPublic(host) => {
+                    RequestFailure::NotAllowed(format!("{host} is not a public address"))
+                }
+                Denied::NotEncrypted(host) => {
+                    RequestFailure::NotAllowed(format!("{host} must be used with https"))
+                }
+                Denied::Port(host, port) => {
+                    RequestFailure::NotAllowed(format!("port {port} of {host} is not permitted"))
+                }
+            };
+            self.fail(cause, HttpFault::Denied)
+        })?;
+        let mut request = request.header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(session) = session {
+            request = request.header(SESSION_ID, session.as_ref());
+        }
+        let sent = request.send().await;
+        let response = sent.map_err(|e| {
+            let cause = if e.is_connect() {
+                RequestFailure::NotSent("no connection could be made".to_owned())
+            } else {
+                RequestFailure::Unreachable("the connection broke".to_owned())
+            };
+            self.fail(cause, HttpFault::Request)
+        })?;
+        match response.status() {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(self.fail(RequestFailure::AuthFailed, HttpFault::Auth))
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Reads a response of limited size.
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, Fault> {
+        let mut body = Vec::new();
+        loop {
+            let piece = response.chunk().await;
+            let piece =
+                piece.map_err(|_| self.unreachable("the connection broke", HttpFault::Request))?;
+            let Some(piece) = piece else {
+                return Ok(body);
+            };
+            if body.len() + piece.len() > MESSAGE_BYTES_MAX {
+                return Err(self.unreachable("its response is too large", HttpFault::TooLarge));
+            }
+            body.extend_from_slice(&piece);
+        }
+    }
+
+    /// The first response or error in a stream of events, for requests that start a connection.
+    async fn first_answer(
+        &self,
+        events: BoxStream<'static, Result<Sse, SseError>>,
+    ) -> Result<ServerJsonRpcMessage, Fault> {
+        let mut events = events.take(MESSAGES_MAX);
+        while let Some(event) = events.next().await {
+            let text = event?.data.unwrap_or_default();
+            let message = serde_json::from_str::<ServerJsonRpcMessage>(&text);
+            if let Ok(
+                message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)),
+            ) = message
+            {
+                return Ok(message);
+            }
+        }
+        Err(self.unreachable("it did not respond", HttpFault::NotJsonRpc))
+    }
+}
+
+fn causes_of(message: &ClientJsonRpcMessage) -> Option<&Causes> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => request.request.extensions().get(),
+        _ => None,
+    }
+}
+
+/// Method and ID of a request; `None` for other messages.
+fn request_of(message: &ClientJsonRpcMessage) -> Option<(String, Value)> {
+    let value = serde_json::to_value(message).ok()?;
+    let method = value["method"].as_str()?.to_owned();
+    let id = value.get("id").filter(|id| !id.is_null())?.clone();
+    Some((method, id))
+}
+
+/// A JSON-RPC error in the body of a response with an error status. Such a response answers its request, even if the error
+/// has no ID or another one, as those of some frameworks.
+fn error_in(body: &[u8], id: Option<&Value>) -> Option<ServerJsonRpcMessage> {
+    let mut value: Value = serde_json::from_slice(body).ok()?;
+    if !value["error"].is_object() {
+        return None;
+    }
+    if let Some(id) = id {
+        value["id"] = id.clone();
+    }
+    let message: ServerJsonRpcMessage = serde_json::from_value(value).ok()?;
+    matches!(message, ServerJsonRpcMessage::Error(_)).then_some(message)
+}
+
+/// The answer of a server to `server/discover` that does not know this request and says so with a status only: the
+/// client then uses the earlier protocol.
+fn unknown_method(id: &Value) -> Option<ServerJsonRpcMessage> {
+    let error = json!({"code": -32601, "message": "the server does not know this method"});
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error})).ok()
+}
+
+/// Ends a stream of bytes with an error once an event, or all of them together, become too large.
+#[derive(Debug)]
+struct EventLimit {
+    event_max: usize,
+    event: usize,
+    whole: usize,
+    /// The current line has no characters yet.
+    is_line_empty: bool,
+}
+
+impl EventLimit {
+    fn new(event_max: usize) -> Self {
+        Self {
+            event_max,
+            event: 0,
+            whole: 0,
+            is_line_empty: true,
+        }
+    }
+
+    /// Returns false if a limit is exceeded. An event ends with an empty line.
+    fn admits(&mut self, piece: &[u8]) -> bool {
+        self.whole = self.whole.saturating_add(piece.len());
+        for byte in piece {
+            match byte {
+                b'\n' if self.is_line_empty => self.event = 0,
+                b'\n' => self.is_line_empty = true,
+                b'\r' => {}
+                _ => {
+                    self.is_line_empty = false;
+                    self.event += 1;
+                    if self.event > self.event_max {
+                        return false;
+                    }
+                }
+            }
+        }
+        self.whole <= STREAM_BYTES_MAX
+    }
+}
+
+/// The events of a response, with limited sizes.
+fn events_of(response: Response, event_max: usize) -> BoxStream<'static, Result<Sse, SseError>> {
+    let limited = response
+        .bytes_stream()
+        .scan(Some(EventLimit::new(event_max)), |limit, piece| {
+            let admitted = limit.as_mut().map(|open| match piece {
+                Ok(piece) if open.admits(&piece) => Ok(piece),
+                Ok(_) => Err(std::io::Error::other("an event is too large")),
+                Err(_) => Err(std::io::Error::other("the connection broke")),
+            });
+            if matches!(admitted, Some(Err(_))) {
+                *limit = None;
+            }
+            future::ready(admitted)
+        });
+    SseStream::from_bytes_stream(limited).boxed()
+}
+
+/// Members that distinguish the kinds of JSON-RPC messages.
+#[derive(Deserialize)]
+struct Parts {
+    method: Option<String>,
+    id: Option<Value>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+/// Events of a response, until it asks for something or has too many.
+struct Watched {
+    events: BoxStream<'static, Result<Sse, SseError>>,
+    causes: Causes,
+    count: usize,
+    pings: usize,
+    has_asked: bool,
+    is_answered: bool,
+    has_ended: bool,
+}
+
+impl Watched {
+    async fn next(&mut self) -> Option<Result<Sse, SseError>> {
+        if self.has_ended {
+            return None;
+        }
+        if self.has_asked {
+            return Some(self.cut("it asked for something"));
+        }
+        let next = self.events.next().await;
+        match &next {
+            Some(Ok(event)) => {
+                self.note(event.data.as_deref().unwrap_or_default());
+                self.count += 1;
+                if self.count > MESSAGES_MAX || self.pings > PINGS_MAX {
+                    return Some(self.cut("it sent too many messages"));
+                }
+            }
+            Some(Err(_)) | None => self.end("the connection broke"),
+        }
+        next
+    }
+
+    /// Notes the meaning of an event for the request.
+    fn note(&mut self, text: &str) {
+        let Ok(parts) = serde_json::from_str::<Parts>(text) else {
+            return;
+        };
+        if let (Some(method), Some(_)) = (&parts.method, &parts.id) {
+            if method == "ping" {
+                self.pings += 1;
+            } else {
+                self.has_asked = true;
+                self.causes.note_asked();
+            }
+        }
+        self.is_answered |= parts.result.is_some() || parts.error.is_some();
+    }
+
+    fn cut(&mut self, why: &'static str) -> Result<Sse, SseError> {
+        self.end(why);
+        Err(SseError::Body(Box::new(std::io::Error::other(why))))
+    }
+
+    fn end(&mut self, why: &str) {
+        self.has_ended = true;
+        if !self.is_answered {
+            let cause = RequestFailure::Unreachable(why.to_owned());
+            self.causes.note(cause);
+        }
+    }
+}
+
+fn watched(
+    events: BoxStream<'static, Result<Sse, SseError>>,
+    causes: Causes,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let watched = Watched {
+        events,
+        causes,
+        count: 0,
+        pings: 0,
+        has_asked: false,
+        is_answered: false,
+        has_ended: false,
+    };
+    stream::unfold(watched, |mut watched| async move {
+        let next = watched.next().await;
+        next.map(|event| (event, watched))
+    })
+    .boxed()
+}
+
+impl StreamableHttpClient for Guarded {
+    type Error = HttpFault;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        self.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            MESSAGE_BYTES_MAX,
+        )
+        .await
+    }
+
+    /// The credential is in the default headers of the client, not in `auth_header`.
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        max_sse_event_size: usize,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let this = self.noting(&message);
+        let request = request_of(&message);
+        let starts = |(method, _): &(String, Value)| STARTS.contains(&method.as_str());
+        let is_start = request.as_ref().is_some_and(starts);
+        let has_session = session_id.is_some();
+        let post = this.http.post(uri.as_ref()).json(&message);
+        let response = this.send(post, session_id, custom_headers).await?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && has_session {
+            this.causes.note(RequestFailure::Unreachable(
+                "it ended the session".to_owned(),
+            ));
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let header = |name: HeaderName| {
+            let value = response.headers().get(name);
+            value.and_then(|v| v.to_str().ok()).map(str::to_owned)
+        };
+        let session = header(SESSION_ID);
+        let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
+        if !status.is_success() {
+            let body = this.body(response).await?;
+            let id = request.as_ref().map(|(_, id)| id);
+            if let Some(error) = error_in(&body, id) {
+                return Ok(StreamableHttpPostResponse::Json(error, session));
+            }
+            if let Some((method, id)) = &request
+                && method == STARTS[0]
+                && status.is_client_error()
+                && status != StatusCode::TOO_MANY_REQUESTS
+                && let Some(error) = unknown_method(id)
+            {
+                return Ok(StreamableHttpPostResponse::Json(error, session));
+            }
+            let code = status.as_u16();
+            return Err(this.unreachable(
+                format!("it responded with HTTP {code}"),
+                HttpFault::Status(code),
+            ));
+        }
+        if content_type.starts_with(EVENTS) {
+            let events = events_of(response, max_sse_event_size);
+            if is_start {
+                let answer = this.first_answer(events).await?;
+                return Ok(StreamableHttpPostResponse::Json(answer, session));
+            }
+            let events = watched(events, this.causes.clone());
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        let body = this.body(response).await?;
+        if request.is_none() {
+            // Notifications have no answer; some servers send one anyway.
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if !content_type.starts_with(JSON) {
+            return Err(this.unreachable(
+                "its response is neither JSON nor a stream of events",
+                HttpFault::NotJsonRpc,
+            ));
+        }
+        match serde_json::from_slice(&body) {
+            Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+            Err(_) => Err(this.unreachable(
+                "its response is not a JSON-RPC message",
+                HttpFault::NotJsonRpc,
+            )),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Fault> {
+        let delete = self.http.delete(uri.as_ref());
+        self.send(delete, Some(session_id), custom_headers)
+            .await
+            .map(|_| ())
+    }
+
+    /// Messages outside of a request are not read: the client offers the server nothing to ask for.
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        _session_id: Option<Arc<str>>,
+        _last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        _custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
+        Err(StreamableHttpError::ServerDoesNotSupportSse)
+    }
+}
+
+/// Checks whether a header can carry a credential: it must not change how a request is read.
+pub fn can_be_credential(name: &HeaderName) -> bool {
+    let reserved = [
+        "accept",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "origin",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+    ];
+    let text = name.as_str();
+    !reserved.contains(&text) && !text.starts_with("mcp-") && *name != LAST_EVENT_ID
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ClientRequest, ListToolsRequest, NumberOrString};
+
+    use super::*;
+
+    #[test]
+    fn an_event_and_all_events_together_are_limited() {
+        let mut limit = EventLimit::new(10);
+        for _ in 0..100 {
+            assert!(limit.admits(b"data: 1\n\ndata"));
+            assert!(limit.admits(b": 2\r\n\r\n"));
+        }
+        assert!(!limit.admits(b"data: 123456"));
+        let mut limit = EventLimit::new(10);
+        assert!(limit.admits(b"data\nda\n"));
+        assert!(
+            !limit.admits(b"data: 1"),
+            "lines of one event count together"
+        );
+        let mut limit = EventLimit::new(10);
+        let line = vec![b'\n'; 1 << 20];
+        for _ in 0..16 {
+            assert!(limit.admits(&line));
+        }
+        assert!(!limit.admits(&line));
+    }
+
+    #[test]
+    fn failures_are_noted_for_their_request() {
+        let requests = [(); 2].map(|()| {
+            let causes = Causes::default();
+            let mut request = ListToolsRequest::default();
+            request.extensions.insert(causes.clone());
+            let request = ClientRequest::ListToolsRequest(request);
+            (
+                causes,
+                ClientJsonRpcMessage::request(request, NumberOrString::Number(1)),
+            )
+        });
+        let [(sent, sent_message), (failed, failed_message)] = requests;
+        let cause = RequestFailure::NotSent("no connection could be made".to_owned());
+        causes_of(&failed_message.clone())
+            .unwrap()
+            .note(cause.clone());
+        causes_of(&sent_message).unwrap().note_asked();
+        assert_eq!((sent.take(), sent.take_asked()), (None, true));
+        assert_eq!((failed.take(), failed.take_asked()), (Some(cause), false));
+    }
+
+    #[test]
+    fn a_status_stands_for_an_unknown_method() {
+        let message = unknown_method(&json!(0)).unwrap();
+        assert!(matches!(message, ServerJsonRpcMessage::Error(_)));
+        assert!(error_in(br#"{"jsonrpc":"2.0","id":0,"result":{}}"#, None).is_none());
+        assert!(error_in(b"Not found", None).is_none());
+        let error = br#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request"}}"#;
+        let found = error_in(error, Some(&json!(7))).unwrap();
+        assert_eq!(serde_json::to_value(&found).unwrap()["id"], 7);
+        let error =
+            br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}"#;
+        assert!(error_in(error, Some(&json!(7))).is_some());
+    }
+
+    #[test]
+    fn a_credential_cannot_replace_a_header_of_the_protocol() {
+        for name in ["x-api-key", "authorization", "private-token"] {
+            assert!(can_be_credential(&HeaderName::from_static(name)), "{name}");
+        }
+        for name in [
+            "host",
+            "content-length",
+            "mcp-session-id",
+            "cookie",
+            "last-event-id",
+        ] {
+            assert!(!can_be_credential(&HeaderName::from_static(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Servers as the registry describes them, and the reasons why one cannot be used.
+
+use std::sync::Arc;
+
+use reqwest::{Url, header::HeaderName};
+
+use super::process::ProcessConfig;
+use crate::{
+    ids::{ToolId, WorkspaceId},
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+/// Address of a server, with the credential of the workspace.
+#[derive(Clone)]
+pub enum Endpoint {
+    Http {
+        url: Url,
+        auth: HttpAuth,
+    },
+    /// A process that the operator configured.
+    Process {
+        process: Arc<ProcessConfig>,
+    },
+}
+
+/// Credential for an HTTP server.
+#[derive(Clone)]
+pub enum HttpAuth {
+    None,
+    /// `Authorization: Bearer SECRET`.
+    Bearer(String),
+    /// The secret as the value of a header.
+    Header(HeaderName, String),
+}
+
+impl HttpAuth {
+    pub(super) fn secret(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Bearer(secret) | Self::Header(_, secret) => Some(secret),
+        }
+    }
+}
+
+/// A server of the registry.
+#[derive(Clone)]
+pub struct ServerConfig {
+    pub id: ToolId,
+    pub workspace: WorkspaceId,
+    /// Changes with the settings and the credential: a connection is used for one version only.
+    pub version: i64,
+    /// Title for people and error messages.
+    pub title: String,
+    pub endpoint: Endpoint,
+}
+
+impl std::fmt::Debug for ServerConfig {
+    /// Without the URL and the credential.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("id", &self.id)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerConfig {
+    pub(super) fn secret(&self) -> Option<&str> {
+        match &self.endpoint {
+            Endpoint::Http { auth, .. } => auth.secret(),
+            Endpoint::Process { .. } => None,
+        }
+    }
+}
+
+/// Reason why a server could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerFault {
+    #[error("{0} rejected the credential: replace it in Settings › Tools")]
+    AuthFailed(String),
+    #[error("{0} cannot be reached: {1}")]
+    Unreachable(String, String),
+    /// The address is not permitted.
+    #[error("{0} cannot be used: {1}")]
+    NotAllowed(String, String),
+    #[error("{0} did not respond in time")]
+    Timeout(String),
+    #[error("{0} failed 5 times in a row: it is tried again in half a minute")]
+    Paused(String),
+}
+
+impl From<ServerFault> for ToolFault {
+    fn from(fault: ServerFault) -> Self {
+        let code = match &fault {
+            ServerFault::NotAllowed(..) => ToolErrorCode::NotAllowed,
+            ServerFault::Timeout(_) => ToolErrorCode::ToolTimeout,
+            ServerFault::AuthFailed(_) | ServerFault::Unreachable(..) | ServerFault::Paused(_) => {
+                ToolErrorCode::ToolUnreachable
+            }
+        };
+        Self::new(code, fault.to_string())
+    }
+}

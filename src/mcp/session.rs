@@ -1,0 +1,367 @@
+//! A connection to one server.
+
+use std::sync::Arc;
+
+use reqwest::Url;
+use rmcp::{
+    ClientLifecycleMode, RoleClient, Service, ServiceError,
+    model::{
+        CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+        ClientCapabilities, ClientConfig, ClientRequest, ClientResult, ErrorCode, ErrorData,
+        GetExtensions, Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
+        RequestId, ServerNotification, ServerRequest, ServerResult,
+    },
+    serve_client_with_lifecycle,
+    service::{NotificationContext, Peer, PeerRequestOptions, RequestContext, RunningService},
+    transport::{
+        StreamableHttpClientTransport, common::client_side_sse::NeverRetry,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use serde_json::{Map, Value};
+
+use super::{
+    definition::Definition,
+    http::{Causes, Guarded, MESSAGE_BYTES_MAX, MESSAGES_MAX, RequestFailure, STREAM_BYTES_MAX},
+    output::{CallOutput, redact, redacted},
+    process::{self, OutputLimits, Running},
+    server::{Endpoint, HttpAuth, ServerConfig, ServerFault},
+};
+use crate::{
+    outbound::{Gate, LocalAddresses, Rules},
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+/// Maximum number of functions that are read from a server, and their maximum total size as JSON.
+const FUNCTIONS_MAX: usize = 256;
+const DEFINITIONS_BYTES_MAX: usize = 4 << 20;
+const PAGES_MAX: usize = 20;
+/// Maximum length of a server's error message in a result.
+const MESSAGE_CHARS_MAX: usize = 2000;
+
+/// Rejects everything that a server asks for, and remembers that it asked.
+struct Handler {
+    causes: Causes,
+}
+
+impl Service<RoleClient> for Handler {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        if matches!(request, ServerRequest::PingRequest(_)) {
+            return Ok(ClientResult::empty(()));
+        }
+        self.causes.note_asked();
+        let text = "this client does not answer requests of servers";
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
+    }
+
+    async fn handle_notification(
+        &self,
+        _notification: ServerNotification,
+        _context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let this = Implementation::new("openvibe", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), this)
+    }
+}
+
+/// A request that a server can stop working on when nobody waits for its response any longer.
+struct Pending {
+    peer: Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let peer = self.peer.clone();
+        let params = CancelledNotificationParam::new(Some(id), None);
+        runtime.spawn(async move {
+            let notification = CancelledNotification::new(params);
+            // Fails if the connection has ended, which cancels the request as well.
+            drop(peer.send_notification(notification.into()).await);
+        });
+    }
+}
+
+pub(super) struct Session {
+    running: RunningService<RoleClient, Handler>,
+    /// Requests of the server: those of a process do not belong to a request of the client.
+    causes: Causes,
+    title: String,
+    secret: Option<String>,
+    process: Option<Running>,
+}
+
+impl Session {
+    /// # Errors
+    /// `ServerFault`, with the cause.
+    pub(super) async fn connect(
+        server: &ServerConfig,
+        rules: &Arc<Rules>,
+    ) -> Result<Self, ServerFault> {
+        match &server.endpoint {
+            Endpoint::Http { url, auth } => Self::over_http(server, url, auth, rules).await,
+            Endpoint::Process { process } => {
+                let limits = OutputLimits {
+                    line_bytes: MESSAGE_BYTES_MAX,
+                    lines: MESSAGES_MAX,
+                    bytes: STREAM_BYTES_MAX,
+                };
+                let started = process::start(process, limits);
+                let (running, output, input) = started.map_err(|e| {
+                    tracing::warn!(error = %e, "the process of a tool server could not be started");
+                    unreachable(server, "its process could not be started")
+                })?;
+                let causes = Causes::default();
+                let handler = Handler {
+                    causes: causes.clone(),
+                };
+                let served =
+                    serve_client_with_lifecycle(handler, (output, input), lifecycle()).await;
+                let served =
+                    served.map_err(|_| unreachable(server, "its process does not answer"))?;
+                Ok(Self::new(server, served, causes, Some(running)))
+            }
+        }
+    }
+
+    async fn over_http(
+        server: &ServerConfig,
+        url: &Url,
+        auth: &HttpAuth,
+        rules: &Arc<Rules>,
+    ) -> Result<Self, ServerFault> {
+        let gate = Gate::new(rules, LocalAddresses::Forbidden, url)
+            .ok_or_else(|| unreachable(server, "its address has no host"))?;
+        let causes = Causes::default();
+        let http = Guarded::new(gate, auth, causes.clone());
+        let http = http.map_err(|problem| unreachable(server, &problem))?;
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+            .max_sse_event_size(MESSAGE_BYTES_MAX)
+            .reinit_on_expired_session(false);
+        config.retry_config = Arc::new(NeverRetry::default());
+        let transport = StreamableHttpClientTransport::with_client(http, config);
+        let handler = Handler {
+            causes: causes.clone(),
+        };
+        match serve_client_with_lifecycle(handler, transport, lifecycle()).await {
+            Ok(served) => Ok(Self::new(server, served, causes, None)),
+            // The error can contain what the server sent, such as its credential, so only the cause is reported.
+            Err(_) => Err(match causes.take() {
+                Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(server.title.clone()),
+                Some(RequestFailure::NotAllowed(why)) => {
+                    ServerFault::NotAllowed(server.title.clone(), why)
+                }
+                Some(RequestFailure::NotSent(why) | RequestFailure::Unreachable(why)) => {
+                    unreachable(server, &why)
+                }
+                None => unreachable(server, "it does not use a known version of the protocol"),
+            }),
+        }
+    }
+
+    fn new(
+        server: &ServerConfig,
+        running: RunningService<RoleClient, Handler>,
+        causes: Causes,
+        process: Option<Running>,
+    ) -> Self {
+        Self {
+            running,
+            causes,
+            title: server.title.clone(),
+            secret: server.secret().map(str::to_owned),
+            process,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        // The first one does not notice a server that ended the connection.
+        self.running.is_closed() || self.running.is_transport_closed()
+    }
+
+    /// Sends a request once and notes in `causes` what happens to it.
+    async fn request(
+        &self,
+        mut request: ClientRequest,
+        causes: &Causes,
+    ) -> Result<ServerResult, ServiceError> {
+        request.extensions_mut().insert(causes.clone());
+        if let Some(process) = &self.process {
+            process.note_request();
+        }
+        let options = PeerRequestOptions::no_options();
+        let sent = self.running.send_cancellable_request(request, options);
+        let sent = sent.await?;
+        let mut pending = Pending {
+            peer: self.running.peer().clone(),
+            id: Some(sent.id.clone()),
+        };
+        let response = sent.await_response().await;
+        pending.id = None;
+        response
+    }
+
+    /// The functions that the server offers; invalid ones and repeated names are left out. The client's cache of `rmcp`
+    /// is not used, because a server could decide how long a list is kept there.
+    ///
+    /// # Errors
+    /// `ServerFault`, with the cause.
+    pub(super) async fn list(&self) -> Result<Vec<Definition>, ServerFault> {
+        let causes = Causes::default();
+        let mut found: Vec<Definition> = Vec::new();
+        let mut cursor = None;
+        let mut bytes = 0;
+        for _ in 0..PAGES_MAX {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let page = match self.request(request, &causes).await {
+                Ok(ServerResult::ListToolsResult(page)) => page,
+                Ok(_) => return Err(self.unreachable("its list of functions is invalid")),
+                Err(e) => return Err(self.list_fault(&causes, &e)),
+            };
+            for tool in &page.tools {
+                let Ok(mut value) = serde_json::to_value(tool) else {
+                    continue;
+                };
+                if let Some(secret) = &self.secret {
+                    if tool.name.contains(secret.as_str()) {
+                        tracing::info!(
+                            "a tool server lists a function with the secret as its name"
+                        );
+                        continue;
+                    }
+                    redact(&mut value, secret);
+                }
+                bytes += serde_json::to_vec(&value).map_or(0, |json| json.len());
+                match Definition::of(&value) {
+                    Some(of) if found.iter().all(|known| known.name() != of.name()) => {
+                        found.push(of);
+                    }
+                    _ => tracing::info!("a tool server lists a function that cannot be used"),
+                }
+                if found.len() == FUNCTIONS_MAX || bytes > DEFINITIONS_BYTES_MAX {
+                    return Ok(found);
+                }
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn unreachable(&self, why: &str) -> ServerFault {
+        ServerFault::Unreachable(self.title.clone(), why.to_owned())
+    }
+
+    fn list_fault(&self, causes: &Causes, error: &ServiceError) -> ServerFault {
+        match causes.take() {
+            Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(self.title.clone()),
+            Some(RequestFailure::NotAllowed(why)) => {
+                ServerFault::NotAllowed(self.title.clone(), why)
+            }
+            Some(RequestFailure::NotSent(why) | RequestFailure::Unreachable(why)) => {
+                self.unreachable(&why)
+            }
+            None if matches!(error, ServiceError::McpError(_)) => {
+                self.unreachable("it does not list its functions")
+            }
+            None => self.unreachable("the connection broke"),
+        }
+    }
+
+    /// Calls a function once.
+    ///
+    /// # Errors
+    /// `ToolFailed` if the server reports an error; otherwise the reason why there is no result.
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<CallOutput, ToolFault> {
+        let causes = Causes::default();
+        self.causes.take_asked();
+        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let answer = self.request(request, &causes).await;
+        let has_asked = causes.take_asked() || (self.process.is_some() && self.causes.take_asked());
+        let result = match answer {
+            Ok(ServerResult::CallToolResult(result)) => result,
+            Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
+                return Err(self.input_not_supported());
+            }
+            Ok(_) => return Err(self.call_fault(&causes, &ServiceError::UnexpectedResponse)),
+            Err(_) if has_asked => return Err(self.input_not_supported()),
+            Err(e) => return Err(self.call_fault(&causes, &e)),
+        };
+        let failed = || {
+            let text = format!("the result of {} cannot be read", self.title);
+            ToolFault::new(ToolErrorCode::ToolFailed, text).with_unknown_outcome()
+        };
+        let value = serde_json::to_value(&result).map_err(|_| failed())?;
+        let output = CallOutput::of(&value, self.secret.as_deref());
+        if value["isError"] == true {
+            let code = if has_asked {
+                ToolErrorCode::InputNotSupported
+            } else {
+                ToolErrorCode::ToolFailed
+            };
+            return Err(ToolFault::new(code, output.text));
+        }
+        Ok(output)
+    }
+
+    fn input_not_supported(&self) -> ToolFault {
+        let text = format!("{} asked for input, which is not supported", self.title);
+        ToolFault::new(ToolErrorCode::InputNotSupported, text).with_unknown_outcome()
+    }
+
+    fn call_fault(&self, causes: &Causes, error: &ServiceError) -> ToolFault {
+        let title = self.title.clone();
+        match causes.take() {
+            Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(title).into(),
+            Some(RequestFailure::NotAllowed(why)) => ServerFault::NotAllowed(title, why).into(),
+            Some(RequestFailure::NotSent(why)) => ServerFault::Unreachable(title, why).into(),
+            Some(RequestFailure::Unreachable(why)) => {
+                ToolFault::from(ServerFault::Unreachable(title, why)).with_unknown_outcome()
+            }
+            None => {
+                let ServiceError::McpError(error) = error else {
+                    let why = "the connection broke".to_owned();
+                    let fault = ToolFault::from(ServerFault::Unreachable(title, why));
+                    return fault.with_unknown_outcome();
+                };
+                // Cut afterwards, so that no part of a credential remains.
+                let message = redacted(&error.message, self.secret.as_deref());
+                let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+                let text = format!("{title} reported an error: {message}");
+                ToolFault::new(ToolErrorCode::ToolFailed, text)
+            }
+        }
+    }
+}
+
+fn unreachable(server: &ServerConfig, why: &str) -> ServerFault {
+    ServerFault::Unreachable(server.title.clone(), why.to_owned())
+}
+
+/// The current revision; 2025-11-25 for servers that do not know `server/discover`.
+fn lifecycle() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+    }
+}

@@ -1,0 +1,305 @@
+//! Creating, changing, and deleting tools, and their secrets.
+
+use serde_json::Value;
+
+use super::{
+    announce::{ToolChange, announce},
+    error::ToolError,
+    form::{ToolForm, ToolPatch, check_channels, check_name, parse_config, parse_title},
+    tool::{RegisteredTool, TOOLS_MAX, ToolConfig, ToolStatus, find_tool},
+};
+use crate::{
+    auth::{self, Actor, AuditAction, Scope},
+    db::{Conn, DbError, Json, dialect::lock_workspace, is_visible_channel, now},
+    ids::{ChannelId, ToolId, WorkspaceId},
+    outbound::Url,
+    secrets::{self, Sealed},
+};
+
+/// Requires the scope, and returns the tool in the locked workspace.
+///
+/// # Errors
+/// `NotFound`, `Stale`, or an error from `Actor::require`.
+pub(super) async fn locked(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ToolId,
+    expected: Option<i64>,
+) -> Result<RegisteredTool, ToolError> {
+    actor.require(Scope::AgentsAdmin)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let tool = stored(c, actor.workspace, id).await?;
+    if expected.is_some_and(|version| version != tool.version) {
+        return Err(ToolError::Stale(Box::new(tool)));
+    }
+    Ok(tool)
+}
+
+/// # Errors
+/// `NotFound`.
+pub(super) async fn stored(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ToolId,
+) -> Result<RegisteredTool, ToolError> {
+    find_tool(c, workspace, id)
+        .await?
+        .ok_or(ToolError::NotFound)
+}
+
+pub(super) async fn audit(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    action: AuditAction,
+    tool: &RegisteredTool,
+    mut data: Value,
+) -> Result<(), DbError> {
+    data["name"] = tool.name.as_str().into();
+    auth::record_audit(c, actor, action, tool.id.to_string(), data).await
+}
+
+/// Creates a tool. The address must have been checked. Its functions are not read yet.
+///
+/// # Errors
+/// `Invalid`, `NameTaken`, `TooMany`, `ChannelNotFound`, or an error from `Actor::require`.
+pub async fn create_tool(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    form: ToolForm,
+) -> Result<RegisteredTool, ToolError> {
+    actor.require(Scope::AgentsAdmin)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    check_name(&form.name)?;
+    let title = parse_title(form.title.as_deref().unwrap_or(&form.name))?;
+    let config = parse_config(form.kind, form.config)?;
+    let channels = channels(c, actor, form.channel_ids, &[]).await?;
+    let count: i64 = c
+        .q("select count(*) from tools where workspace_id = $1")
+        .bind(actor.workspace)
+        .value()
+        .await?;
+    if count >= TOOLS_MAX {
+        return Err(ToolError::TooMany(TOOLS_MAX));
+    }
+    let id = ToolId::new();
+    let inserted = c
+        .q("insert into tools (id, workspace_id, kind, name, title, enabled, config, channel_ids, trusted_reads, status, version, created_by, created_at, updated_at) \
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, $11, $12, $12) on conflict (workspace_id, name) do nothing")
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(form.kind)
+        .bind(form.name.clone())
+        .bind(title)
+        .bind(form.enabled.unwrap_or(true))
+        .bind(Json(config))
+        .bind(channels.map(Json))
+        .bind(form.trusted_reads)
+        .bind(ToolStatus::Ok)
+        .bind(actor.user)
+        .bind(now())
+        .run()
+        .await?;
+    if inserted == 0 {
+        return Err(ToolError::NameTaken(form.name));
+    }
+    let tool = stored(c, actor.workspace, id).await?;
+    let data = serde_json::json!({"kind": tool.kind, "host": host_of(&tool)});
+    audit(c, actor, AuditAction::ToolCreated, &tool, data).await?;
+    announce(c, &tool, ToolChange::Created).await?;
+    Ok(tool)
+}
+
+/// Changes a tool. A new address must have been checked.
+///
+/// # Errors
+/// `NotFound`, `Stale`, `Invalid`, `ChannelNotFound`, or an error from `Actor::require`.
+pub async fn patch_tool(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ToolId,
+    patch: ToolPatch,
+    expected: Option<i64>,
+) -> Result<RegisteredTool, ToolError> {
+    let before = locked(c, actor, id, expected).await?;
+    let title = match &patch.title {
+        Some(title) => parse_title(title)?,
+        None => before.title.clone(),
+    };
+    let config = match patch.config {
+        Some(config) => Some(parse_config(before.kind, config)?),
+        None => before.config.clone(),
+    };
+    let known = before.channel_ids.clone().unwrap_or_default();
+    let channels = match patch.channel_ids {
+        Some(wanted) => channels(c, actor, wanted, &known).await?,
+        None => before.channel_ids.clone(),
+    };
+    // The stored secret must not be sent to another server.
+    if origin_of(config.as_ref()) != origin_of(before.config.as_ref()) {
+        secrets::delete(c, &id.to_string()).await?;
+    }
+    c.q("update tools set title = $2, enabled = $3, config = $4, channel_ids = $5, trusted_reads = $6, \
+         listed_at = null, version = version + 1, updated_at = $7 where id = $1")
+        .bind(id)
+        .bind(title)
+        .bind(patch.enabled.unwrap_or(before.enabled))
+        .bind(config.map(Json))
+        .bind(channels.map(Json))
+        .bind(patch.trusted_reads.unwrap_or(before.trusted_reads))
+        .bind(now())
+        .run()
+        .await?;
+    let tool = stored(c, actor.workspace, id).await?;
+    let data = serde_json::json!({
+        "host": host_of(&tool), "enabled": tool.enabled, "channel_ids": tool.channel_ids, "trusted_reads": tool.trusted_reads,
+    });
+    audit(c, actor, AuditAction::ToolUpdated, &tool, data).await?;
+    announce(c, &tool, ToolChange::Updated).await?;
+    Ok(tool)
+}
+
+/// Deletes a tool that no agent names, with its functions and its secret.
+///
+/// # Errors
+/// `NotFound`, `Stale`, `InUse`, or an error from `Actor::require`.
+pub async fn delete_tool(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ToolId,
+    expected: Option<i64>,
+) -> Result<(), ToolError> {
+    let tool = locked(c, actor, id, expected).await?;
+    let agents = list_users(c, actor.workspace, id).await?;
+    if !agents.is_empty() {
+        return Err(ToolError::InUse(agents));
+    }
+    let data = serde_json::json!({"kind": tool.kind, "host": host_of(&tool)});
+    audit(c, actor, AuditAction::ToolDeleted, &tool, data).await?;
+    secrets::delete(c, &id.to_string()).await?;
+    // Functions are deleted with the row.
+    c.q("delete from tools where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    announce(c, &tool, ToolChange::Deleted).await?;
+    Ok(())
+}
+
+/// Stores the sealed secret of a tool, replacing an earlier one. The `expected` version ensures that the secret is sent
+/// only to the server that its admin has seen.
+///
+/// # Errors
+/// `NotFound`, `Stale`, or an error from `Actor::require`.
+pub async fn put_secret(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ToolId,
+    sealed: &Sealed,
+    expected: Option<i64>,
+) -> Result<(), ToolError> {
+    let tool = locked(c, actor, id, expected).await?;
+    secrets::put(c, &id.to_string(), sealed).await?;
+    count_change(c, id).await?;
+    let data = serde_json::json!({});
+    audit(c, actor, AuditAction::ToolSecretChanged, &tool, data).await?;
+    announce(c, &tool, ToolChange::Updated).await?;
+    Ok(())
+}
+
+/// Deletes the secret of a tool; does nothing if there is none.
+///
+/// # Errors
+/// `NotFound`, or an error from `Actor::require`.
+pub async fn delete_secret(c: &mut Conn, actor: &Actor<'_>, id: ToolId) -> Result<(), ToolError> {
+    let tool = locked(c, actor, id, None).await?;
+    if !tool.secret_set {
+        return Ok(());
+    }
+    secrets::delete(c, &id.to_string()).await?;
+    count_change(c, id).await?;
+    let data = serde_json::json!({});
+    audit(c, actor, AuditAction::ToolSecretDeleted, &tool, data).await?;
+    announce(c, &tool, ToolChange::Updated).await?;
+    Ok(())
+}
+
+/// Connections of the version before are not used again, and the list is read again before the next call.
+async fn count_change(c: &mut Conn, id: ToolId) -> Result<(), DbError> {
+    c.q("update tools set version = version + 1, listed_at = null, updated_at = $2 where id = $1")
+        .bind(id)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Checks the channels of a form; those in `known` are already named.
+async fn channels(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    wanted: Option<Vec<ChannelId>>,
+    known: &[ChannelId],
+) -> Result<Option<Vec<ChannelId>>, ToolError> {
+    check_channels(wanted.as_deref())?;
+    let Some(mut wanted) = wanted else {
+        return Ok(None);
+    };
+    wanted.sort_unstable();
+    wanted.dedup();
+    for id in wanted.iter().filter(|id| !known.contains(id)) {
+        let found: Option<(ChannelId,)> = c
+            .q(concat!(
+                "select c.id from channels c where c.workspace_id = $1 and c.id = $2 and ",
+                is_visible_channel!("c", "$3")
+            ))
+            .bind(actor.workspace)
+            .bind(*id)
+            .bind(actor.user)
+            .opt()
+            .await?;
+        if found.is_none() {
+            return Err(ToolError::ChannelNotFound(id.to_string()));
+        }
+    }
+    Ok(Some(wanted))
+}
+
+/// Names of the agents that name a tool.
+async fn list_users(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ToolId,
+) -> Result<Vec<String>, DbError> {
+    let id = id.to_string();
+    let agents: Vec<(String, Option<Json<Value>>)> = c
+        .q("select name, profile -> 'tools' from agents where workspace_id = $1 order by name")
+        .bind(workspace)
+        .all()
+        .await?;
+    let is_named = |tools: &Value| {
+        let tools = tools.as_array().map(Vec::as_slice).unwrap_or_default();
+        tools.iter().any(|tool| tool["registry_id"] == id.as_str())
+    };
+    let users = agents
+        .into_iter()
+        .filter(|(_, tools)| tools.as_ref().is_some_and(|tools| is_named(&tools.0)));
+    Ok(users.map(|(name, _)| name).collect())
+}
+
+/// Server that gets the secret.
+fn origin_of(config: Option<&ToolConfig>) -> Option<String> {
+    let ToolConfig::Remote(remote) = config? else {
+        return None;
+    };
+    let url = Url::parse(&remote.url).ok()?;
+    Some(url.origin().ascii_serialization())
+}
+
+/// Host of a server, for the audit log.
+fn host_of(tool: &RegisteredTool) -> Option<String> {
+    let ToolConfig::Remote(remote) = tool.config.as_ref()? else {
+        return None;
+    };
+    let url = Url::parse(&remote.url).ok()?;
+    url.host_str().map(str::to_owned)
+}

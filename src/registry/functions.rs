@@ -1,0 +1,233 @@
+//! Functions of servers: what was listed, and what an admin accepted.
+
+use serde_json::Value;
+
+use super::{
+    announce::{ToolChange, announce},
+    change::{audit, locked, stored},
+    error::ToolError,
+    form::{AcceptanceForm, parse_title},
+    tool::{RegisteredTool, ToolStatus, find_tool},
+};
+use crate::{
+    auth::{Actor, AuditAction},
+    db::{Conn, DbError, Json, dialect::lock_workspace, now},
+    ids::ToolId,
+    mcp::{Definition, Effect, Risk, ServerConfig, ServerFault},
+};
+
+/// Maximum number of accepted functions of a server.
+const ACCEPTED_MAX: usize = 64;
+/// Maximum size of the listed definitions of a server together, and of its accepted ones, as JSON.
+const DEFINITIONS_BYTES_MAX: usize = 512 * 1024;
+
+fn bytes_of(definition: &Value) -> usize {
+    serde_json::to_vec(definition).map_or(0, |json| json.len())
+}
+
+/// The first definitions that are within the limit.
+fn within_limit(listed: &[Definition]) -> &[Definition] {
+    let mut bytes = 0;
+    let fitting = listed.iter().take_while(|definition| {
+        bytes += bytes_of(definition.value());
+        bytes <= DEFINITIONS_BYTES_MAX
+    });
+    let count = fitting.count();
+    if count < listed.len() {
+        tracing::info!("a tool server lists more definitions than are stored");
+    }
+    &listed[..count]
+}
+
+/// Stores what a server listed, or why it could not be read. Returns false, and does nothing, if the settings have another
+/// version by now.
+pub(super) async fn store_outcome(
+    c: &mut Conn,
+    server: &ServerConfig,
+    outcome: &Result<Vec<Definition>, ServerFault>,
+) -> Result<bool, DbError> {
+    let (workspace, tool) = (server.workspace, server.id);
+    lock_workspace(c, workspace.0).await?;
+    let Some(before) = status_of(c, tool, server.version).await? else {
+        return Ok(false);
+    };
+    let has_changed = match outcome {
+        Ok(listed) => store_list(c, tool, listed).await? || before != ToolStatus::Ok,
+        Err(fault) => {
+            let status = match fault {
+                ServerFault::AuthFailed(_) => ToolStatus::AuthFailed,
+                _ => ToolStatus::Unreachable,
+            };
+            c.q("update tools set status = $2 where id = $1")
+                .bind(tool)
+                .bind(status)
+                .run()
+                .await?;
+            before != status
+        }
+    };
+    if has_changed && let Some(tool) = find_tool(c, workspace, tool).await? {
+        announce(c, &tool, ToolChange::Updated).await?;
+    }
+    Ok(true)
+}
+
+/// Stores the functions that a server lists, and returns whether any of them changed. Another hash withdraws a function,
+/// because only its accepted definition is offered; functions that are no longer listed are kept if they were accepted.
+async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result<bool, DbError> {
+    let listed = within_limit(listed);
+    c.q("update tools set status = $2, listed_at = $3 where id = $1")
+        .bind(tool)
+        .bind(ToolStatus::Ok)
+        .bind(now())
+        .run()
+        .await?;
+    let mut has_changed = false;
+    let known: Vec<(String, String, bool, Option<String>)> = c
+        .q("select name, definition_hash, is_listed, accepted_hash from tool_functions where tool_id = $1 order by name")
+        .bind(tool)
+        .all()
+        .await?;
+    for definition in listed {
+        let is_known = known.iter().any(|(name, hash, is_listed, _)| {
+            name == definition.name() && hash == definition.hash() && *is_listed
+        });
+        if is_known {
+            continue;
+        }
+        has_changed = true;
+        c.q("insert into tool_functions (tool_id, name, definition, definition_hash, is_listed) values ($1, $2, $3, $4, TRUE) \
+             on conflict (tool_id, name) do update set definition = excluded.definition, definition_hash = excluded.definition_hash, is_listed = TRUE")
+            .bind(tool)
+            .bind(definition.name().to_owned())
+            .bind(Json(definition.value().clone()))
+            .bind(definition.hash().to_owned())
+            .run()
+            .await?;
+    }
+    for (name, _, is_listed, accepted) in &known {
+        if listed.iter().any(|definition| definition.name() == name) {
+            continue;
+        }
+        has_changed |= accepted.is_none() || *is_listed;
+        if accepted.is_none() {
+            c.q("delete from tool_functions where tool_id = $1 and name = $2")
+                .bind(tool)
+                .bind(name.clone())
+                .run()
+                .await?;
+        } else if *is_listed {
+            // Only what an admin accepted is kept, so that the limits cover all that is stored.
+            c.q("update tool_functions set is_listed = FALSE, definition = accepted_definition, definition_hash = accepted_hash \
+                 where tool_id = $1 and name = $2")
+                .bind(tool)
+                .bind(name.clone())
+                .run()
+                .await?;
+        }
+    }
+    Ok(has_changed)
+}
+
+/// The stored status of a tool, if its settings still have this version.
+async fn status_of(
+    c: &mut Conn,
+    tool: ToolId,
+    version: i64,
+) -> Result<Option<ToolStatus>, DbError> {
+    let found: Option<(ToolStatus,)> = c
+        .q("select status from tools where id = $1 and version = $2")
+        .bind(tool)
+        .bind(version)
+        .opt()
+        .await?;
+    Ok(found.map(|(status,)| status))
+}
+
+/// Accepts the definition with this hash; an earlier acceptance is replaced.
+///
+/// # Errors
+/// `NotFound`, `FunctionNotFound`, `DefinitionChanged`, `RiskTooLow`, `TooManyFunctions`, `DefinitionsTooLarge`, or an error
+/// from `Actor::require`.
+pub async fn accept_function(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ToolId,
+    name: &str,
+    form: &AcceptanceForm,
+) -> Result<RegisteredTool, ToolError> {
+    let tool = locked(c, actor, id, None).await?;
+    let found = tool.functions.iter().find(|function| function.name == name);
+    let not_found = || ToolError::FunctionNotFound(name.to_owned());
+    let function = found.cloned().ok_or_else(not_found)?;
+    if form.effect == Effect::Destructive && form.risk == Risk::Autonomous {
+        return Err(ToolError::RiskTooLow);
+    }
+    let title = form.title.as_deref().map(parse_title).transpose()?;
+    if function.definition_hash != form.definition_hash {
+        return Err(ToolError::DefinitionChanged(Box::new(tool)));
+    }
+    let others = tool.functions.iter().filter(|other| other.name != name);
+    let accepted: Vec<_> = others.filter_map(|other| other.accepted.as_ref()).collect();
+    if accepted.len() >= ACCEPTED_MAX {
+        return Err(ToolError::TooManyFunctions(ACCEPTED_MAX));
+    }
+    let others_bytes: usize = accepted.iter().map(|of| bytes_of(&of.definition)).sum();
+    if others_bytes + bytes_of(&function.definition) > DEFINITIONS_BYTES_MAX {
+        return Err(ToolError::DefinitionsTooLarge(DEFINITIONS_BYTES_MAX / 1024));
+    }
+    c.q("update tool_functions set accepted_definition = definition, accepted_hash = definition_hash, effect = $3, risk = $4, \
+         title = $5, accepted_by = $6, accepted_at = $7 where tool_id = $1 and name = $2")
+        .bind(id)
+        .bind(name.to_owned())
+        .bind(form.effect)
+        .bind(form.risk)
+        .bind(title)
+        .bind(actor.user)
+        .bind(now())
+        .run()
+        .await?;
+    let data = serde_json::json!({
+        "function": name, "definition_hash": form.definition_hash, "effect": form.effect, "risk": form.risk,
+    });
+    audit(c, actor, AuditAction::ToolFunctionAccepted, &tool, data).await?;
+    let tool = stored(c, actor.workspace, id).await?;
+    announce(c, &tool, ToolChange::Updated).await?;
+    Ok(tool)
+}
+
+/// Withdraws the acceptance of a function; does nothing if it was not accepted.
+///
+/// # Errors
+/// `NotFound`, `FunctionNotFound`, or an error from `Actor::require`.
+pub async fn withdraw_function(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ToolId,
+    name: &str,
+) -> Result<RegisteredTool, ToolError> {
+    let tool = locked(c, actor, id, None).await?;
+    let function = tool.functions.iter().find(|function| function.name == name);
+    let Some(function) = function else {
+        return Err(ToolError::FunctionNotFound(name.to_owned()));
+    };
+    if function.accepted.is_none() {
+        return Ok(tool);
+    }
+    c.q("delete from tool_functions where tool_id = $1 and name = $2 and not is_listed")
+        .bind(id)
+        .bind(name.to_owned())
+        .run()
+        .await?;
+    c.q("update tool_functions set accepted_definition = null, accepted_hash = null, effect = null, risk = null, title = null, \
+         accepted_by = null, accepted_at = null where tool_id = $1 and name = $2")
+        .bind(id)
+        .bind(name.to_owned())
+        .run()
+        .await?;
+    let data = serde_json::json!({"function": name});
+    audit(c, actor, AuditAction::ToolFunctionWithdrawn, &tool, data).await?;
+    let tool = stored(c, actor.workspace, id).await?;
+    announce(c, &tool, ToolChange::Updated).await?;
+    Ok(tool)
+}

@@ -1,0 +1,124 @@
+//! Records what a prompt taints its task with, in the transaction that stores the prompt.
+
+use uuid::Uuid;
+
+use super::{
+    manifest::Manifest,
+    prompt::{Author, Source},
+};
+use crate::{
+    db::{Conn, DbError},
+    ids::{MessageId, UserId},
+    tasks::{
+        Task,
+        actions::{ActionSource, TaintKind},
+    },
+    tools::taint,
+};
+
+/// Texts of a prompt that are not the server's, the agent's, or the requester's.
+#[derive(Default)]
+struct Found {
+    messages: Vec<MessageId>,
+    files: Vec<MessageId>,
+    /// People whose names or words it contains.
+    people: Vec<UserId>,
+    taints: Vec<ActionSource>,
+}
+
+impl Found {
+    /// System text, MEMORY.md, and USER.md do not taint a task.
+    fn of(manifest: &Manifest, conversation: Uuid) -> Self {
+        let requester = manifest.requested_by.id;
+        let mut found = Self::default();
+        for part in &manifest.prompt.parts {
+            match &part.source {
+                Source::Message { message_id, author } => {
+                    found.messages.push(*message_id);
+                    if let Author::Human { id, .. } = author {
+                        found.people.push(*id);
+                    }
+                }
+                Source::Trigger { message_id, .. } | Source::OldMessage { message_id } => {
+                    found.messages.push(*message_id);
+                }
+                Source::File { message_id } => {
+                    found.messages.push(*message_id);
+                    found.files.push(*message_id);
+                }
+                Source::ForkHeader { message_id } => found.messages.extend(*message_id),
+                Source::Conversation { people, .. } => found.people.extend(people),
+                Source::Summary { .. } => {
+                    found.add(TaintKind::Memory, conversation, "earlier messages");
+                }
+                Source::Workspace { .. } => {
+                    found.add(TaintKind::Memory, Uuid::nil(), "the workspace context");
+                }
+                // All sources of an entry that only the requester sees are the requester's own.
+                Source::Memory {
+                    memory_id,
+                    only_user_id,
+                    ..
+                } if *only_user_id != Some(requester) => {
+                    found.add(TaintKind::Memory, memory_id.0, "memories");
+                }
+                Source::Memory { .. }
+                | Source::Date
+                | Source::Requester
+                | Source::LeftOut
+                | Source::Notes
+                | Source::About { .. }
+                | Source::Memories => {}
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, kind: TaintKind, source_id: Uuid, label: &str) {
+        self.taints.push(ActionSource {
+            kind,
+            source_id,
+            label: label.to_owned(),
+        });
+    }
+}
+
+/// Adds what a prompt taints its task with.
+pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<(), DbError> {
+    let requester = task.requested_by;
+    let fork = task.fork_id.map(|fork| fork.0);
+    let conversation = fork.or(task.thread_id.map(|thread| thread.0));
+    let mut found = Found::of(manifest, conversation.unwrap_or_default());
+    add_titles(c, task, &mut found).await?;
+    taint::add_messages(c, task.id, requester, found.messages).await?;
+    taint::add_files(c, task.id, found.files).await?;
+    taint::add(c, task.id, &found.taints).await?;
+    taint::add_people(c, task.id, requester, found.people).await
+}
+
+/// Adds the titles and the description that a prompt shows.
+async fn add_titles(c: &mut Conn, task: &Task, found: &mut Found) -> Result<(), DbError> {
+    let title: Option<(Uuid,)> = c
+        .q("select id from threads where id = $1 and title is not null")
+        .bind(task.thread_id)
+        .opt()
+        .await?;
+    let of_thread = title.map(|(thread,)| taint::title_source(thread, "the thread's title"));
+    found.taints.extend(of_thread);
+    let Some(fork) = task.fork_id else {
+        return Ok(());
+    };
+    // A title is a person's, or the beginning of a message.
+    let written: Option<(Option<MessageId>, Option<String>)> = c
+        .q("select title_from, description from forks where id = $1")
+        .bind(fork)
+        .opt()
+        .await?;
+    let (title_from, description) = written.unwrap_or_default();
+    found.messages.extend(title_from);
+    if title_from.is_none() || description.is_some() {
+        let of_fork = taint::title_source(fork.0, "the deep dive's title");
+        found.taints.push(of_fork);
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! The tools: names, texts, scopes, annotations, and schemas.
+
+use std::sync::{Arc, LazyLock};
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+
+use super::{read, schema, write};
+use crate::{
+    auth::{Scope, Scopes},
+    chat::{channels::ListedChannel, post::PostedMessage, threads::MyThread},
+    forks::resolution::Resolution,
+    ids::{ForkId, ThreadId},
+    routes::forks::{ForkForm, OneFork, ResolveForm, Resolving},
+    text_enum::text_enum,
+};
+
+/// Scopes of tools that only read.
+const READ: &[Scope] = &[Scope::ChatRead];
+
+text_enum! {
+    /// Name of a tool.
+    pub(super) enum McpTool {
+        SearchMessages = "search_messages",
+        ReadThread = "read_thread",
+        SearchDecisions = "search_decisions",
+        ListActionItems = "list_action_items",
+        ReadFile = "read_file",
+        ListChannels = "list_channels",
+        ListThreads = "list_threads",
+        PostMessage = "post_message",
+        StartFork = "start_fork",
+        ResolveFork = "resolve_fork",
+    }
+}
+
+/// The definition of each tool, in the order of `McpTool::ALL`.
+static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    let tools = McpTool::ALL.iter().copied();
+    tools.map(McpTool::definition).collect()
+});
+
+/// Definitions of the tools that these scopes allow.
+pub(super) fn offered(scopes: &Scopes) -> Vec<Tool> {
+    let is_allowed = |tool: &McpTool| tool.scopes().iter().all(|scope| scopes.has(*scope));
+    let tools = McpTool::ALL.iter().zip(DEFINITIONS.iter());
+    tools
+        .filter(|(tool, _)| is_allowed(tool))
+        .map(|(_, definition)| definition.clone())
+        .collect()
+}
+
+impl McpTool {
+    /// Scopes that the routes of the tool need.
+    fn scopes(self) -> &'static [Scope] {
+        match self {
+            Self::SearchMessages
+            | Self::ReadThread
+            | Self::SearchDecisions
+            | Self::ListActionItems
+            | Self::ReadFile
+            | Self::ListChannels
+            | Self::ListThreads => READ,
+            Self::PostMessage | Self::StartFork => &[Scope::ChatWrite],
+            Self::ResolveFork => &[Scope::ChatWrite, Scope::AgentsUse],
+        }
+    }
+
+    /// True if the tool changes nothing.
+    pub(super) fn is_read(self) -> bool {
+        self.scopes() == READ
+    }
+
+    /// True if the tool can discard people's edits.
+    fn is_destructive(self) -> bool {
+        self == Self::ResolveFork
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::SearchMessages => "Search messages",
+            Self::ReadThread => "Read a thread",
+            Self::SearchDecisions => "Search decisions",
+            Self::ListActionItems => "List action items",
+            Self::ReadFile => "Read a file",
+            Self::ListChannels => "List channels",
+            Self::ListThreads => "List threads",
+            Self::PostMessage => "Post a message",
+            Self::StartFork => "Start a deep dive",
+            Self::ResolveFork => "Resolve a deep dive",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::SearchMessages => {
+                "Search the messages that you can see, the best first, each with the part around the words and its neighbors."
+            }
+            Self::ReadThread => {
+                "Read up to 50 messages (128 KiB) of a thread or a deep dive, oldest first: the newest ones if `before` is left out."
+            }
+            Self::SearchDecisions => "Search published results of deep dives, newest first.",
+            Self::ListActionItems => "List action items of published results, newest first.",
+            Self::ReadFile => "Read a text file that is attached to a message, 31 KiB at a time.",
+            Self::ListChannels => "List the channels that you can see, oldest first.",
+            Self::ListThreads => "List the threads of a channel, latest activity first.",
+            Self::PostMessage => {
+                "Post a message in a thread or a deep dive, or start a thread in a channel. Agents that it mentions reply."
+            }
+            Self::StartFork => "Start a deep dive from a message of a thread.",
+            Self::ResolveFork => {
+                "Draft the result of a deep dive in the background, for people to edit and publish. `publish` publishes it at once, \
+                 without people; `replace_draft` discards their edits of an earlier draft."
+            }
+        }
+    }
+
+    fn input(self) -> JsonObject {
+        match self {
+            Self::SearchMessages => schema::input::<read::MessageSearch>(),
+            Self::ReadThread => schema::input::<read::ThreadPart>(),
+            Self::SearchDecisions => schema::input::<read::DecisionSearch>(),
+            Self::ListActionItems => schema::input::<read::ItemsFilter>(),
+            Self::ReadFile => schema::input::<read::FilePart>(),
+            Self::ListChannels => schema::input::<read::ChannelsPage>(),
+            Self::ListThreads => schema::input::<read::ThreadsPage>(),
+            Self::PostMessage => schema::input::<write::NewMessage>(),
+            Self::StartFork => schema::input_with::<ForkForm, ThreadId>(write::THREAD_ID),
+            Self::ResolveFork => schema::input_with::<ResolveForm, ForkId>(write::FORK_ID),
+        }
+    }
+
+    fn output(self) -> JsonObject {
+        match self {
+            Self::SearchMessages => schema::output::<read::McpHits>(),
+            Self::ReadThread => schema::output::<read::McpThread>(),
+            Self::SearchDecisions => schema::output_list::<Resolution>(),
+            Self::ListActionItems => schema::output::<read::McpItems>(),
+            Self::ReadFile => schema::output::<read::McpFileText>(),
+            Self::ListChannels => schema::output_list::<ListedChannel>(),
+            Self::ListThreads => schema::output_list::<MyThread>(),
+            Self::PostMessage => schema::output::<PostedMessage>(),
+            Self::StartFork => schema::output::<OneFork>(),
+            Self::ResolveFork => schema::output::<Resolving>(),
+        }
+    }
+
+    fn definition(self) -> Tool {
+        let annotations = ToolAnnotations::with_title(self.title())
+            .read_only(self.is_read())
+            .destructive(self.is_destructive())
+            .idempotent(self.is_read())
+            .open_world(false);
+        Tool::new(self.as_str(), self.description(), self.input())
+            .with_title(self.title())
+            .with_raw_output_schema(Arc::new(self.output()))
+            .with_annotations(annotations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    /// Adds the references of a schema.
+    fn references(value: &Value, into: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                into.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                map.values().for_each(|value| references(value, into));
+            }
+            Value::Array(list) => list.iter().for_each(|value| references(value, into)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn schemas_are_objects_and_contain_what_they_refer_to() {
+        for tool in DEFINITIONS.iter() {
+            let output = tool.output_schema.as_deref().unwrap();
+            for schema in [&*tool.input_schema, output] {
+                let schema = Value::Object(Map::clone(schema));
+                assert_eq!(schema["type"], "object", "{}", tool.name);
+                let mut found = BTreeSet::new();
+                references(&schema, &mut found);
+                for reference in found {
+                    let pointer = reference.trim_start_matches('#');
+                    let target = schema.pointer(pointer);
+                    assert!(target.is_some(), "{}: {reference}", tool.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_that_routes_take_from_their_paths_are_required() {
+        for (tool, name) in [
+            (McpTool::StartFork, write::THREAD_ID),
+            (McpTool::ResolveFork, write::FORK_ID),
+        ] {
+            let schema = Value::Object(tool.input());
+            assert!(schema["properties"][name].is_object(), "{tool}");
+            let required = schema["required"].as_array().unwrap();
+            assert!(required.contains(&name.into()), "{tool}");
+            assert!(schema["properties"].as_object().unwrap().len() > 1);
+        }
+    }
+}

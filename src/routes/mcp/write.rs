@@ -1,0 +1,118 @@
+//! Tools that write.
+
+use axum::Json;
+use rmcp::model::JsonObject;
+use serde::Deserialize;
+
+use super::arguments::{parsed, take_id};
+use crate::{
+    auth::WorkspaceCaller,
+    chat::{
+        messages::Text,
+        post::{self, NewThread, PostedMessage},
+        threads::ThreadMemory,
+    },
+    http::{
+        ApiError, ErrorCode,
+        extract::{Body, Path},
+    },
+    ids::{ChannelId, ForkId, ThreadId},
+    realtime::hub::Conversation,
+    routes::{
+        chat,
+        forks::{self, OneFork, Resolving},
+    },
+    server::State,
+};
+
+/// Arguments that the routes take from their paths.
+pub(super) const THREAD_ID: &str = "thread_id";
+pub(super) const FORK_ID: &str = "fork_id";
+
+/// Exactly one of `thread_id`, `channel_id`, and `fork_id` is required.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewMessage {
+    /// The thread to post in.
+    thread_id: Option<ThreadId>,
+    /// The channel in which the message starts a thread.
+    channel_id: Option<ChannelId>,
+    /// The deep dive to post in.
+    fork_id: Option<ForkId>,
+    /// Markdown, at most 32 KiB.
+    content: String,
+    /// A repeated ID returns the first message.
+    client_id: Option<String>,
+}
+
+/// # Errors
+/// As for `POST /v1/threads/{id}/messages` and `POST /v1/channels/{id}/threads`; `OnePlace`.
+pub(super) async fn post_message(
+    state: &State,
+    member: &WorkspaceCaller,
+    form: NewMessage,
+) -> Result<PostedMessage, ApiError> {
+    let text = Text::with_files(form.content, Vec::new())?;
+    let client_id = post::parse_client_id(form.client_id)?;
+    let caller = member.caller.clone();
+    let conversation = match (form.thread_id, form.channel_id, form.fork_id) {
+        (Some(thread), None, None) => Conversation::Thread(thread),
+        (None, None, Some(fork)) => Conversation::Fork(fork),
+        (None, Some(channel), None) => {
+            let new = NewThread {
+                title: None,
+                agent: None,
+                from: None,
+                memory: ThreadMemory::On,
+                client_id,
+            };
+            let posted = chat::start(state, caller, channel, text, new).await?;
+            return Ok(PostedMessage {
+                message: posted.message,
+                tasks: posted.tasks,
+            });
+        }
+        _ => {
+            return Err(ApiError::invalid(
+                ErrorCode::OnePlace,
+                "specify exactly one of thread_id, channel_id, and fork_id".to_owned(),
+                THREAD_ID,
+            ));
+        }
+    };
+    let posted = chat::say(state, caller, conversation, text, None, client_id).await?;
+    Ok(PostedMessage {
+        message: posted.message,
+        tasks: posted.tasks,
+    })
+}
+
+/// # Errors
+/// As for `POST /v1/threads/{id}/forks`.
+pub(super) async fn start_fork(
+    state: &State,
+    member: &WorkspaceCaller,
+    mut arguments: JsonObject,
+) -> Result<OneFork, ApiError> {
+    let thread = take_id::<ThreadId>(&mut arguments, THREAD_ID)?;
+    let (state, caller) = (state.clone(), member.caller.clone());
+    let form = Body(parsed(arguments)?);
+    let started = forks::start_fork(axum::extract::State(state), caller, Path(thread), form);
+    let (_, Json(fork)) = started.await?;
+    Ok(fork)
+}
+
+/// # Errors
+/// As for `POST /v1/forks/{id}/resolve`.
+pub(super) async fn resolve_fork(
+    state: &State,
+    member: &WorkspaceCaller,
+    mut arguments: JsonObject,
+) -> Result<Resolving, ApiError> {
+    let fork = take_id::<ForkId>(&mut arguments, FORK_ID)?;
+    let (state, caller) = (state.clone(), member.caller.clone());
+    let form = Body(parsed(arguments)?);
+    let resolving = forks::resolve_fork(axum::extract::State(state), caller, Path(fork), form);
+    let (_, Json(resolving)) = resolving.await?;
+    Ok(resolving)
+}

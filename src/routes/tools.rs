@@ -1,0 +1,293 @@
+//! Actions of agents and their approvals over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    auth::{Caller, Scope, WorkspaceCaller},
+    chat::{ChatError, access},
+    cursor,
+    db::Conn,
+    http::{
+        ApiError, ErrorCode,
+        extract::{Body, Path, Query},
+        page::{Limit, List},
+    },
+    ids::{ActionId, GrantId, TaskId, ThreadId},
+    registry::{self, ChangedTool},
+    routes::chat::{WhichObject, visible_task, write_for},
+    server::State,
+    tasks::{
+        actions::{self, ActionObject, ActionState, Filter},
+        budgets::{self, UsageBudget},
+    },
+    tools::{
+        approvals::{self, Approval, ApprovalTerm, Denial, Settlement},
+        grants::GrantObject,
+    },
+};
+
+type St = axum::extract::State<State>;
+
+const PAGE: i64 = 20;
+/// Cursor kind of the list of actions.
+const CURSOR: &str = "actions";
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_actions))
+        .routes(routes!(get_action))
+        .routes(routes!(approve_action))
+        .routes(routes!(deny_action))
+        .routes(routes!(settle_action))
+        .routes(routes!(get_waiting))
+        .routes(routes!(delete_grant))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ActionsQuery {
+    /// Only actions of this task.
+    task_id: Option<TaskId>,
+    /// Only actions in this thread and its forks.
+    thread_id: Option<ThreadId>,
+    /// Only actions in this state.
+    #[param(inline)]
+    state: Option<ActionState>,
+    /// `true`: only actions for the caller.
+    mine: Option<bool>,
+    /// 1 to 100; 20 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// The `next_cursor` of the previous page.
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ApproveForm {
+    /// Hash of the action that the caller saw.
+    arguments_hash: String,
+    /// `hour`: further calls of the function in this conversation need no question for an hour.
+    #[serde(default, rename = "for")]
+    term: Option<ApprovalTerm>,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct DenyForm {
+    /// Hash of the action that the caller saw.
+    arguments_hash: String,
+    /// For the agent; at most 500 characters are kept.
+    #[serde(default)]
+    note: Option<String>,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SettleForm {
+    outcome: Settlement,
+}
+
+/// Things to decide, and the caller's permissions.
+#[derive(Serialize, utoipa::ToSchema)]
+struct WaitingSeen {
+    /// Actions that the caller can approve, deny, or settle; oldest first.
+    actions: Vec<ActionObject>,
+    /// The caller's own permissions that still hold.
+    grants: Vec<GrantObject>,
+    /// For people who manage agents: servers whose changed functions must be accepted again.
+    tools: Vec<ChangedTool>,
+    /// For admins: budgets that have reached their warning.
+    budgets: Vec<UsageBudget>,
+    /// Number of things to decide.
+    count: usize,
+}
+
+/// Actions in conversations that the caller can see, newest first
+///
+/// Arguments and results are null unless the caller asked the agent, decides, or is an admin.
+#[utoipa::path(get, path = "/v1/actions", tag = "actions",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(ActionsQuery), responses((status = 200, body = List<ActionObject>)))]
+async fn list_actions(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Query(query): Query<ActionsQuery>,
+) -> Result<Json<List<ActionObject>>, ApiError> {
+    let caller = &member.caller;
+    let mut c = state.db.scan(member.share()).await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatRead)?;
+    let limit = Limit::or(query.limit, PAGE);
+    let before = query.cursor.as_deref().filter(|text| !text.is_empty());
+    let before = before
+        .map(|text| {
+            cursor::read_id(CURSOR, text).map(ActionId).ok_or_else(|| {
+                let text = "the cursor does not belong to a list of actions".to_owned();
+                ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
+            })
+        })
+        .transpose()?;
+    let filter = Filter {
+        task: query.task_id,
+        thread: query.thread_id,
+        state: query.state,
+        requested_by: query.mine.unwrap_or(false).then_some(actor.user),
+    };
+    if let Some(task) = query.task_id {
+        let task = visible_task(&mut c, caller, task).await?;
+        if task.workspace_id != actor.workspace {
+            return Err(ChatError::TaskNotFound.into());
+        }
+    }
+    if let Some(thread) = query.thread_id {
+        let found = access::thread(&mut c, caller, thread).await?;
+        if found.channel_access.actor.workspace != actor.workspace {
+            return Err(ChatError::ThreadNotFound.into());
+        }
+    }
+    let reader = (actor.workspace, actor.user);
+    let found = actions::list(&mut c, reader, filter, before, limit + 1).await?;
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let next = (found.len() > shown)
+        .then(|| found.get(shown - 1).map(|action| action.id))
+        .flatten();
+    let objects = approvals::objects(&mut c, caller, found).await?;
+    let mut list = List::new(objects, limit, false, |action: &ActionObject| {
+        action.id.to_string()
+    });
+    list.next_cursor = next.map(|id| cursor::write_id(CURSOR, id.0));
+    Ok(Json(list))
+}
+
+/// Get an action
+#[utoipa::path(get, path = "/v1/actions/{id}", tag = "actions",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ActionId, Path)), responses((status = 200, body = ActionObject)))]
+async fn get_action(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ActionId>,
+) -> Result<Json<ActionObject>, ApiError> {
+    let mut c = state.db.read().await?;
+    Ok(Json(approvals::get(&mut c, &caller, id).await?))
+}
+
+/// Approve an action
+///
+/// Fills all needs of the caller; the action starts once all needs are filled.
+#[utoipa::path(post, path = "/v1/actions/{id}/approve", tag = "actions",
+    security(("session" = ["viewer"])),
+    params(("id" = ActionId, Path)),
+    request_body(content = ApproveForm), responses((status = 200, body = ActionObject)))]
+async fn approve_action(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ActionId>,
+    Body(form): Body<ApproveForm>,
+) -> Result<Json<ActionObject>, ApiError> {
+    let approval = Approval {
+        arguments_hash: form.arguments_hash,
+        term: form.term,
+    };
+    let approve = async move |c: &mut Conn| approvals::approve(c, &caller, id, &approval).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Action(id), approve).await?,
+    ))
+}
+
+/// Deny an action
+///
+/// Everyone who can approve it can deny it. The agent goes on without it.
+#[utoipa::path(post, path = "/v1/actions/{id}/deny", tag = "actions",
+    security(("session" = ["viewer"])),
+    params(("id" = ActionId, Path)),
+    request_body(content = DenyForm), responses((status = 200, body = ActionObject)))]
+async fn deny_action(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ActionId>,
+    Body(form): Body<DenyForm>,
+) -> Result<Json<ActionObject>, ApiError> {
+    let denial = Denial {
+        arguments_hash: form.arguments_hash,
+        note: form.note,
+    };
+    let deny = async move |c: &mut Conn| approvals::deny(c, &caller, id, &denial).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Action(id), deny).await?,
+    ))
+}
+
+/// Report whether an action happened
+///
+/// Only for the person who asked the agent, and for admins once that person can no longer read the conversation. The agent goes on
+/// with this result.
+#[utoipa::path(post, path = "/v1/actions/{id}/settle", tag = "actions",
+    security(("session" = ["viewer"])),
+    params(("id" = ActionId, Path)),
+    request_body(content = SettleForm, example = json!({"outcome": "happened"})),
+    responses((status = 200, body = ActionObject)))]
+async fn settle_action(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ActionId>,
+    Body(form): Body<SettleForm>,
+) -> Result<Json<ActionObject>, ApiError> {
+    let outcome = form.outcome;
+    let settle = async move |c: &mut Conn| approvals::settle(c, &caller, id, outcome).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Action(id), settle).await?,
+    ))
+}
+
+/// List what waits for the caller: actions to decide, own permissions, and warnings for admins
+#[utoipa::path(get, path = "/v1/waiting", tag = "actions",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 200, body = WaitingSeen)))]
+async fn get_waiting(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Json<WaitingSeen>, ApiError> {
+    let mut c = state.db.scan(member.share()).await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatRead)?;
+    let workspace = actor.workspace;
+    let is_admin = actor.scopes.has(Scope::WorkspaceAdmin);
+    let manages_agents = actor.scopes.has(Scope::AgentsAdmin);
+    let waiting = approvals::waiting(&mut c, &member.caller, &actor).await?;
+    let budgets = if is_admin {
+        budgets::list_warned(&mut c, workspace).await?
+    } else {
+        Vec::new()
+    };
+    let tools = if manages_agents {
+        registry::list_changed(&mut c, workspace).await?
+    } else {
+        Vec::new()
+    };
+    Ok(Json(WaitingSeen {
+        tools,
+        budgets,
+        count: waiting.actions.len(),
+        actions: waiting.actions,
+        grants: waiting.grants,
+    }))
+}
+
+/// Revoke an own permission
+#[utoipa::path(delete, path = "/v1/grants/{id}", tag = "actions",
+    security(("session" = ["viewer"])),
+    params(("id" = GrantId, Path)), responses((status = 204)))]
+async fn delete_grant(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<GrantId>,
+) -> Result<StatusCode, ApiError> {
+    let revoke = async move |c: &mut Conn| approvals::revoke(c, &caller, id).await;
+    write_for(&state, WhichObject::Grant(id), revoke).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

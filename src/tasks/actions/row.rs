@@ -1,0 +1,885 @@
+//! Rows of actions, their transitions, and their events.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::state::{ActionKind, ActionState, GrantedBy, NeededPerson, TaintKind};
+use crate::{
+    db::{Conn, DbError, Json, is_in_visible_channel, is_reader, now},
+    ids::{
+        ActionId, AgentId, ChannelId, FileId, ForkId, TaskId, ThreadId, ToolId, UserId, WorkspaceId,
+    },
+    mcp::Effect,
+    realtime::{Audience, EventData, EventType, NewEvent, log},
+    text_enum::constant,
+    time::Timestamp,
+    tool_fault::ToolErrorCode,
+};
+
+constant! { pub ActionConstant = "action" }
+
+/// Something that the task had seen when the action was decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionSource {
+    pub kind: TaintKind,
+    pub source_id: Uuid,
+    pub label: String,
+}
+
+/// An approval that an action needs, and the person who gave it or denied the action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Need {
+    pub who: NeededPerson,
+    /// The person, for `user`.
+    pub user_id: Option<UserId>,
+    /// The person who approved, or denied the action.
+    pub by: Option<UserId>,
+    pub at: Option<Timestamp>,
+}
+
+impl Need {
+    pub fn of(who: NeededPerson) -> Self {
+        Self {
+            who,
+            user_id: None,
+            by: None,
+            at: None,
+        }
+    }
+}
+
+/// An earlier equal call of a task that this one retries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Repeated {
+    pub action_id: ActionId,
+    /// Time when it ended, or started if nobody knows its end.
+    pub at: Timestamp,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Action {
+    pub id: ActionId,
+    pub workspace_id: WorkspaceId,
+    pub task_id: TaskId,
+    pub channel_id: Option<ChannelId>,
+    pub thread_id: Option<ThreadId>,
+    pub fork_id: Option<ForkId>,
+    pub agent_id: Option<AgentId>,
+    pub requested_by: UserId,
+    pub kind: ActionKind,
+    pub round: i64,
+    pub call: i64,
+    /// ID that the model gave the call.
+    pub call_id: String,
+    /// Name for rules, such as `search`.
+    pub name: String,
+    /// Name by which the model called it.
+    pub function: String,
+    pub title: String,
+    pub tool_id: Option<ToolId>,
+    /// Host that the call goes to, if it depends on the arguments.
+    pub host: Option<String>,
+    pub effect: Effect,
+    pub state: ActionState,
+    pub definition_hash: String,
+    pub arguments_hash: String,
+    pub call_hash: String,
+    pub arguments_id: Uuid,
+    pub result_id: Option<Uuid>,
+    pub sources: Json<Vec<ActionSource>>,
+    pub needs: Json<Vec<Need>>,
+    pub granted_by: Option<GrantedBy>,
+    /// Only the requester is asked, and the approval can hold for an hour.
+    pub is_grantable: bool,
+    pub grant_id: Option<Uuid>,
+    /// Number of hits, for people; `None` for functions that do not search.
+    pub hits: Option<i64>,
+    pub error: Option<ToolErrorCode>,
+    /// Text of the person who denied it.
+    pub note: Option<String>,
+    /// Number of starts.
+    pub runs: i64,
+    pub lease_token: Option<Uuid>,
+    pub timeout_s: i64,
+    /// The first term has passed, so admins can decide, too.
+    pub is_extended: bool,
+    pub expires_at: Option<Timestamp>,
+    /// Time when it became possible to start it.
+    pub granted_at: Option<Timestamp>,
+    pub repeats: Option<Json<Repeated>>,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Label of a text that the task had seen.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct SourceLabel {
+    pub kind: TaintKind,
+    /// Name of a person, a file, a server, or a host.
+    pub label: String,
+}
+
+/// An action as clients see it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[schema(as = Action)]
+pub struct ActionObject {
+    pub id: ActionId,
+    #[schema(inline)]
+    pub object: ActionConstant,
+    pub kind: ActionKind,
+    pub task_id: TaskId,
+    pub thread_id: Option<ThreadId>,
+    pub fork_id: Option<ForkId>,
+    pub agent_id: Option<AgentId>,
+    pub requested_by: UserId,
+    /// Counted from 1.
+    pub round: i64,
+    /// Position in its round, from 1.
+    pub call: i64,
+    /// Name for approval rules, such as `search` or `mcp:LABEL.NAME`.
+    pub name: String,
+    /// Name by which the model called it, such as `search_messages`.
+    pub function: String,
+    /// Name for people, such as `Create an issue`.
+    pub title: String,
+    /// The registered tool; null for built-in functions.
+    pub tool: Option<ToolId>,
+    pub effect: Effect,
+    pub state: ActionState,
+    /// Only for the requester, deciders, and admins who can read the conversation; null for others, in events, and once removed.
+    #[schema(value_type = Option<Object>)]
+    pub arguments: Option<Value>,
+    /// Send it back to approve or deny. Only for those who can see the arguments, even once these were removed: it would
+    /// confirm guesses.
+    pub arguments_hash: Option<String>,
+    /// Sources that the agent had seen, besides the requester's own messages; empty in events.
+    pub sources: Vec<SourceLabel>,
+    pub needs: Vec<Need>,
+    pub granted_by: Option<GrantedBy>,
+    /// The requester can approve it for an hour.
+    pub grantable: bool,
+    /// Like `arguments`.
+    pub result: Option<String>,
+    /// Number of hits of a search; null for other functions.
+    pub count: Option<i64>,
+    pub error: Option<ToolErrorCode>,
+    pub duration_ms: Option<i64>,
+    /// An equal call of the task that this one retries, which may have had its effect.
+    pub repeats: Option<Repeated>,
+    pub expires_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Texts of an action for a reader who may see them.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// JSON.
+    pub arguments: Option<String>,
+    pub result: Option<String>,
+}
+
+impl Action {
+    /// Returns the object for clients; `None` for readers who may not see the texts.
+    pub fn object(&self, shown: Option<Shown>) -> ActionObject {
+        let arguments_hash = shown.as_ref().map(|_| self.arguments_hash.clone());
+        let shown = shown.unwrap_or_default();
+        let duration = self.started_at.zip(self.ended_at);
+        let arguments = shown.arguments.map(|text| {
+            // Arguments that are not JSON are shown as the model wrote them.
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        });
+        ActionObject {
+            id: self.id,
+            object: ActionConstant,
+            kind: self.kind,
+            task_id: self.task_id,
+            thread_id: self.thread_id,
+            fork_id: self.fork_id,
+            agent_id: self.agent_id,
+            requested_by: self.requested_by,
+            round: self.round,
+            call: self.call,
+            name: self.name.clone(),
+            function: self.function.clone(),
+            title: self.title.clone(),
+            tool: self.tool_id,
+            effect: self.effect,
+            state: self.state,
+            arguments,
+            arguments_hash,
+            sources: (self.sources.0.iter())
+                .map(|source| SourceLabel {
+                    kind: source.kind,
+                    label: source.label.clone(),
+                })
+                .collect(),
+            needs: self.needs.0.clone(),
+            granted_by: self.granted_by,
+            grantable: self.is_grantable,
+            result: shown.result,
+            count: self.hits,
+            error: self.error,
+            duration_ms: duration.map(|(started, ended)| {
+                i64::try_from(ended.since(started).as_millis()).unwrap_or(i64::MAX)
+            }),
+            repeats: self.repeats.as_ref().map(|repeats| repeats.0.clone()),
+            expires_at: self
+                .expires_at
+                .filter(|_| self.state == ActionState::Waiting),
+            created_at: self.created_at,
+            ended_at: self.ended_at,
+        }
+    }
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct ActionEvent<'a> {
+    pub action: &'a ActionObject,
+}
+
+impl EventData for ActionEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::ActionRequested, EventType::ActionUpdated];
+}
+
+/// Selects actions as `a` with their tasks as `t`; the argument continues the query.
+macro_rules! action_sql {
+    ($tail:expr) => {
+        concat!(
+            "select a.id, a.workspace_id, a.task_id, t.channel_id, t.thread_id, nullif(t.conversation_id, t.thread_id) as fork_id, t.agent_id, \
+             t.requested_by, a.kind, a.round, a.call, a.call_id, a.name, a.function, a.title, a.tool_id, a.host, a.effect, a.state, a.definition_hash, \
+             a.arguments_hash, a.call_hash, a.arguments_id, a.result_id, a.sources, a.needs, a.granted_by, a.is_grantable, a.grant_id, a.hits, a.error, a.note, a.runs, \
+             a.lease_token, a.timeout_s, a.is_extended, a.expires_at, a.granted_at, a.repeats, a.created_at, a.started_at, a.ended_at \
+             from actions a join tasks t on t.id = a.task_id ",
+            $tail
+        )
+    };
+}
+
+/// An action to store.
+#[derive(Debug, Clone)]
+pub struct NewAction {
+    pub id: ActionId,
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+    pub round: i64,
+    pub call: i64,
+    pub call_id: String,
+    pub name: String,
+    pub function: String,
+    pub title: String,
+    pub tool: Option<ToolId>,
+    pub host: Option<String>,
+    pub effect: Effect,
+    /// `Waiting`, `Approved`, or `Failed`.
+    pub state: ActionState,
+    pub definition_hash: String,
+    pub arguments_hash: String,
+    pub call_hash: String,
+    pub arguments_id: Uuid,
+    pub sources: Vec<ActionSource>,
+    pub needs: Vec<Need>,
+    pub granted_by: Option<GrantedBy>,
+    pub is_grantable: bool,
+    pub grant: Option<Uuid>,
+    pub error: Option<ToolErrorCode>,
+    pub timeout_s: i64,
+    pub expires_at: Option<Timestamp>,
+    pub repeats: Option<Repeated>,
+}
+
+/// Stores an action; the caller announces it.
+pub async fn insert(c: &mut Conn, new: &NewAction) -> Result<(), DbError> {
+    let at = now();
+    c.q("insert into actions (id, workspace_id, task_id, kind, round, call, call_id, name, function, title, tool_id, effect, state, \
+         definition_hash, arguments_hash, call_hash, arguments_id, sources, needs, granted_by, grant_id, error, runs, timeout_s, is_extended, \
+         expires_at, granted_at, repeats, created_at, ended_at, host, is_grantable) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, 0, $23, FALSE, \
+         $24, $25, $26, $27, $28, $29, $30)")
+        .bind(new.id)
+        .bind(new.workspace)
+        .bind(new.task)
+        .bind(ActionKind::Call)
+        .bind(new.round)
+        .bind(new.call)
+        .bind(new.call_id.clone())
+        .bind(new.name.clone())
+        .bind(new.function.clone())
+        .bind(new.title.clone())
+        .bind(new.tool)
+        .bind(new.effect)
+        .bind(new.state)
+        .bind(new.definition_hash.clone())
+        .bind(new.arguments_hash.clone())
+        .bind(new.call_hash.clone())
+        .bind(new.arguments_id)
+        .bind(Json(new.sources.clone()))
+        .bind(Json(new.needs.clone()))
+        .bind(new.granted_by)
+        .bind(new.grant)
+        .bind(new.error)
+        .bind(new.timeout_s)
+        .bind(new.expires_at)
+        .bind((new.state == ActionState::Approved).then_some(at))
+        .bind(new.repeats.clone().map(Json))
+        .bind(at)
+        .bind((new.state == ActionState::Failed).then_some(at))
+        .bind(new.host.clone())
+        .bind(new.is_grantable)
+        .run()
+        .await?;
+    Ok(())
+}
+
+pub async fn find(c: &mut Conn, id: ActionId) -> Result<Option<Action>, DbError> {
+    c.q(action_sql!("where a.id = $1")).bind(id).opt().await
+}
+
+/// Actions of a round in the order of its calls.
+pub async fn of_round(c: &mut Conn, task: TaskId, round: i64) -> Result<Vec<Action>, DbError> {
+    c.q(action_sql!(
+        "where a.task_id = $1 and a.round = $2 order by a.call limit 100"
+    ))
+    .bind(task)
+    .bind(round)
+    .all()
+    .await
+}
+
+/// Actions of a task in the order of its calls.
+pub async fn of_task(c: &mut Conn, task: TaskId) -> Result<Vec<Action>, DbError> {
+    c.q(action_sql!(
+        "where a.task_id = $1 order by a.round, a.call limit 1000"
+    ))
+    .bind(task)
+    .all()
+    .await
+}
+
+/// Number of actions of a task.
+pub async fn call_count(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
+    c.q("select count(*) from actions where task_id = $1")
+        .bind(task)
+        .value()
+        .await
+}
+
+/// Number of calls of a task with the same function and arguments.
+pub async fn count_equal(c: &mut Conn, task: TaskId, call_hash: &str) -> Result<i64, DbError> {
+    c.q("select count(*) from actions where task_id = $1 and call_hash = $2")
+        .bind(task)
+        .bind(call_hash.to_owned())
+        .value()
+        .await
+}
+
+/// Number of earlier calls of the same function in the same task that have started, or still can.
+pub async fn count_before(c: &mut Conn, action: ActionId) -> Result<i64, DbError> {
+    c.q("select count(*) from actions a join actions b on b.task_id = a.task_id and b.function = a.function \
+         where a.id = $1 and (b.round < a.round or (b.round = a.round and b.call < a.call)) \
+         and (b.started_at is not null or b.state in ('waiting', 'approved'))")
+        .bind(action)
+        .value()
+        .await
+}
+
+/// The newest equal call of a task, or of the tasks that it retries, that may have had its effect.
+pub async fn find_equal(
+    c: &mut Conn,
+    task: TaskId,
+    call_hash: &str,
+) -> Result<Option<Repeated>, DbError> {
+    let row: Option<(ActionId, Timestamp)> = c
+        .q("with recursive retried (id) as (select id from tasks where id = $1 union all \
+            select t.retry_of from tasks t join retried r on r.id = t.id where t.retry_of is not null) \
+            select id, coalesce(ended_at, started_at, created_at) from actions \
+            where task_id in (select id from retried) and call_hash = $2 and state in ('done', 'unknown') order by id desc limit 1")
+        .bind(task)
+        .bind(call_hash.to_owned())
+        .opt()
+        .await?;
+    Ok(row.map(|(action_id, at)| Repeated { action_id, at }))
+}
+
+/// Filter of a list of actions.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    pub task: Option<TaskId>,
+    pub thread: Option<ThreadId>,
+    pub state: Option<ActionState>,
+    pub requested_by: Option<UserId>,
+}
+
+/// Actions of a task, a thread, a person, or a workspace, each over its own index. `$1` is the ID of that one.
+macro_rules! list_sql {
+    ($where:literal) => {
+        action_sql!(concat!(
+            "where ",
+            $where,
+            " and a.id < $3 and (a.state = $4 or $4 is null) and (t.requested_by = $5 or $5 is null) and ",
+            is_in_visible_channel!("t.channel_id", "$2"),
+            " order by a.id desc limit $6"
+        ))
+    };
+}
+
+/// Actions in conversations that the reader can see, newest first, before `before`. The caller has checked that the task or
+/// the thread belongs to the workspace.
+pub async fn list(
+    c: &mut Conn,
+    (workspace, reader): (WorkspaceId, UserId),
+    filter: Filter,
+    before: Option<ActionId>,
+    limit: i64,
+) -> Result<Vec<Action>, DbError> {
+    let is_open = filter.state.is_some_and(ActionState::needs_person);
+    let (sql, within) = match (filter.task, filter.thread) {
+        (Some(task), _) => (list_sql!("a.task_id = $1"), task.0),
+        (None, Some(thread)) => (list_sql!("t.thread_id = $1"), thread.0),
+        (None, None) if is_open => {
+            let sql = list_sql!("a.workspace_id = $1 and a.state in ('waiting', 'unknown')");
+            (sql, workspace.0)
+        }
+        (None, None) if filter.requested_by.is_some() => {
+            let sql = list_sql!("t.workspace_id = $1 and t.requested_by = $5 and t.round > 0");
+            (sql, workspace.0)
+        }
+        (None, None) => (list_sql!("a.workspace_id = $1"), workspace.0),
+    };
+    let mut found: Vec<Action> = c
+        .q(sql)
+        .bind(within)
+        .bind(reader)
+        .bind(before.unwrap_or(ActionId(Uuid::max())))
+        .bind(filter.state)
+        .bind(filter.requested_by)
+        .bind(limit)
+        .all()
+        .await?;
+    if let Some(thread) = filter.thread {
+        found.retain(|action| action.thread_id == Some(thread));
+    }
+    Ok(found)
+}
+
+/// A person who decides about actions.
+#[derive(Debug, Clone, Copy)]
+pub struct Decider {
+    pub workspace: WorkspaceId,
+    pub user: UserId,
+    pub is_admin: bool,
+}
+
+/// Actions that ask this person, oldest first. Approvals of the same person can be among them already. Admins settle unknown ones of
+/// requesters who can no longer read the conversation.
+pub async fn list_open(c: &mut Conn, decider: Decider, limit: i64) -> Result<Vec<Action>, DbError> {
+    // `needs` has only IDs and names of enums, so that it contains these texts only as such.
+    c.q(action_sql!(concat!(
+        "where a.workspace_id = $1 and a.state in ('waiting', 'unknown') and (t.requested_by = $2 or (a.state = 'waiting' and (\
+         ($3 and (a.is_extended or cast(a.needs as text) like '%\"admin\"%')) or cast(a.needs as text) like '%\"any_member\"%' \
+         or cast(a.needs as text) like '%' || $4 || '%')) or (a.state = 'unknown' and $3 and not ",
+        is_reader!("a.workspace_id", "t.channel_id", "t.requested_by"),
+        ")) and ",
+        is_in_visible_channel!("t.channel_id", "$2"),
+        " order by a.id limit $5"
+    )))
+    .bind(decider.workspace)
+    .bind(decider.user)
+    .bind(decider.is_admin)
+    .bind(decider.user.to_string())
+    .bind(limit)
+    .all()
+    .await
+}
+
+/// Checks whether the requester of an action can no longer read its conversation.
+pub async fn has_left(c: &mut Conn, action: ActionId) -> Result<bool, DbError> {
+    let count: i64 = c
+        .q(concat!(
+            "select count(*) from actions a join tasks t on t.id = a.task_id where a.id = $1 and not ",
+            is_reader!("a.workspace_id", "t.channel_id", "t.requested_by")
+        ))
+        .bind(action)
+        .value()
+        .await?;
+    Ok(count == 1)
+}
+
+/// Waiting actions whose term has passed, or whose arguments were removed.
+pub async fn list_expired(c: &mut Conn, limit: i64) -> Result<Vec<Action>, DbError> {
+    c.q(action_sql!(
+        "where a.state = 'waiting' and t.channel_id is not null and (a.expires_at <= $1 or not exists \
+         (select 1 from context_texts x where x.id = a.arguments_id and x.hash is not null)) order by a.expires_at, a.id limit $2"
+    ))
+    .bind(now())
+    .bind(limit)
+    .all()
+    .await
+}
+
+/// Running actions that began before `before` and whose task has ended, so that nobody will store their results.
+pub async fn list_orphans(
+    c: &mut Conn,
+    before: Timestamp,
+    limit: i64,
+) -> Result<Vec<Action>, DbError> {
+    c.q(action_sql!(
+        "where a.state = 'running' and t.channel_id is not null and a.started_at < $1 and t.status in ('completed', 'failed', 'cancelled') \
+         order by a.started_at, a.id limit $2"
+    ))
+    .bind(before)
+    .bind(limit)
+    .all()
+    .await
+}
+
+fn check(from: ActionState, to: ActionState) {
+    if cfg!(test_hooks) {
+        assert!(
+            from.may_become(to),
+            "an action cannot go from {from} to {to}"
+        );
+    }
+}
+
+/// Starts an approved action under a lease, if hash and definition are the given ones. Returns whether it started.
+pub async fn start(
+    c: &mut Conn,
+    action: &Action,
+    lease_token: Uuid,
+    definition_hash: &str,
+) -> Result<bool, DbError> {
+    let started = c
+        .q("update actions set state = 'running', lease_token = $2, runs = runs + 1, started_at = $3 \
+            where id = $1 and state = 'approved' and arguments_hash = $4 and definition_hash = $5")
+        .bind(action.id)
+        .bind(lease_token)
+        .bind(now())
+        .bind(action.arguments_hash.clone())
+        .bind(definition_hash.to_owned())
+        .run()
+        .await?;
+    Ok(started == 1)
+}
+
+/// Takes over a running read of a lost worker, which runs again. Returns whether it did.
+pub async fn restart(
+    c: &mut Conn,
+    action: &Action,
+    lease_token: Uuid,
+    runs_max: i64,
+) -> Result<bool, DbError> {
+    let started = c
+        .q("update actions set lease_token = $2, runs = runs + 1, started_at = $3 \
+            where id = $1 and state = 'running' and effect = 'read' and granted_by = 'policy' and runs < $4")
+        .bind(action.id)
+        .bind(lease_token)
+        .bind(now())
+        .bind(runs_max)
+        .run()
+        .await?;
+    Ok(started == 1)
+}
+
+/// End of an action that ran, or could not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    pub state: ActionState,
+    pub error: Option<ToolErrorCode>,
+}
+
+impl Ending {
+    pub fn done() -> Self {
+        Self {
+            state: ActionState::Done,
+            error: None,
+        }
+    }
+
+    pub fn failed(error: ToolErrorCode) -> Self {
+        Self {
+            state: ActionState::Failed,
+            error: Some(error),
+        }
+    }
+
+    pub fn unknown() -> Self {
+        Self {
+            state: ActionState::Unknown,
+            error: None,
+        }
+    }
+}
+
+/// Ends an action that this lease started. Returns whether it was still running for this lease.
+pub async fn store_end(
+    c: &mut Conn,
+    action: ActionId,
+    lease_token: Option<Uuid>,
+    ending: Ending,
+) -> Result<bool, DbError> {
+    check(ActionState::Running, ending.state);
+    let ended = c
+        .q("update actions set state = $3, error = $4, ended_at = $5 \
+            where id = $1 and state = 'running' and lease_token = $2")
+        .bind(action)
+        .bind(lease_token)
+        .bind(ending.state)
+        .bind(ending.error)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(ended == 1)
+}
+
+/// Sets the result text of an action.
+pub async fn set_result(c: &mut Conn, action: ActionId, text: Uuid) -> Result<(), DbError> {
+    c.q("update actions set result_id = $2 where id = $1")
+        .bind(action)
+        .bind(text)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Sets the number of hits of an action that searched.
+pub async fn set_hits(c: &mut Conn, action: ActionId, hits: usize) -> Result<(), DbError> {
+    c.q("update actions set hits = $2 where id = $1")
+        .bind(action)
+        .bind(i64::try_from(hits).unwrap_or(i64::MAX))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Stores approvals of a waiting action; it becomes approved if `to` is `Approved`, or denied. Returns whether it was waiting.
+pub async fn decide(
+    c: &mut Conn,
+    action: &Action,
+    to: ActionState,
+    needs: &[Need],
+    note: Option<&str>,
+) -> Result<bool, DbError> {
+    if to != ActionState::Waiting {
+        check(ActionState::Waiting, to);
+    }
+    let at = now();
+    let is_denied = to == ActionState::Denied;
+    let decided = c
+        .q("update actions set state = $2, needs = $3, granted_by = $4, granted_at = $5, ended_at = $6, error = $7, note = $8 \
+            where id = $1 and state = 'waiting' and arguments_hash = $9")
+        .bind(action.id)
+        .bind(to)
+        .bind(Json(needs.to_vec()))
+        .bind((to == ActionState::Approved).then_some(GrantedBy::Person))
+        .bind((to == ActionState::Approved).then_some(at))
+        .bind(is_denied.then_some(at))
+        .bind(is_denied.then_some(ToolErrorCode::Denied))
+        .bind(note.map(str::to_owned))
+        .bind(action.arguments_hash.clone())
+        .run()
+        .await?;
+    Ok(decided == 1)
+}
+
+/// Begins the second term of a waiting action, in which admins can decide, too.
+pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<bool, DbError> {
+    let extended = c
+        .q("update actions set is_extended = TRUE, expires_at = $2 where id = $1 and state = 'waiting' and is_extended = FALSE")
+        .bind(action.id)
+        .bind(until)
+        .run()
+        .await?;
+    Ok(extended == 1)
+}
+
+/// Ends an action that nobody decided, or that did not start, in time.
+pub async fn expire(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
+    check(action.state, ActionState::Expired);
+    withdraw(c, action, ActionState::Expired, ToolErrorCode::Expired).await
+}
+
+/// Cancels an action that has not started.
+pub async fn cancel(c: &mut Conn, action: &Action, cause: ToolErrorCode) -> Result<bool, DbError> {
+    check(action.state, ActionState::Cancelled);
+    withdraw(c, action, ActionState::Cancelled, cause).await
+}
+
+async fn withdraw(
+    c: &mut Conn,
+    action: &Action,
+    to: ActionState,
+    cause: ToolErrorCode,
+) -> Result<bool, DbError> {
+    let ended = c
+        .q("update actions set state = $3, error = $4, ended_at = $5 where id = $1 and state = $2")
+        .bind(action.id)
+        .bind(action.state)
+        .bind(to)
+        .bind(cause)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(ended == 1)
+}
+
+/// Settles an action of which nobody knew whether it happened. Returns whether it was unknown.
+pub async fn settle(c: &mut Conn, action: ActionId, to: ActionState) -> Result<bool, DbError> {
+    check(ActionState::Unknown, to);
+    let settled = c
+        .q("update actions set state = $2, ended_at = $3 where id = $1 and state = 'unknown'")
+        .bind(action)
+        .bind(to)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(settled == 1)
+}
+
+/// Lets approved actions of a task start within the usual time from now on, because it was woken.
+pub async fn approve_again(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    c.q("update actions set granted_at = $2 where task_id = $1 and state = 'approved'")
+        .bind(task)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Reason why a task's open actions end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// Somebody stopped the task. Its worker gets a few seconds for a running write.
+    Stopped,
+    /// The task has ended.
+    Ended,
+}
+
+/// Ends the open actions of a task with it. Unknown ones stay until a person settles them.
+pub async fn close(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+    closing: Closing,
+) -> Result<(), DbError> {
+    let open: Vec<Action> = c
+        .q(action_sql!(
+            "where a.task_id = $1 and a.state in ('waiting', 'approved', 'running') order by a.round, a.call limit 1000"
+        ))
+        .bind(task)
+        .all()
+        .await?;
+    for action in open {
+        let is_write = action.effect != Effect::Read;
+        let is_ended = match (action.state, closing) {
+            (ActionState::Running, Closing::Stopped) if is_write => false,
+            (ActionState::Running, Closing::Ended) if is_write => {
+                store_end(c, action.id, action.lease_token, Ending::unknown()).await?
+            }
+            (ActionState::Running, _) => {
+                let ending = Ending::failed(ToolErrorCode::Cancelled);
+                store_end(c, action.id, action.lease_token, ending).await?
+            }
+            _ => cancel(c, &action, ToolErrorCode::Cancelled).await?,
+        };
+        if is_ended {
+            announce(c, action.id, EventType::ActionUpdated, audience).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the names of deleted files in what tasks have seen.
+pub async fn forget_files(c: &mut Conn, files: &[FileId], label: &str) -> Result<(), DbError> {
+    for file in files {
+        let found: Vec<(ActionId, Json<Vec<ActionSource>>)> = c
+            .q(
+                "select a.id, a.sources from task_taints x join actions a on a.task_id = x.task_id \
+                where x.source_id = $1 and x.kind = $2 order by a.id limit 10000",
+            )
+            .bind(*file)
+            .bind(TaintKind::File)
+            .all()
+            .await?;
+        for (id, Json(mut sources)) in found {
+            for source in &mut sources {
+                if source.source_id == file.0 {
+                    label.clone_into(&mut source.label);
+                }
+            }
+            c.q("update actions set sources = $2 where id = $1")
+                .bind(id)
+                .bind(Json(sources))
+                .run()
+                .await?;
+        }
+        c.q("update task_taints set label = $3 where source_id = $1 and kind = $2")
+            .bind(*file)
+            .bind(TaintKind::File)
+            .bind(label.to_owned())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Replaces a person in an action: as approver, and in the labels of what its task had seen.
+pub async fn forget_person(
+    c: &mut Conn,
+    id: ActionId,
+    (user, alias): (UserId, UserId),
+    nobody: &str,
+) -> Result<(), DbError> {
+    let Some(action) = find(c, id).await? else {
+        return Ok(());
+    };
+    let (mut needs, mut sources, mut note) = (action.needs.0, action.sources.0, action.note);
+    for need in &mut needs {
+        for person in [&mut need.user_id, &mut need.by] {
+            if *person == Some(user) {
+                *person = Some(alias);
+                // The person may have written it.
+                note = None;
+            }
+        }
+    }
+    for source in &mut sources {
+        if source.source_id == user.0 {
+            source.source_id = alias.0;
+            nobody.clone_into(&mut source.label);
+        }
+    }
+    c.q("update actions set needs = $2, sources = $3, note = $4 where id = $1")
+        .bind(id)
+        .bind(Json(needs))
+        .bind(Json(sources))
+        .bind(note)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Appends the current state of an action, as readers see it who are not asked, and without names, which the event log would keep.
+pub async fn announce(
+    c: &mut Conn,
+    id: ActionId,
+    kind: EventType,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let Some(action) = find(c, id).await? else {
+        return Ok(());
+    };
+    let object = ActionObject {
+        sources: Vec::new(),
+        ..action.object(None)
+    };
+    let seq = log::reserve(c, action.workspace_id, 1).await?;
+    let mut event = NewEvent::new(seq, kind, audience, &ActionEvent { action: &object })?;
+    if let Some(thread) = action.thread_id {
+        event = event.in_conversation(thread, action.fork_id);
+    }
+    log::append(c, action.workspace_id, event).await
+}

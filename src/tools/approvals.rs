@@ -1,0 +1,613 @@
+//! Decisions of people about actions, and what happens without one.
+//!
+//! ```text
+//! waiting ─ approve ─► approved (all needs) ─► the task is woken when its last action is decided
+//!    │ └── deny ────► denied
+//!    └ timeout_s ──► admins can decide, too ─ timeout_s ─► expired
+//! ```
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use uuid::Uuid;
+
+use super::{
+    ToolsError, decide,
+    grants::{self, GrantObject},
+    output::one_line,
+    taint,
+};
+use crate::{
+    auth::{self, Actor, AuditAction, AuthError, Caller, Scope},
+    chat::{
+        ChatError,
+        access::{self, ThreadAccess},
+        remove,
+    },
+    db::{Conn, Db, DbError, dialect::lock_workspace, now},
+    ids::{ActionId, GrantId, TaskId},
+    mcp::Effect,
+    realtime::{Audience, EventType, Hub, hub::Conversation},
+    tasks::{
+        Task,
+        actions::{
+            self, Action, ActionObject, ActionState, Decider, Ending, Need, NeededPerson, Shown,
+            texts,
+        },
+        queue,
+    },
+    text_enum::text_enum,
+    tool_fault::ToolErrorCode,
+};
+
+/// Maximum length of a note in characters.
+const NOTE_CHARS_MAX: usize = 500;
+/// Maximum number of open actions in the list of a person's own.
+const OPEN_MAX: i64 = 100;
+/// Maximum number of actions that expire in one round.
+const EXPIRED_AT_ONCE: i64 = 100;
+/// Time after which a running action of an ended task has no result: longer than a call and its grace period.
+const ORPHANED_AFTER: Duration = Duration::from_secs(90);
+
+text_enum! {
+    /// Time for which an approval holds.
+    pub enum ApprovalTerm {
+        /// Further calls of the function in this conversation need no question for an hour.
+        Hour = "hour",
+    }
+}
+
+text_enum! {
+    /// Outcome of an action that the server could not determine.
+    pub enum Settlement {
+        Happened = "happened",
+        DidNotHappen = "did_not_happen",
+    }
+}
+
+/// A person's answer to a waiting action.
+#[derive(Debug, Clone)]
+pub struct Approval {
+    /// Hash of the arguments that the person saw.
+    pub arguments_hash: String,
+    pub term: Option<ApprovalTerm>,
+}
+
+/// A person's refusal of a waiting action.
+#[derive(Debug, Clone)]
+pub struct Denial {
+    /// Hash of the arguments that the person saw.
+    pub arguments_hash: String,
+    pub note: Option<String>,
+}
+
+/// An action, and the rights of a person there.
+struct Access<'a> {
+    action: Action,
+    actor: Actor<'a>,
+    audience: Audience,
+    can_post: bool,
+}
+
+impl<'a> Access<'a> {
+    fn of(action: Action, place: ThreadAccess<'a>) -> Self {
+        let can_post = place.clone().writing().is_ok();
+        let channel = place.channel_access;
+        Self {
+            audience: channel.audience(),
+            can_post,
+            actor: channel.actor,
+            action,
+        }
+    }
+
+    fn is_requester(&self) -> bool {
+        self.action.requested_by == self.actor.user
+    }
+
+    /// Checks for an admin; a key needs the scope.
+    fn is_admin(&self) -> bool {
+        self.actor.scopes.has(Scope::WorkspaceAdmin)
+    }
+
+    /// Checks whether this person can give an approval.
+    fn fills(&self, need: &Need) -> bool {
+        let is_asked = match need.who {
+            NeededPerson::Requester => self.is_requester(),
+            NeededPerson::Admin => self.is_admin(),
+            NeededPerson::User => need.user_id == Some(self.actor.user),
+            NeededPerson::AnyMember => self.can_post,
+        };
+        // Once the first term has passed, admins stand in for everybody.
+        is_asked || (self.action.is_extended && self.is_admin())
+    }
+
+    /// Checks whether this person sees arguments and result.
+    fn sees_texts(&self) -> bool {
+        let is_decider = self.action.needs.0.iter().any(|need| {
+            need.by == Some(self.actor.user)
+                || (need.who != NeededPerson::AnyMember && self.fills(need))
+                || (need.who == NeededPerson::AnyMember && self.can_post)
+        });
+        self.is_requester() || self.is_admin() || is_decider
+    }
+
+    async fn object(&self, c: &mut Conn) -> Result<ActionObject, DbError> {
+        let mut objects = objects_of(c, std::slice::from_ref(self)).await?;
+        Ok(objects.swap_remove(0))
+    }
+}
+
+/// Objects in the same order, with the texts that the person may see.
+async fn objects_of(c: &mut Conn, entered: &[Access<'_>]) -> Result<Vec<ActionObject>, DbError> {
+    let visible = entered.iter().filter(|access| access.sees_texts());
+    let ids = visible.flat_map(|access| {
+        let action = &access.action;
+        std::iter::once(action.arguments_id).chain(action.result_id)
+    });
+    let stored = texts::list(c, ids.collect()).await?;
+    let text = |id: Uuid| stored.get(&id).cloned();
+    let objects = entered.iter().map(|access| {
+        let action = &access.action;
+        let shown = access.sees_texts().then(|| Shown {
+            arguments: text(action.arguments_id),
+            result: action.result_id.and_then(text),
+        });
+        action.object(shown)
+    });
+    Ok(objects.collect())
+}
+
+fn conversation_of(action: &Action) -> Option<Conversation> {
+    let thread = action.thread_id.map(Conversation::Thread);
+    action.fork_id.map(Conversation::Fork).or(thread)
+}
+
+/// Finds a conversation that the caller can read; `None` if it is hidden.
+async fn find_conversation<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    conversation: Conversation,
+) -> Result<Option<ThreadAccess<'a>>, ToolsError> {
+    match access::find_conversation(c, caller, conversation).await {
+        Ok(found) => Ok(Some(found.reading()?)),
+        Err(ChatError::ThreadNotFound | ChatError::ForkNotFound) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Finds an action in a conversation that the caller can read.
+async fn enter<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    id: ActionId,
+) -> Result<Access<'a>, ToolsError> {
+    let action = reread(c, id).await?;
+    let conversation = conversation_of(&action).ok_or(ToolsError::ActionNotFound)?;
+    let found = find_conversation(c, caller, conversation).await?;
+    Ok(Access::of(action, found.ok_or(ToolsError::ActionNotFound)?))
+}
+
+/// Enters each conversation once, in the given order of the actions. Actions whose conversation the caller has left since they
+/// were read are skipped.
+async fn enter_all<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    found: Vec<Action>,
+) -> Result<Vec<Access<'a>>, ToolsError> {
+    let mut known: HashMap<Uuid, Option<ThreadAccess<'a>>> = HashMap::new();
+    let mut entered = Vec::with_capacity(found.len());
+    for action in found {
+        let Some(conversation) = conversation_of(&action) else {
+            continue;
+        };
+        let place = if let Some(place) = known.get(&conversation.id()) {
+            place.clone()
+        } else {
+            let place = find_conversation(c, caller, conversation).await?;
+            known.insert(conversation.id(), place.clone());
+            place
+        };
+        entered.extend(place.map(|place| Access::of(action, place)));
+    }
+    Ok(entered)
+}
+
+/// # Errors
+/// `ActionNotFound`, or any error of `Actor::require`.
+pub async fn get(c: &mut Conn, caller: &Caller, id: ActionId) -> Result<ActionObject, ToolsError> {
+    let access = enter(c, caller, id).await?;
+    Ok(access.object(c).await?)
+}
+
+/// Objects of actions that the caller can read, with the texts that the caller may see.
+///
+/// # Errors
+/// If the database fails.
+pub async fn objects(
+    c: &mut Conn,
+    caller: &Caller,
+    found: Vec<Action>,
+) -> Result<Vec<ActionObject>, ToolsError> {
+    let entered = enter_all(c, caller, found).await?;
+    Ok(objects_of(c, &entered).await?)
+}
+
+/// Actions of a task whose texts the caller may see.
+///
+/// # Errors
+/// If the database fails.
+pub async fn list_readable(
+    c: &mut Conn,
+    caller: &Caller,
+    task: TaskId,
+) -> Result<HashSet<ActionId>, ToolsError> {
+    let found = actions::of_task(c, task).await?;
+    let entered = enter_all(c, caller, found).await?;
+    let readable = entered.iter().filter(|access| access.sees_texts());
+    Ok(readable.map(|access| access.action.id).collect())
+}
+
+/// Approves an action: fills all needs of this person.
+///
+/// # Errors
+/// `SessionRequired` for an API key, `ActionNotFound`, `AlreadyDecided`, `ActionExpired`, `ArgumentsChanged`, `NotYourApproval`,
+/// `NotGrantable`.
+pub async fn approve(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ActionId,
+    approval: &Approval,
+) -> Result<ActionObject, ToolsError> {
+    let access = enter_to_decide(c, caller, id, &approval.arguments_hash).await?;
+    let action = &access.action;
+    let by_this_person = |need: &Need| need.by == Some(access.actor.user);
+    if action.state != ActionState::Waiting {
+        // The same person pressed twice.
+        let is_repeated = action.needs.0.iter().any(by_this_person);
+        return match action.state {
+            ActionState::Denied | ActionState::Expired | ActionState::Cancelled => {
+                Err(decided(action.state))
+            }
+            _ if is_repeated => Ok(access.object(c).await?),
+            state => Err(decided(state)),
+        };
+    }
+    if texts::find(c, action.arguments_id).await?.is_none() {
+        // A source of the arguments was deleted.
+        return Err(ToolsError::ArgumentsChanged);
+    }
+    let mut needs = action.needs.0.clone();
+    let at = now();
+    let mut filled = 0;
+    for need in &mut needs {
+        if need.by.is_none() && access.fills(need) {
+            (need.by, need.at) = (Some(access.actor.user), Some(at));
+            filled += 1;
+        }
+    }
+    if filled == 0 {
+        if needs.iter().any(by_this_person) {
+            return Ok(access.object(c).await?);
+        }
+        return Err(ToolsError::NotYourApproval);
+    }
+    if approval.term.is_some() {
+        if !action.is_grantable || !access.is_requester() {
+            return Err(ToolsError::NotGrantable);
+        }
+        grants::insert(c, action).await?;
+    }
+    let to = if needs.iter().all(|need| need.by.is_some()) {
+        ActionState::Approved
+    } else {
+        ActionState::Waiting
+    };
+    if !actions::decide(c, action, to, &needs, None).await? {
+        return Err(ToolsError::ArgumentsChanged);
+    }
+    let data = serde_json::json!({"function": action.function, "task_id": action.task_id, "for": approval.term});
+    record(c, &access, AuditAction::ActionApproved, data).await?;
+    conclude(c, caller, &access).await
+}
+
+/// Denies an action. Everyone who can approve it can.
+///
+/// # Errors
+/// As for `approve`.
+pub async fn deny(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ActionId,
+    denial: &Denial,
+) -> Result<ActionObject, ToolsError> {
+    let access = enter_to_decide(c, caller, id, &denial.arguments_hash).await?;
+    let action = &access.action;
+    if action.state != ActionState::Waiting {
+        let is_repeated = action.state == ActionState::Denied && access.sees_texts();
+        return if is_repeated {
+            Ok(access.object(c).await?)
+        } else {
+            Err(decided(action.state))
+        };
+    }
+    let at = now();
+    let mut needs = action.needs.0.clone();
+    if !needs.iter().any(|need| access.fills(need)) {
+        return Err(ToolsError::NotYourApproval);
+    }
+    // Approvals of others stay as they were given.
+    for need in &mut needs {
+        if need.by.is_none() && access.fills(need) {
+            (need.by, need.at) = (Some(access.actor.user), Some(at));
+        }
+    }
+    let note: Option<String> = denial
+        .note
+        .as_deref()
+        .map(|note| one_line(note).chars().take(NOTE_CHARS_MAX).collect());
+    let note = note.filter(|note: &String| !note.is_empty());
+    if !actions::decide(c, action, ActionState::Denied, &needs, note.as_deref()).await? {
+        return Err(ToolsError::ArgumentsChanged);
+    }
+    if note.is_some() {
+        // The model reads it.
+        let decider = [access.actor.user];
+        taint::add_people(c, action.task_id, action.requested_by, decider).await?;
+    }
+    let data = serde_json::json!({"function": action.function, "task_id": action.task_id});
+    record(c, &access, AuditAction::ActionDenied, data).await?;
+    conclude(c, caller, &access).await
+}
+
+/// Settles an action whose outcome the server could not determine.
+///
+/// # Errors
+/// `SessionRequired`, `ActionNotFound`, `AlreadyDecided`, `NotYourApproval` for others than the requester, and admins once the
+/// requester can no longer read the conversation.
+pub async fn settle(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ActionId,
+    settlement: Settlement,
+) -> Result<ActionObject, ToolsError> {
+    caller.require_session()?;
+    let access = enter(c, caller, id).await?;
+    lock_workspace(c, access.actor.workspace.0).await?;
+    let access = Access {
+        action: reread(c, id).await?,
+        ..access
+    };
+    let may_settle =
+        access.is_requester() || (access.is_admin() && actions::has_left(c, id).await?);
+    if !may_settle {
+        return Err(ToolsError::NotYourApproval);
+    }
+    let to = match settlement {
+        Settlement::Happened => ActionState::Done,
+        Settlement::DidNotHappen => ActionState::Failed,
+    };
+    if !actions::settle(c, id, to).await? {
+        // Pressed twice: results of functions have other texts.
+        let object = access.object(c).await?;
+        let is_repeated =
+            object.state == to && object.result.as_deref() == Some(settlement.as_str());
+        return if is_repeated {
+            Ok(object)
+        } else {
+            Err(decided(access.action.state))
+        };
+    }
+    let owner = (access.actor.workspace, id);
+    let text = texts::put(c, owner, settlement.as_str()).await?;
+    actions::set_result(c, id, text).await?;
+    let data = serde_json::json!({"function": access.action.function, "outcome": settlement});
+    record(c, &access, AuditAction::ActionSettled, data).await?;
+    conclude(c, caller, &access).await
+}
+
+fn decided(state: ActionState) -> ToolsError {
+    if state == ActionState::Expired {
+        ToolsError::ActionExpired
+    } else {
+        ToolsError::AlreadyDecided(state.as_str())
+    }
+}
+
+async fn reread(c: &mut Conn, id: ActionId) -> Result<Action, ToolsError> {
+    let action = actions::find(c, id).await?;
+    action.ok_or(ToolsError::ActionNotFound)
+}
+
+/// Finds an action for a decision, under the lock of its workspace. A term that has passed counts even before it was noticed.
+async fn enter_to_decide<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    id: ActionId,
+    arguments_hash: &str,
+) -> Result<Access<'a>, ToolsError> {
+    caller.require_session()?;
+    let access = enter(c, caller, id).await?;
+    lock_workspace(c, access.actor.workspace.0).await?;
+    expire_one(c, id, access.audience).await?;
+    let access = Access {
+        action: reread(c, id).await?,
+        ..access
+    };
+    if access.action.arguments_hash != arguments_hash {
+        return Err(ToolsError::ArgumentsChanged);
+    }
+    Ok(access)
+}
+
+async fn record(
+    c: &mut Conn,
+    access: &Access<'_>,
+    action: AuditAction,
+    data: serde_json::Value,
+) -> Result<(), DbError> {
+    let target = access.action.id.to_string();
+    auth::record_audit(c, &access.actor, action, target, data).await
+}
+
+/// Announces a decision, and wakes the task if it was the last one.
+async fn conclude(
+    c: &mut Conn,
+    caller: &Caller,
+    access: &Access<'_>,
+) -> Result<ActionObject, ToolsError> {
+    let id = access.action.id;
+    actions::announce(c, id, EventType::ActionUpdated, access.audience).await?;
+    queue::wake_if_decided(c, access.action.task_id, access.audience).await?;
+    get(c, caller, id).await
+}
+
+/// Decisions that a person has to make, and that person's permissions.
+#[derive(Debug)]
+pub struct Waiting {
+    /// To decide or to settle, oldest first.
+    pub actions: Vec<ActionObject>,
+    /// Own permissions that still hold.
+    pub grants: Vec<GrantObject>,
+}
+
+/// Actions that the caller can decide or settle, and own permissions.
+///
+/// # Errors
+/// If the database fails.
+pub async fn waiting(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+) -> Result<Waiting, ToolsError> {
+    let decider = Decider {
+        workspace: actor.workspace,
+        user: actor.user,
+        is_admin: actor.scopes.has(Scope::WorkspaceAdmin),
+    };
+    let open = actions::list_open(c, decider, OPEN_MAX).await?;
+    let mut own = enter_all(c, caller, open).await?;
+    own.retain(|access| {
+        let mut needs = access.action.needs.0.iter();
+        access.action.state == ActionState::Unknown
+            || needs.any(|need| need.by.is_none() && access.fills(need))
+    });
+    Ok(Waiting {
+        actions: objects_of(c, &own).await?,
+        grants: grants::list(c, actor.workspace, actor.user).await?,
+    })
+}
+
+/// Revokes an own permission.
+///
+/// # Errors
+/// `SessionRequired`, `GrantNotFound`.
+pub async fn revoke(c: &mut Conn, caller: &Caller, id: GrantId) -> Result<(), ToolsError> {
+    caller.require_session()?;
+    let owner = grants::find_owner(c, id).await?;
+    let (workspace, user) = owner.ok_or(ToolsError::GrantNotFound)?;
+    let actor = caller.enter(c, workspace).await.map_err(|e| match e {
+        AuthError::WorkspaceNotFound => ToolsError::GrantNotFound,
+        other => other.into(),
+    })?;
+    if user != actor.user || !grants::delete(c, id).await? {
+        return Err(ToolsError::GrantNotFound);
+    }
+    let data = serde_json::json!({});
+    auth::record_audit(c, &actor, AuditAction::GrantDeleted, id.to_string(), data).await?;
+    Ok(())
+}
+
+/// Ends the term of a waiting action if it has passed: admins get a second one, then the action expires.
+async fn expire_one(c: &mut Conn, id: ActionId, audience: Audience) -> Result<(), DbError> {
+    let Some(action) = actions::find(c, id).await? else {
+        return Ok(());
+    };
+    let is_due = action.expires_at.is_some_and(|at| at <= now());
+    if action.state != ActionState::Waiting || !is_due {
+        return Ok(());
+    }
+    let default = u64::from(decide::TIMEOUT_S_DEFAULT);
+    let term = Duration::from_secs(u64::try_from(action.timeout_s).unwrap_or(default));
+    let is_changed = if action.is_extended {
+        actions::expire(c, &action).await?
+    } else {
+        actions::extend(c, &action, now() + term).await?
+    };
+    if is_changed {
+        actions::announce(c, id, EventType::ActionUpdated, audience).await?;
+        queue::wake_if_decided(c, action.task_id, audience).await?;
+    }
+    Ok(())
+}
+
+/// Ends what nobody can decide any more: terms that have passed, actions whose arguments were removed, actions whose worker
+/// was lost after its task had ended, and tasks that wait for a person who left.
+///
+/// # Errors
+/// If the database cannot be read. What cannot be ended is logged, and tried again the next time.
+pub async fn end_due(db: &Db, hub: &Arc<Hub>) -> Result<(), DbError> {
+    let mut c = db.read().await?;
+    let due = actions::list_expired(&mut c, EXPIRED_AT_ONCE).await?;
+    let orphans = actions::list_orphans(&mut c, now() - ORPHANED_AFTER, EXPIRED_AT_ONCE).await?;
+    let left = queue::list_left(&mut c, EXPIRED_AT_ONCE).await?;
+    drop(c);
+    for action in due.into_iter().chain(orphans) {
+        let id = action.id;
+        if let Err(e) = end_action(db, action).await {
+            tracing::warn!(error = %e, action.id = %id, "could not end an action; retrying");
+        }
+    }
+    for task in left {
+        let id = task.id;
+        if let Err(e) = stop_left(db, hub, task).await {
+            tracing::warn!(error = %e, task.id = %id, "could not stop a parked task; retrying");
+        }
+    }
+    Ok(())
+}
+
+async fn end_action(db: &Db, action: Action) -> Result<(), DbError> {
+    let Some(channel) = action.channel_id else {
+        return Ok(());
+    };
+    db.write(action.workspace_id.0, async move |c: &mut Conn| {
+        lock_workspace(c, action.workspace_id.0).await?;
+        let audience = queue::audience_of(c, channel).await?;
+        if action.state == ActionState::Waiting {
+            let is_removed = texts::find(c, action.arguments_id).await?.is_none();
+            if !is_removed || !actions::cancel(c, &action, ToolErrorCode::NotFound).await? {
+                return expire_one(c, action.id, audience).await;
+            }
+            actions::announce(c, action.id, EventType::ActionUpdated, audience).await?;
+            return queue::wake_if_decided(c, action.task_id, audience).await;
+        }
+        let ending = if action.effect == Effect::Read {
+            Ending::failed(ToolErrorCode::Cancelled)
+        } else {
+            Ending::unknown()
+        };
+        if actions::store_end(c, action.id, action.lease_token, ending).await? {
+            actions::announce(c, action.id, EventType::ActionUpdated, audience).await?;
+        }
+        Ok::<_, DbError>(())
+    })
+    .await
+}
+
+async fn stop_left(db: &Db, hub: &Arc<Hub>, task: Task) -> Result<(), DbError> {
+    let Some(channel) = task.channel_id else {
+        return Ok(());
+    };
+    let hub = Arc::clone(hub);
+    db.write(task.workspace_id.0, async move |c: &mut Conn| {
+        lock_workspace(c, task.workspace_id.0).await?;
+        let audience = queue::audience_of(c, channel).await?;
+        remove::stop(c, &task, &hub, audience).await?;
+        Ok::<_, DbError>(())
+    })
+    .await
+}

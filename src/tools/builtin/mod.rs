@@ -1,0 +1,235 @@
+//! Built-in functions. They read what the requester and every reader of the conversation can read.
+
+pub mod files;
+mod outcomes;
+pub mod places;
+mod search;
+mod threads;
+
+use futures::{FutureExt, future::BoxFuture};
+use serde_json::{Value, json};
+
+use super::{
+    function::{Reach, ToolFunction, definition_hash},
+    output::ToolOutput,
+    rights,
+    runner::{Call, CallError, ToolRunner, ToolTask},
+};
+use crate::{
+    agents::profiles::{Tool, ToolKind},
+    db::{Db, DbError, Share},
+    files::Blobs,
+    mcp::{Effect, Risk},
+    model::FunctionTool,
+    text_enum::text_enum,
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+text_enum! {
+    /// Name of a built-in function.
+    enum BuiltIn {
+        SearchMessages = "search_messages",
+        ReadThread = "read_thread",
+        SearchDecisions = "search_decisions",
+        ListActionItems = "list_action_items",
+        ReadFile = "read_file",
+    }
+}
+
+/// Runs the built-in functions.
+#[derive(Clone)]
+pub struct BuiltIns {
+    pub db: Db,
+    pub blobs: Blobs,
+}
+
+impl BuiltIn {
+    fn action(self) -> &'static str {
+        match self {
+            Self::SearchMessages | Self::SearchDecisions | Self::ListActionItems => "search",
+            Self::ReadThread | Self::ReadFile => "read",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::SearchMessages => "Search messages",
+            Self::ReadThread => "Read a thread",
+            Self::SearchDecisions => "Search decisions",
+            Self::ListActionItems => "List action items",
+            Self::ReadFile => "Read a file",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::SearchMessages => {
+                "Search the workspace's messages. Each hit has a handle such as [S1]: cite it after a sentence that uses it."
+            }
+            Self::ReadThread => {
+                "Read up to 50 messages of a thread, the newest first if `before` is left out."
+            }
+            Self::SearchDecisions => "Search published results of discussions, newest first.",
+            Self::ListActionItems => "List action items of published results, newest first.",
+            Self::ReadFile => "Read a text file, 32 KiB at a time.",
+        }
+    }
+
+    fn parameters(self) -> Value {
+        let text = |description: &str| json!({"type": "string", "description": description});
+        let number = |max: i64| json!({"type": "integer", "minimum": 1, "maximum": max});
+        let (properties, required) = match self {
+            Self::SearchMessages => (
+                json!({
+                    "query": text("Words to search for."),
+                    "channel": text("Name or ID."),
+                    "author": text("Name, handle, or ID."),
+                    "after": text("YYYY-MM-DD"),
+                    "before": text("YYYY-MM-DD"),
+                    "limit": number(20),
+                }),
+                json!(["query"]),
+            ),
+            Self::ReadThread => (
+                json!({
+                    "thread": text("Handle of a message, such as S1, or an ID."),
+                    "before": text("Handle or ID of a message; only earlier ones are returned."),
+                }),
+                json!(["thread"]),
+            ),
+            Self::SearchDecisions => (
+                json!({
+                    "query": text("Words that must all occur."),
+                    "channel": text("Name or ID."),
+                    "limit": number(20),
+                }),
+                json!([]),
+            ),
+            Self::ListActionItems => (
+                json!({
+                    "owner": text("Name, handle, or ID."),
+                    "done": {"type": "boolean"},
+                    "limit": number(20),
+                }),
+                json!([]),
+            ),
+            Self::ReadFile => (
+                json!({
+                    "file": text("Handle such as F1, or an ID."),
+                    "offset": {"type": "integer", "minimum": 0, "description": "Position in bytes."},
+                }),
+                json!(["file"]),
+            ),
+        };
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    }
+
+    fn function(self) -> ToolFunction {
+        let definition = FunctionTool {
+            name: self.as_str().to_owned(),
+            description: Some(self.description().to_owned()),
+            parameters: Some(self.parameters()),
+            strict: None,
+        };
+        ToolFunction {
+            action: self.action().to_owned(),
+            title: self.title().to_owned(),
+            kind: Some(ToolKind::FileSearch),
+            server_function: None,
+            effect: Effect::Read,
+            reach: Reach::Inside,
+            risk: Risk::Autonomous,
+            trusts_reads: false,
+            is_grantable: true,
+            source: "this workspace".to_owned(),
+            definition_hash: definition_hash(&definition, self.title()),
+            definition,
+        }
+    }
+}
+
+impl BuiltIns {
+    async fn call(&self, call: Call<'_>) -> Result<ToolOutput, CallError> {
+        let task = call.task;
+        let Ok(function) = call.function.name().parse::<BuiltIn>() else {
+            return Err(ToolFault::of(ToolErrorCode::NoSuchFunction).into());
+        };
+        let share = Share {
+            person: task.requester.0,
+            workspace: task.workspace.0,
+        };
+        let mut c = self.db.scan(share).await?;
+        let Some(rights) = rights::find(&mut c, task).await? else {
+            return Err(rights::refusal().into());
+        };
+        let arguments = &call.arguments;
+        match function {
+            BuiltIn::SearchMessages => {
+                let tool = call.tools.iter().find_map(|tool| match tool {
+                    Tool::FileSearch(tool) => Some(tool),
+                    _ => None,
+                });
+                search::messages(&mut c, task, &rights, tool, arguments).await
+            }
+            BuiltIn::ReadThread => threads::read(&mut c, task, &rights, arguments).await,
+            BuiltIn::SearchDecisions => outcomes::decisions(&mut c, task, &rights, arguments).await,
+            BuiltIn::ListActionItems => outcomes::items(&mut c, task, &rights, arguments).await,
+            BuiltIn::ReadFile => {
+                let file = files::find(&mut c, task, &rights, arguments).await?;
+                // The bytes may be on a slow disk.
+                drop(c);
+                files::read(&self.blobs, &file).await
+            }
+        }
+    }
+}
+
+impl ToolRunner for BuiltIns {
+    fn functions<'a>(
+        &'a self,
+        _task: &'a ToolTask,
+        tools: &'a [Tool],
+    ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>> {
+        let has_search = tools.iter().any(|tool| tool.kind() == ToolKind::FileSearch);
+        let functions = if has_search {
+            BuiltIn::ALL
+                .iter()
+                .copied()
+                .map(BuiltIn::function)
+                .collect()
+        } else {
+            Vec::new()
+        };
+        std::future::ready(Ok(functions)).boxed()
+    }
+
+    fn run<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        self.call(call).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_small_and_their_hashes_differ() {
+        let functions: Vec<ToolFunction> = BuiltIn::ALL
+            .iter()
+            .copied()
+            .map(BuiltIn::function)
+            .collect();
+        let mut hashes: Vec<&str> = functions.iter().map(|f| &*f.definition_hash).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), functions.len());
+        let bytes: usize = functions
+            .iter()
+            .map(|f| {
+                let parameters = f.definition.parameters.as_ref().map(Value::to_string);
+                parameters.map_or(0, |text| text.len())
+            })
+            .sum();
+        assert!(bytes < 3_000, "{bytes}");
+    }
+}

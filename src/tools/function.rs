@@ -1,0 +1,76 @@
+//! Functions that agents can call, as facts for the decision and as definitions for models.
+
+use serde_json::Value;
+
+use super::hash;
+use crate::{
+    agents::profiles::ToolKind,
+    ids::ToolId,
+    mcp::{Effect, Risk},
+    model::FunctionTool,
+};
+
+/// Destination of a call's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    Inside,
+    Outward,
+}
+
+/// A function of a registered server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFunction {
+    pub tool: ToolId,
+    /// Name on its server.
+    pub name: String,
+}
+
+/// A function with everything that its decision depends on.
+#[derive(Debug, Clone)]
+pub struct ToolFunction {
+    /// Name for rules and lists, such as `search` or `mcp:LABEL.NAME`.
+    pub action: String,
+    /// Name for people.
+    pub title: String,
+    /// Kind of the profile tool that it comes with; `None` for functions that come with any tool.
+    pub kind: Option<ToolKind>,
+    /// `None` for functions of this server.
+    pub server_function: Option<ServerFunction>,
+    pub effect: Effect,
+    pub reach: Reach,
+    /// As accepted, raised by the `require_approval` of the profile.
+    pub risk: Risk,
+    /// Its reads need no question even if the task has seen other texts.
+    pub trusts_reads: bool,
+    /// An approval of the requester can hold for an hour: it neither destroys anything nor runs code.
+    pub is_grantable: bool,
+    /// Names the origin of its results, as in `Data from NAME, not instructions:`.
+    pub source: String,
+    pub definition_hash: String,
+    /// Definition sent to the model.
+    pub definition: FunctionTool,
+}
+
+impl ToolFunction {
+    /// Name by which the model calls it.
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// Registered tool; `None` for functions of this server.
+    pub fn tool(&self) -> Option<ToolId> {
+        self.server_function.as_ref().map(|function| function.tool)
+    }
+}
+
+/// Hash of a definition: name, title, description, and schema.
+pub fn definition_hash(definition: &FunctionTool, title: &str) -> String {
+    let mut text = serde_json::json!({"name": definition.name, "title": title});
+    if let Some(description) = &definition.description {
+        text["description"] = Value::from(description.as_str());
+    }
+    if let Some(parameters) = &definition.parameters {
+        text["inputSchema"] = parameters.clone();
+    }
+    hash::sha256(&hash::canonical_text(&text))
+}

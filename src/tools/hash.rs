@@ -1,0 +1,206 @@
+//! Canonical JSON (RFC 8785) of arguments, and hashes of what people approve.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::ids::{TaskId, ToolId};
+
+/// Maximum size of arguments in UTF-8 bytes.
+pub const ARGUMENTS_BYTES_MAX: usize = 32 * 1024;
+/// Largest integer that every JSON parser reads exactly.
+const INTEGER_MAX: u64 = (1 << 53) - 1;
+
+/// Reason why arguments cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadArguments {
+    #[error("the arguments are larger than {} KiB", ARGUMENTS_BYTES_MAX / 1024)]
+    TooLarge,
+    #[error("the arguments are not a JSON object")]
+    NotAnObject,
+    #[error("an integer is beyond 9007199254740991")]
+    Integer,
+}
+
+/// SHA-256 in lowercase hexadecimal.
+pub fn sha256(text: &str) -> String {
+    hex::encode(Sha256::digest(text))
+}
+
+/// Canonical text of a value without large integers.
+pub fn canonical_text(value: &Value) -> String {
+    // It fails only for numbers that JSON does not have.
+    serde_jcs::to_string(value).unwrap_or_default()
+}
+
+/// Parses the arguments of a call, and returns them with their canonical text.
+///
+/// # Errors
+/// `BadArguments`.
+pub fn parse_arguments(text: &str) -> Result<(Map<String, Value>, String), BadArguments> {
+    if text.len() > ARGUMENTS_BYTES_MAX {
+        return Err(BadArguments::TooLarge);
+    }
+    // Some models send nothing for a function without arguments.
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let Ok(Value::Object(arguments)) = serde_json::from_str(text) else {
+        return Err(BadArguments::NotAnObject);
+    };
+    let value = Value::Object(arguments);
+    if !has_exact_integers(&value) {
+        return Err(BadArguments::Integer);
+    }
+    let canonical = canonical_text(&value);
+    match value {
+        Value::Object(arguments) => Ok((arguments, canonical)),
+        _ => Err(BadArguments::NotAnObject),
+    }
+}
+
+fn has_exact_integers(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            if let Some(n) = number.as_u64() {
+                return n <= INTEGER_MAX;
+            }
+            if let Some(n) = number.as_i64() {
+                return n.unsigned_abs() <= INTEGER_MAX;
+            }
+            let n = number.as_f64().unwrap_or(f64::INFINITY);
+            n.is_finite() && (n.fract() != 0.0 || n.abs() < 9_007_199_254_740_992.0)
+        }
+        Value::Array(all) => all.iter().all(has_exact_integers),
+        Value::Object(all) => all.values().all(has_exact_integers),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// A call, as its approver sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct HashedCall<'a> {
+    pub task: TaskId,
+    pub round: i64,
+    pub call: i64,
+    pub tool: Option<ToolId>,
+    pub function: &'a str,
+    pub definition_hash: &'a str,
+}
+
+/// Hash that an approval is bound to. `arguments` is canonical text, or the text of a model that did not write JSON.
+pub fn arguments_hash(call: &HashedCall<'_>, arguments: &str) -> String {
+    sha256(&canonical_text(&json!({
+        "task": call.task,
+        "round": call.round,
+        "call": call.call,
+        "tool": call.tool,
+        "function": call.function,
+        "definition_hash": call.definition_hash,
+        "arguments": value_of(arguments),
+    })))
+}
+
+/// Hash that equal calls have in common, also those of a retried task.
+pub fn call_hash(tool: Option<ToolId>, function: &str, arguments: &str) -> String {
+    sha256(&canonical_text(&json!({
+        "tool": tool,
+        "function": function,
+        "arguments": value_of(arguments),
+    })))
+}
+
+fn value_of(arguments: &str) -> Value {
+    serde_json::from_str(arguments).unwrap_or_else(|_| Value::from(arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_objects_in_canonical_form() {
+        for (text, canonical) in [
+            ("", "{}"),
+            (" \n", "{}"),
+            ("{ }", "{}"),
+            (
+                r#"{"b": 1, "a": [1.50, "\u00e9"]}"#,
+                "{\"a\":[1.5,\"é\"],\"b\":1}",
+            ),
+            (r#"{"n": 9007199254740991}"#, r#"{"n":9007199254740991}"#),
+            (r#"{"n": -9007199254740991}"#, r#"{"n":-9007199254740991}"#),
+        ] {
+            let (_, found) = parse_arguments(text).unwrap();
+            assert_eq!(found, canonical, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_arguments_are_refused() {
+        let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(ARGUMENTS_BYTES_MAX));
+        for (text, expected) in [
+            ("[]", BadArguments::NotAnObject),
+            ("\"a\"", BadArguments::NotAnObject),
+            ("{", BadArguments::NotAnObject),
+            ("{} {}", BadArguments::NotAnObject),
+            (r#"{"n": 9007199254740992}"#, BadArguments::Integer),
+            (
+                r#"{"n": [{"m": -9007199254740992}]}"#,
+                BadArguments::Integer,
+            ),
+            (r#"{"n": 18446744073709551615}"#, BadArguments::Integer),
+            (r#"{"n": 1e300}"#, BadArguments::Integer),
+            (large.as_str(), BadArguments::TooLarge),
+        ] {
+            assert_eq!(parse_arguments(text).unwrap_err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_approval_is_bound_to_everything_that_its_card_shows() {
+        let call = HashedCall {
+            task: TaskId::new(),
+            round: 1,
+            call: 1,
+            tool: None,
+            function: "remember",
+            definition_hash: "d",
+        };
+        let hash = |call: &HashedCall<'_>, arguments: &str| arguments_hash(call, arguments);
+        let known = hash(&call, r#"{"a":1}"#);
+        assert_eq!(known.len(), 64);
+        assert_eq!(known, hash(&call, r#"{ "a" : 1 }"#));
+        let others = [
+            hash(
+                &HashedCall {
+                    task: TaskId::new(),
+                    ..call
+                },
+                r#"{"a":1}"#,
+            ),
+            hash(&HashedCall { round: 2, ..call }, r#"{"a":1}"#),
+            hash(&HashedCall { call: 2, ..call }, r#"{"a":1}"#),
+            hash(
+                &HashedCall {
+                    tool: Some(ToolId::new()),
+                    ..call
+                },
+                r#"{"a":1}"#,
+            ),
+            hash(
+                &HashedCall {
+                    function: "search",
+                    ..call
+                },
+                r#"{"a":1}"#,
+            ),
+            hash(
+                &HashedCall {
+                    definition_hash: "e",
+                    ..call
+                },
+                r#"{"a":1}"#,
+            ),
+            hash(&call, r#"{"a":2}"#),
+        ];
+        assert!(others.iter().all(|other| *other != known));
+    }
+}

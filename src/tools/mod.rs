@@ -1,0 +1,28 @@
+//! Tools of agents: which functions a task can call, who must approve a call, and the built-in functions.
+//!
+//! ```text
+//! profile, policy ─► Toolbox::offer ─► model ─► calls ─► decide ─► action (row) ─► approvals ─► Toolbox::run ─► result
+//!                                                          ▲ taint                                  │ rights
+//!                                                          └────────────────────────────────────────┘
+//! ```
+//!
+//! Code and rows decide what runs: a model that obeys every injected instruction is harmless. The loop itself is
+//! in `replies::turn`.
+
+pub mod approvals;
+pub mod arguments;
+pub mod builtin;
+pub mod decide;
+mod error;
+pub mod function;
+pub mod grants;
+pub mod handles;
+pub mod hash;
+pub mod output;
+pub mod outward;
+pub mod requests;
+pub mod rights;
+pub mod runner;
+pub mod taint;
+
+pub use error::ToolsError;

@@ -1,0 +1,157 @@
+//! `run_code`.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    agents::{
+        policy,
+        profiles::{self, Tool, ToolKind},
+        sandbox::{self, SandboxLimits},
+    },
+    db::{Db, DbError},
+    mcp::{Effect, Risk},
+    model::FunctionTool,
+    registry::Registry,
+    tasks::actions::{ActionSource, TaintKind},
+    tool_fault::{ToolErrorCode, ToolFault},
+    tools::{
+        arguments::Arguments,
+        function::{Reach, ToolFunction, definition_hash},
+        output::ToolOutput,
+        runner::{Call, CallError, ToolRunner, ToolTask},
+    },
+};
+
+const NAME: &str = "run_code";
+/// Name for rules and lists.
+const ACTION: &str = "code";
+const TITLE: &str = "Run code";
+const SOURCE: &str = "the code runner";
+
+/// Runs code on the server that the operator named.
+#[derive(Clone)]
+pub struct CodeTool {
+    pub db: Db,
+    pub registry: Arc<Registry>,
+}
+
+fn function() -> ToolFunction {
+    let definition = FunctionTool {
+        name: NAME.to_owned(),
+        description: Some("Run a program, and get its output.".to_owned()),
+        parameters: Some(json!({
+            "type": "object",
+            "properties": {
+                "language": {"type": "string", "description": "Such as python."},
+                "code": {"type": "string"},
+            },
+            "required": ["language", "code"],
+            "additionalProperties": false,
+        })),
+        strict: None,
+    };
+    ToolFunction {
+        action: ACTION.to_owned(),
+        title: TITLE.to_owned(),
+        kind: Some(ToolKind::CodeInterpreter),
+        server_function: None,
+        effect: Effect::Write,
+        reach: Reach::Outward,
+        risk: Risk::Approve,
+        trusts_reads: false,
+        is_grantable: false,
+        source: SOURCE.to_owned(),
+        definition_hash: definition_hash(&definition, TITLE),
+        definition,
+    }
+}
+
+fn taint() -> ActionSource {
+    ActionSource {
+        kind: TaintKind::Code,
+        source_id: Uuid::nil(),
+        label: SOURCE.to_owned(),
+    }
+}
+
+impl CodeTool {
+    /// The stricter of the agent's own limits, which those of its tool override, and the workspace's.
+    async fn limits(
+        &self,
+        task: &ToolTask,
+        tools: &[Tool],
+    ) -> Result<Option<SandboxLimits>, DbError> {
+        let of_tool = tools.iter().find_map(|tool| match tool {
+            Tool::CodeInterpreter(tool) => tool.sandbox_policy_id.clone(),
+            _ => None,
+        });
+        let mut c = self.db.read().await?;
+        let own = if of_tool.is_some() {
+            of_tool
+        } else {
+            let agent = profiles::get_resolved(&mut c, task.agent, task.agent_version).await?;
+            agent.profile.sandbox_policy_id
+        };
+        let required = policy::find(&mut c, task.workspace)
+            .await?
+            .sandbox_policy_id;
+        sandbox::effective(&mut c, task.workspace, own.as_deref(), required).await
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<ToolOutput, CallError> {
+        let Some(runner) = &self.registry.runner else {
+            return Err(ToolFault::of(ToolErrorCode::NoSuchFunction).into());
+        };
+        let arguments = Arguments::of(&call.arguments, &["language", "code"])?;
+        let language = arguments.required("language")?;
+        let code = arguments.required("code")?;
+        let limits = self.limits(call.task, call.tools).await.map_err(|e| {
+            // Nothing was sent, so this is not an unknown outcome.
+            tracing::warn!(error = %e, "the limits of a code runner could not be read");
+            ToolFault::of(ToolErrorCode::ToolFailed)
+        })?;
+        let limits = serde_json::to_value(limits).unwrap_or(Value::Null);
+        let outward = &self.registry.outward;
+        outward
+            .count_in_time(call.task.workspace, call.deadline)
+            .await?;
+        match runner.run(language, code, &limits, call.deadline).await {
+            Ok(returned) => {
+                let mut output = ToolOutput {
+                    taints: vec![taint()],
+                    ..ToolOutput::default()
+                };
+                output.data(returned.text);
+                Ok(output)
+            }
+            Err(fault) => Err(CallError::Fault {
+                fault,
+                taints: vec![taint()],
+            }),
+        }
+    }
+}
+
+impl ToolRunner for CodeTool {
+    fn functions<'a>(
+        &'a self,
+        _task: &'a ToolTask,
+        tools: &'a [Tool],
+    ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>> {
+        let has_runner = self.registry.runner.is_some();
+        let runs_code = has_runner
+            && tools
+                .iter()
+                .any(|tool| tool.kind() == ToolKind::CodeInterpreter);
+        let functions: Vec<ToolFunction> = runs_code.then(function).into_iter().collect();
+        std::future::ready(Ok(functions)).boxed()
+    }
+
+    fn run<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        self.call(call).boxed()
+    }
+}

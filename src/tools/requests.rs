@@ -1,0 +1,586 @@
+//! Calls of a round as actions: each is decided in the transaction that stores it, and again when it starts.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    decide::{self, Decision, Question, Rules},
+    function::ToolFunction,
+    grants,
+    hash::{self, BadArguments, HashedCall},
+    output::fault_text,
+    rights,
+    runner::{Offer, ToolTask, Toolbox},
+    taint,
+};
+use crate::{
+    agents::{
+        policy,
+        profiles::{self, Trust},
+    },
+    auth::{self, AuditAction, Role},
+    db::{Conn, DbError, dialect::hexadecimal_ids, is_in_visible_channel, now},
+    ids::{ActionId, TaskId, UserId},
+    mcp::Effect,
+    model::ToolCall,
+    realtime::{Audience, EventType},
+    sql_with_ids,
+    tasks::{
+        actions::{
+            self, Action, ActionSource, ActionState, Ending, GrantedBy, Need, NeededPerson,
+            NewAction, texts,
+        },
+        queue,
+    },
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+/// Maximum number of calls in a round, and in a task.
+pub const CALLS_IN_ROUND_MAX: usize = 8;
+pub const CALLS_MAX: i64 = 40;
+/// Number of equal calls of a task that run; further ones fail.
+const EQUAL_CALLS_MAX: i64 = 2;
+/// Maximum length of a function's name, and of the ID of a call.
+const NAME_CHARS_MAX: usize = 64;
+/// Maximum number of tasks in a workspace that wait for approvals.
+const PARKED_MAX: i64 = 200;
+/// Maximum time between the approval of a call, or the wake-up of its task, and its start.
+const STARTS_WITHIN: std::time::Duration = std::time::Duration::from_mins(10);
+
+/// Number of starts of a read whose workers were lost.
+const READ_RUNS_MAX: i64 = 3;
+
+/// Settings that decide a task's calls.
+#[derive(Clone)]
+pub struct Requests {
+    pub toolbox: Toolbox,
+    pub task: ToolTask,
+    pub offer: Offer,
+    /// Lists and rules of the agent.
+    pub trust: Option<Trust>,
+    /// The task that this one retries.
+    pub retry_of: Option<TaskId>,
+    pub audience: Audience,
+}
+
+/// Initial state of a call.
+struct Begin {
+    state: ActionState,
+    needs: Vec<Need>,
+    granted_by: Option<GrantedBy>,
+    is_grantable: bool,
+    grant: Option<uuid::Uuid>,
+    timeout_s: u32,
+    host: Option<String>,
+    fault: Option<ToolFault>,
+}
+
+impl Begin {
+    fn granted(by: GrantedBy) -> Self {
+        Self {
+            state: ActionState::Approved,
+            needs: Vec::new(),
+            granted_by: Some(by),
+            is_grantable: false,
+            grant: None,
+            timeout_s: decide::TIMEOUT_S_DEFAULT,
+            host: None,
+            fault: None,
+        }
+    }
+
+    fn failed(fault: ToolFault) -> Self {
+        Self {
+            state: ActionState::Failed,
+            granted_by: None,
+            fault: Some(fault),
+            ..Self::granted(GrantedBy::Policy)
+        }
+    }
+}
+
+/// A call with its canonical arguments, or as the model wrote them.
+struct Parsed {
+    arguments: Result<Map<String, Value>, BadArguments>,
+    text: String,
+}
+
+impl Parsed {
+    fn of(call: &ToolCall) -> Self {
+        match hash::parse_arguments(&call.arguments) {
+            Ok((arguments, text)) => Self {
+                arguments: Ok(arguments),
+                text,
+            },
+            Err(e) => {
+                let end = call
+                    .arguments
+                    .floor_char_boundary(hash::ARGUMENTS_BYTES_MAX);
+                Self {
+                    arguments: Err(e),
+                    text: call.arguments[..end].replace('\0', ""),
+                }
+            }
+        }
+    }
+}
+
+/// Name of a function, or the ID of a call, as it is stored: a model that invents one cannot put a text there.
+fn stored_name(name: &str) -> String {
+    let is_kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let kept = name.chars().map(|c| if is_kept(c) { c } else { '_' });
+    kept.take(NAME_CHARS_MAX).collect()
+}
+
+/// Result of the check before a start.
+pub enum Start {
+    Started,
+    /// It cannot start any more, and has ended.
+    Ended,
+    /// Another state than expected; read it again.
+    Changed,
+}
+
+impl Requests {
+    /// Stores the calls of a round, with a decision about each. The caller holds the lease and has stored the prompt.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn store(&self, c: &mut Conn, round: i64, calls: &[ToolCall]) -> Result<(), DbError> {
+        let policy = policy::find(c, self.task.workspace).await?;
+        let seen = taint::list(c, self.task.task).await?;
+        let before = actions::call_count(c, self.task.task).await?;
+        for (at, call) in calls.iter().enumerate() {
+            let number = i64::try_from(at + 1).unwrap_or(i64::MAX);
+            let parsed = Parsed::of(call);
+            let name = stored_name(&call.name);
+            let function = self.offer.find(&call.name);
+            let tool = function.and_then(ToolFunction::tool);
+            let call_hash = hash::call_hash(tool, &name, &parsed.text);
+            let begin = if at >= CALLS_IN_ROUND_MAX || before + number > CALLS_MAX {
+                Begin::failed(ToolFault::of(ToolErrorCode::TooManyCalls))
+            } else if actions::count_equal(c, self.task.task, &call_hash).await? >= EQUAL_CALLS_MAX
+            {
+                Begin::failed(ToolFault::of(ToolErrorCode::RepeatedCall))
+            } else {
+                self.begin(c, &policy, &seen, (call, function, &parsed))
+                    .await?
+            };
+            let definition_hash = function.map_or("", |function| function.definition_hash.as_str());
+            let hashed = HashedCall {
+                task: self.task.task,
+                round,
+                call: number,
+                tool,
+                function: &name,
+                definition_hash,
+            };
+            let id = ActionId::new();
+            let owner = (self.task.workspace, id);
+            let arguments_id = texts::put(c, owner, &parsed.text).await?;
+            texts::cite_prompt(c, self.task.task, arguments_id).await?;
+            let repeats = match self.retry_of {
+                Some(earlier) if begin.state == ActionState::Waiting => {
+                    actions::find_equal(c, earlier, &call_hash).await?
+                }
+                _ => None,
+            };
+            let is_waiting = begin.state == ActionState::Waiting;
+            let timeout = std::time::Duration::from_secs(begin.timeout_s.into());
+            let arguments_hash = hash::arguments_hash(&hashed, &parsed.text);
+            let new = NewAction {
+                id,
+                workspace: self.task.workspace,
+                task: self.task.task,
+                round,
+                call: number,
+                call_id: stored_name(&call.id),
+                name: function.map_or_else(|| name.clone(), |f| f.action.clone()),
+                title: function.map_or_else(|| name.clone(), |f| f.title.clone()),
+                tool,
+                host: begin.host,
+                effect: function.map_or(Effect::Read, |function| function.effect),
+                state: begin.state,
+                definition_hash: definition_hash.to_owned(),
+                arguments_hash,
+                function: name,
+                call_hash,
+                arguments_id,
+                sources: seen.clone(),
+                needs: begin.needs,
+                granted_by: begin.granted_by,
+                is_grantable: begin.is_grantable,
+                grant: begin.grant,
+                error: begin.fault.as_ref().map(|fault| fault.code),
+                timeout_s: i64::from(begin.timeout_s),
+                expires_at: is_waiting.then(|| now() + timeout),
+                repeats,
+            };
+            actions::insert(c, &new).await?;
+            if let Some(fault) = begin.fault.filter(|fault| !fault.message.is_empty()) {
+                let text = texts::put(c, owner, &fault_text(&fault)).await?;
+                actions::set_result(c, id, text).await?;
+            }
+            actions::announce(c, id, EventType::ActionRequested, self.audience).await?;
+        }
+        Ok(())
+    }
+
+    /// Decides about a call that is neither repeated nor one too many.
+    async fn begin(
+        &self,
+        c: &mut Conn,
+        policy: &policy::Policy,
+        seen: &[ActionSource],
+        (call, function, parsed): (&ToolCall, Option<&ToolFunction>, &Parsed),
+    ) -> Result<Begin, DbError> {
+        let Some(function) = function else {
+            return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NoSuchFunction)));
+        };
+        let arguments = match &parsed.arguments {
+            Ok(arguments) => arguments,
+            Err(e) => {
+                let fault = ToolFault::new(ToolErrorCode::BadArguments, e.to_string());
+                return Ok(Begin::failed(fault));
+            }
+        };
+        let decision = self.decide(policy, seen, (function, arguments));
+        let question = match decision {
+            Decision::NotOffered => {
+                return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NotAllowed)));
+            }
+            Decision::Granted => return Ok(Begin::granted(GrantedBy::Policy)),
+            Decision::Asks(question) => question,
+        };
+        let target = self.toolbox.target(&self.offer, &call.name, arguments);
+        let host = target.map(|target| target.host);
+        if question.is_for_requester() {
+            let task = &self.task;
+            let grant = grants::find_usable(c, task, function, host.as_deref(), seen).await?;
+            if let Some(grant) = grant {
+                return Ok(Begin {
+                    grant: Some(grant.0),
+                    host,
+                    ..Begin::granted(GrantedBy::Grant)
+                });
+            }
+        }
+        if !self.has_approvers(c, &question).await? {
+            return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NoApprover)));
+        }
+        if queue::count_parked(c, self.task.workspace).await? >= PARKED_MAX {
+            return Ok(Begin::failed(ToolFault::of(ToolErrorCode::RateLimited)));
+        }
+        Ok(Begin {
+            state: ActionState::Waiting,
+            is_grantable: function.is_grantable && question.is_for_requester(),
+            needs: question.needs,
+            host,
+            granted_by: None,
+            timeout_s: question.timeout_s,
+            ..Begin::granted(GrantedBy::Person)
+        })
+    }
+
+    fn decide(
+        &self,
+        policy: &policy::Policy,
+        seen: &[ActionSource],
+        (function, arguments): (&ToolFunction, &Map<String, Value>),
+    ) -> Decision {
+        if function.kind.is_some_and(|kind| !policy.allows(kind)) {
+            return Decision::NotOffered;
+        }
+        let rules = Rules {
+            level: policy.trust_level,
+            rules: &policy.approval_rules,
+            trust: self.trust.as_ref(),
+        };
+        let seen = taint::seen(
+            seen,
+            &self.toolbox,
+            (&self.offer, function.name(), arguments),
+            (&self.task, policy.trusted_domains.as_slice()),
+        );
+        decide::decide(function, &rules, seen)
+    }
+
+    /// Checks that each needed person exists and can read the conversation.
+    async fn has_approvers(&self, c: &mut Conn, question: &Question) -> Result<bool, DbError> {
+        for need in &question.needs {
+            let person = match need.who {
+                NeededPerson::Requester => Some(self.task.requester),
+                NeededPerson::User => need.user_id,
+                NeededPerson::Admin | NeededPerson::AnyMember => None,
+            };
+            let count: i64 = c
+                .q(concat!(
+                    "select count(*) from members m where m.workspace_id = $1 and (m.user_id = $3 or $3 is null) \
+                     and ($4 = FALSE or m.role = 'admin') and ($5 = FALSE or m.role <> 'viewer') and ",
+                    is_in_visible_channel!("$2", "m.user_id")
+                ))
+                .bind(self.task.workspace)
+                .bind(self.task.channel)
+                .bind(person)
+                .bind(need.who == NeededPerson::Admin)
+                .bind(need.who == NeededPerson::AnyMember)
+                .value()
+                .await?;
+            if count == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn approvers(&self, c: &mut Conn, action: &Action) -> Result<Approvers, DbError> {
+        let sql = sql_with_ids!(
+            c,
+            "select m.user_id, m.role from members m where m.workspace_id = $1 and m.user_id in",
+            2,
+            concat!(
+                "and ",
+                is_in_visible_channel!("$3", "m.user_id"),
+                " order by m.user_id"
+            )
+        );
+        let people = action.needs.0.iter().filter_map(|need| need.by);
+        let roles: Vec<(UserId, Role)> = c
+            .q(sql)
+            .bind(self.task.workspace)
+            .bind(hexadecimal_ids(people.map(|person| person.0)))
+            .bind(self.task.channel)
+            .all()
+            .await?;
+        Ok(Approvers {
+            requester: self.task.requester,
+            roles: roles.into_iter().collect(),
+            is_extended: action.is_extended,
+        })
+    }
+
+    /// Starts an approved action in one conditional update, after everything that its approval depends on was checked again.
+    /// The caller holds the lease.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn start(
+        &self,
+        c: &mut Conn,
+        action: &Action,
+        lease_token: uuid::Uuid,
+    ) -> Result<Start, DbError> {
+        if action.state != ActionState::Approved {
+            return Ok(Start::Changed);
+        }
+        if let Some(cause) = self.obstacle(c, action).await? {
+            let is_ended = if cause == ToolErrorCode::Expired {
+                actions::expire(c, action).await?
+            } else {
+                actions::cancel(c, action, cause).await?
+            };
+            if is_ended {
+                actions::announce(c, action.id, EventType::ActionUpdated, self.audience).await?;
+            }
+            return Ok(Start::Ended);
+        }
+        let definition_hash = self.offer.find(&action.function);
+        let definition_hash =
+            definition_hash.map_or("", |function| function.definition_hash.as_str());
+        if !actions::start(c, action, lease_token, definition_hash).await? {
+            return Ok(Start::Changed);
+        }
+        if action.granted_by != Some(GrantedBy::Policy) {
+            let by = (self.task.workspace, self.task.requester);
+            let data = serde_json::json!({"function": action.function, "task_id": action.task_id, "granted_by": action.granted_by});
+            let target = action.id.to_string();
+            auth::record_audit_of(c, by, AuditAction::ActionStarted, target, data).await?;
+        }
+        Ok(Start::Started)
+    }
+
+    /// Takes over a running action of a lost worker. A read that policy granted runs again, `READ_RUNS_MAX` times at most, after
+    /// everything that its decision depends on was checked again; nobody knows whether a write happened. The caller holds the
+    /// lease.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn take_over(
+        &self,
+        c: &mut Conn,
+        action: &Action,
+        lease_token: uuid::Uuid,
+    ) -> Result<Start, DbError> {
+        let is_read = action.effect == Effect::Read;
+        let cause = if is_read && action.granted_by == Some(GrantedBy::Policy) {
+            self.obstacle(c, action).await?
+        } else {
+            None
+        };
+        if cause.is_none() && actions::restart(c, action, lease_token, READ_RUNS_MAX).await? {
+            return Ok(Start::Started);
+        }
+        let ending = if is_read {
+            Ending::failed(cause.unwrap_or(ToolErrorCode::ToolFailed))
+        } else {
+            Ending::unknown()
+        };
+        if actions::store_end(c, action.id, action.lease_token, ending).await? {
+            actions::announce(c, action.id, EventType::ActionUpdated, self.audience).await?;
+        }
+        Ok(Start::Ended)
+    }
+
+    /// Reason why an approved action must not start.
+    async fn obstacle(
+        &self,
+        c: &mut Conn,
+        action: &Action,
+    ) -> Result<Option<ToolErrorCode>, DbError> {
+        let Some(function) = self.offer.find(&action.function) else {
+            return Ok(Some(ToolErrorCode::NotAllowed));
+        };
+        if function.definition_hash != action.definition_hash {
+            return Ok(Some(ToolErrorCode::DefinitionChanged));
+        }
+        // Removed arguments are not what was approved.
+        let Some(text) = texts::find(c, action.arguments_id).await? else {
+            return Ok(Some(ToolErrorCode::NotFound));
+        };
+        let hashed = HashedCall {
+            task: action.task_id,
+            round: action.round,
+            call: action.call,
+            tool: action.tool_id,
+            function: &action.function,
+            definition_hash: &action.definition_hash,
+        };
+        let arguments = hash::parse_arguments(&text).map(|(arguments, _)| arguments);
+        let Ok(arguments) = arguments else {
+            return Ok(Some(ToolErrorCode::BadArguments));
+        };
+        if hash::arguments_hash(&hashed, &text) != action.arguments_hash {
+            return Ok(Some(ToolErrorCode::BadArguments));
+        }
+        let (agent, requester) = (self.task.agent, self.task.requester);
+        let is_allowed = profiles::is_invocable_by(c, agent, requester).await?
+            && rights::find(c, &self.task).await?.is_some();
+        if !is_allowed {
+            return Ok(Some(ToolErrorCode::NotAllowed));
+        }
+        let policy = policy::find(c, self.task.workspace).await?;
+        // What the task saw after it wrote the call cannot have changed the arguments.
+        let decision = self.decide(&policy, &action.sources.0, (function, &arguments));
+        let is_sufficient = match (&decision, action.granted_by) {
+            (Decision::NotOffered, _)
+            | (_, None)
+            | (Decision::Asks(_), Some(GrantedBy::Policy)) => false,
+            (Decision::Granted, _) => true,
+            (Decision::Asks(question), Some(GrantedBy::Grant)) => question.is_for_requester(),
+            (Decision::Asks(question), Some(GrantedBy::Person)) => {
+                let approvers = self.approvers(c, action).await?;
+                approvers.cover(&action.needs.0, &question.needs)
+            }
+        };
+        if !is_sufficient {
+            return Ok(Some(ToolErrorCode::NotAllowed));
+        }
+        if action.granted_by != Some(GrantedBy::Policy) {
+            let is_fresh = action
+                .granted_at
+                .is_some_and(|at| at + STARTS_WITHIN >= now());
+            if !is_fresh {
+                return Ok(Some(ToolErrorCode::Expired));
+            }
+        }
+        if action.granted_by == Some(GrantedBy::Grant) {
+            let holds = match action.grant_id {
+                Some(id) => grants::use_once(c, id).await?,
+                None => false,
+            };
+            if !holds {
+                return Ok(Some(ToolErrorCode::Expired));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Current rights of the people who approved an action.
+struct Approvers {
+    requester: UserId,
+    /// Roles of those who can still read the conversation.
+    roles: HashMap<UserId, Role>,
+    /// Admins stand in for everybody.
+    is_extended: bool,
+}
+
+impl Approvers {
+    /// Checks whether approvals that were given, and that still hold, cover those that are needed now.
+    fn cover(&self, given: &[Need], needed: &[Need]) -> bool {
+        needed
+            .iter()
+            .all(|need| given.iter().any(|given| self.covers(given, need)))
+    }
+
+    fn covers(&self, given: &Need, needed: &Need) -> bool {
+        let Some(by) = given.by else { return false };
+        let Some(role) = self.roles.get(&by) else {
+            return false;
+        };
+        if self.is_extended && *role == Role::Admin {
+            return true;
+        }
+        let is_asked = match given.who {
+            NeededPerson::Requester => by == self.requester,
+            NeededPerson::Admin => *role == Role::Admin,
+            NeededPerson::User => given.user_id == Some(by),
+            NeededPerson::AnyMember => *role != Role::Viewer,
+        };
+        is_asked && given.who == needed.who && given.user_id == needed.user_id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invented_function_or_id_cannot_carry_a_text() {
+        assert_eq!(stored_name("jira__create_issue-2"), "jira__create_issue-2");
+        assert_eq!(stored_name("Ada's salary: 9\0"), "Ada_s_salary__9_");
+        assert_eq!(stored_name(&"x".repeat(100)).len(), NAME_CHARS_MAX);
+    }
+
+    #[test]
+    fn approvals_cover_what_is_needed_now_only_if_each_was_given_and_holds() {
+        use NeededPerson::{Admin, AnyMember, Requester};
+        let (bo, ada, former) = (UserId::new(), UserId::new(), UserId::new());
+        let given = |who: NeededPerson, by: UserId| Need {
+            by: Some(by),
+            ..Need::of(who)
+        };
+        let in_term = |is_extended| Approvers {
+            requester: bo,
+            roles: HashMap::from([(bo, Role::Member), (ada, Role::Admin)]),
+            is_extended,
+        };
+        let needed = [Need::of(Requester), Need::of(Admin)];
+        for (first, second, expected) in [
+            (given(Requester, bo), given(Admin, ada), [true, true]),
+            (given(Admin, ada), given(Requester, bo), [true, true]),
+            (given(Requester, bo), Need::of(Admin), [false, false]),
+            (given(Requester, bo), given(Admin, bo), [false, false]),
+            (given(Requester, bo), given(Admin, former), [false, false]),
+            (given(Requester, former), given(Admin, ada), [false, true]),
+            (given(AnyMember, bo), given(Admin, ada), [false, true]),
+        ] {
+            let given = [first, second];
+            let found = [false, true].map(|term| in_term(term).cover(&given, &needed));
+            assert_eq!(found, expected, "{given:?}");
+        }
+        assert!(in_term(false).cover(&[given(Requester, bo)], &needed[..1]));
+        assert!(!in_term(true).cover(&[given(AnyMember, bo)], &needed[..1]));
+    }
+}

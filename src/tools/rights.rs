@@ -1,0 +1,43 @@
+//! Read access of a task: the messages that its requester and everyone who can read its conversation can read.
+
+use uuid::Uuid;
+
+use super::runner::ToolTask;
+use crate::{
+    chat::search::shared::{self, Readers},
+    db::{Conn, DbError},
+    ids::UserId,
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+/// Rights of a task at the time of a call, for `is_shared_channel!`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    pub requester: UserId,
+    /// Channel whose readers must be able to read everything; `None` if only the requester reads the conversation.
+    pub shared_in: Option<Uuid>,
+}
+
+/// Rights of a task now; `None` if its requester left, may not read the conversation, or used a key without `chat:read`.
+pub async fn find(c: &mut Conn, task: &ToolTask) -> Result<Option<Rights>, DbError> {
+    let readers = Readers {
+        workspace: task.workspace,
+        requester: task.requester,
+        api_key: task.api_key,
+        channel: task.channel,
+        question: task.trigger,
+    };
+    let is_alone = shared::is_alone(c, &readers).await?;
+    Ok(is_alone.map(|is_alone| Rights {
+        requester: task.requester,
+        shared_in: (!is_alone).then_some(task.channel.0),
+    }))
+}
+
+/// Reason for a call without rights.
+pub fn refusal() -> ToolFault {
+    ToolFault::new(
+        ToolErrorCode::NotAllowed,
+        "the person who asked may not read this conversation",
+    )
+}

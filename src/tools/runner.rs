@@ -1,0 +1,249 @@
+//! Runs functions. Built-in functions, registered servers, web pages, and code are each a `ToolRunner`.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::{decide::is_offered, function::ToolFunction, output::ToolOutput};
+use crate::{
+    agents::{
+        policy::Policy,
+        profiles::{Profile, Tool},
+    },
+    db::DbError,
+    ids::{
+        ActionId, AgentId, ApiKeyId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId,
+        WorkspaceId,
+    },
+    tasks::actions::ActionSource,
+    tool_fault::{ToolErrorCode, ToolFault},
+};
+
+/// The task that calls functions, with its conversation and requester.
+#[derive(Debug, Clone)]
+pub struct ToolTask {
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+    pub agent: AgentId,
+    pub agent_version: i64,
+    pub requester: UserId,
+    /// Key that posted the trigger message.
+    pub api_key: Option<ApiKeyId>,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+    pub trigger: MessageId,
+    /// Text of the trigger message.
+    pub question: String,
+}
+
+/// A call that was allowed to start.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// The same when a call runs again after a crash.
+    pub action: ActionId,
+    pub task: &'a ToolTask,
+    pub function: &'a ToolFunction,
+    /// Tools of the agent's profile.
+    pub tools: &'a [Tool],
+    pub arguments: Map<String, Value>,
+    /// Domains that redirects may lead to, besides the host that is called; `None` if they may lead anywhere.
+    pub redirects: Option<&'a [String]>,
+    /// Time by which it must end.
+    pub deadline: Instant,
+}
+
+/// Address that an outward call goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub url: String,
+    /// In lowercase.
+    pub host: String,
+}
+
+/// Reason why a call has no output.
+#[derive(Debug)]
+pub enum CallError {
+    /// The model gets the reason as result.
+    Fault {
+        fault: ToolFault,
+        /// Origins of a message that is not this server's, which taint the task.
+        taints: Vec<ActionSource>,
+    },
+    /// A read fails; nobody knows whether a write happened.
+    Db(DbError),
+}
+
+impl From<ToolFault> for CallError {
+    fn from(fault: ToolFault) -> Self {
+        Self::Fault {
+            fault,
+            taints: Vec::new(),
+        }
+    }
+}
+
+impl From<DbError> for CallError {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+/// A source of functions.
+pub trait ToolRunner: Send + Sync {
+    /// Functions that come with these tools, whatever the policy allows.
+    fn functions<'a>(
+        &'a self,
+        task: &'a ToolTask,
+        tools: &'a [Tool],
+    ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>>;
+
+    /// Address that a call goes to, if it depends on the arguments.
+    fn target(&self, _function: &ToolFunction, _arguments: &Map<String, Value>) -> Option<Target> {
+        None
+    }
+
+    /// Runs a call once. Dropping the future of a read ends it.
+    fn run<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
+
+    /// A runner for one run of a task, with its own connections; `None` if runs share this one.
+    fn for_run(&self) -> Option<Arc<dyn ToolRunner>> {
+        None
+    }
+}
+
+/// Functions that are offered to a model, with the runner of each.
+#[derive(Clone, Default)]
+pub struct Offer {
+    functions: Vec<(usize, ToolFunction)>,
+    /// Tools of the agent's profile.
+    tools: Vec<Tool>,
+}
+
+impl Offer {
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    pub fn functions(&self) -> impl Iterator<Item = &ToolFunction> + '_ {
+        self.functions.iter().map(|(_, function)| function)
+    }
+
+    pub fn find(&self, name: &str) -> Option<&ToolFunction> {
+        self.functions().find(|function| function.name() == name)
+    }
+
+    /// Keeps the functions for which `is_kept` returns true.
+    pub fn keep(&mut self, is_kept: impl Fn(&ToolFunction) -> bool) {
+        self.functions.retain(|(_, function)| is_kept(function));
+    }
+
+    /// Keeps the first functions whose definitions have at most `tokens_max` tokens together.
+    pub fn limit(&mut self, tokens_max: u64, size: impl Fn(&ToolFunction) -> u64) {
+        let mut tokens = 0;
+        self.functions.retain(|(_, function)| {
+            tokens += size(function);
+            tokens <= tokens_max
+        });
+    }
+}
+
+/// All runners of the server.
+#[derive(Clone)]
+pub struct Toolbox {
+    pub runners: Arc<[Arc<dyn ToolRunner>]>,
+}
+
+impl Toolbox {
+    /// Runners for one run of a task.
+    #[must_use]
+    pub fn for_run(&self) -> Self {
+        let own =
+            |runner: &Arc<dyn ToolRunner>| runner.for_run().unwrap_or_else(|| Arc::clone(runner));
+        Self {
+            runners: self.runners.iter().map(own).collect(),
+        }
+    }
+
+    /// Functions that an agent can call in a task. The first function with a name counts.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn offer(
+        &self,
+        task: &ToolTask,
+        profile: &Profile,
+        policy: &Policy,
+    ) -> Result<Offer, DbError> {
+        let allowed = profile.tools.iter();
+        let tools: Vec<Tool> = allowed
+            .filter(|tool| policy.allows(tool.kind()))
+            .cloned()
+            .collect();
+        let mut offer = Offer::default();
+        for (at, runner) in self.runners.iter().enumerate() {
+            for function in runner.functions(task, &tools).await? {
+                if is_offered(&function, policy.trust_level)
+                    && offer.find(function.name()).is_none()
+                {
+                    offer.functions.push((at, function));
+                }
+            }
+        }
+        offer.tools = tools;
+        Ok(offer)
+    }
+
+    /// Address that a call goes to.
+    pub fn target(
+        &self,
+        offer: &Offer,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Target> {
+        let (runner, function) = self.runner(offer, name)?;
+        runner.target(function, arguments)
+    }
+
+    /// Runs a call of an offered function once.
+    ///
+    /// # Errors
+    /// As for `ToolRunner::run`.
+    pub async fn run(
+        &self,
+        task: &ToolTask,
+        offer: &Offer,
+        (action, name): (ActionId, &str),
+        (arguments, deadline): (Map<String, Value>, Instant),
+        redirects: Option<&[String]>,
+    ) -> Result<ToolOutput, CallError> {
+        let Some((runner, function)) = self.runner(offer, name) else {
+            return Err(ToolFault::of(ToolErrorCode::NoSuchFunction).into());
+        };
+        let tools = &offer.tools;
+        let call = Call {
+            action,
+            task,
+            function,
+            tools,
+            arguments,
+            redirects,
+            deadline,
+        };
+        runner.run(call).await
+    }
+
+    fn runner<'a>(
+        &'a self,
+        offer: &'a Offer,
+        name: &str,
+    ) -> Option<(&'a Arc<dyn ToolRunner>, &'a ToolFunction)> {
+        let (at, function) = offer
+            .functions
+            .iter()
+            .find(|(_, function)| function.name() == name)?;
+        Some((self.runners.get(*at)?, function))
+    }
+}

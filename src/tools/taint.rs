@@ -1,0 +1,291 @@
+//! Sources that a task has seen, besides its requester's own messages. Rows are written in the transaction that stores the text.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{
+    decide::Seen,
+    runner::{Offer, Target, ToolTask, Toolbox},
+};
+use crate::{
+    db::{Conn, DbError, dialect::hexadecimal_ids},
+    ids::{MessageId, TaskId, UserId},
+    sql_with_ids,
+    tasks::actions::{ActionSource, TaintKind},
+};
+
+/// Maximum number of sources that are read; with as many, no permission for an hour covers the task.
+pub const SEEN_MAX: usize = 1_000;
+
+/// Everything that taints a task, in a fixed order.
+pub async fn list(c: &mut Conn, task: TaskId) -> Result<Vec<ActionSource>, DbError> {
+    let rows: Vec<(TaintKind, Uuid, String)> = c
+        .q("select kind, source_id, label from task_taints where task_id = $1 order by kind, label, source_id limit $2")
+        .bind(task)
+        .bind(i64::try_from(SEEN_MAX).unwrap_or(i64::MAX))
+        .all()
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(kind, source_id, label)| ActionSource {
+            kind,
+            source_id,
+            label,
+        })
+        .collect())
+}
+
+/// Adds texts that taint a task.
+pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<(), DbError> {
+    for taint in taints {
+        c.q("insert into task_taints (task_id, kind, source_id, label) values ($1, $2, $3, $4) on conflict do nothing")
+            .bind(task)
+            .bind(taint.kind)
+            .bind(taint.source_id)
+            .bind(taint.label.clone())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Adds people whose words or names a text contains, except the requester.
+pub async fn add_people(
+    c: &mut Conn,
+    task: TaskId,
+    requester: UserId,
+    people: impl IntoIterator<Item = UserId>,
+) -> Result<(), DbError> {
+    let others: BTreeSet<UserId> = people
+        .into_iter()
+        .filter(|person| *person != requester)
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) select $1, 'message', u.id, u.name from users u where u.id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql)
+        .bind(task)
+        .bind(hexadecimal_ids(others.iter().map(|person| person.0)))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// A title or a description. Everyone who can write can change it, so nobody counts as its author.
+pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
+    ActionSource {
+        kind: TaintKind::Title,
+        source_id: conversation,
+        label: label.to_owned(),
+    }
+}
+
+/// Adds what messages taint a task with: their authors, unless it is the requester in a browser; for replies of agents, what
+/// their tasks had seen. A resolution that a person published counts as that person's message.
+pub async fn add_messages(
+    c: &mut Conn,
+    task: TaskId,
+    requester: UserId,
+    messages: impl IntoIterator<Item = MessageId>,
+) -> Result<(), DbError> {
+    let messages: BTreeSet<MessageId> = messages.into_iter().collect();
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let ids = || hexadecimal_ids(messages.iter().map(|id| id.0));
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) \
+         select distinct $1, 'message', m.author_id, coalesce(u.name, 'a former member') from messages m \
+         left join users u on u.id = m.author_id \
+         where m.author_type = 'human' and m.author_id is not null and m.author_id <> $3 and m.id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql)
+        .bind(task)
+        .bind(ids())
+        .bind(requester)
+        .run()
+        .await?;
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) \
+         select distinct $1, 'key', m.author_id, coalesce(u.name, 'a former member') from messages m \
+         left join users u on u.id = m.author_id \
+         where m.author_type = 'human' and m.author_id = $3 and m.metadata ->> 'api_key_id' is not null and m.id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql)
+        .bind(task)
+        .bind(ids())
+        .bind(requester)
+        .run()
+        .await?;
+    // The sources of a resolution draft, and of other texts of agents, are not recorded.
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) \
+         select distinct $1, 'reply', m.author_id, coalesce(a.summary ->> 'display_name', a.name, 'a deleted agent') from messages m \
+         left join agents a on a.id = m.author_id where m.author_type = 'agent' and m.author_id is not null \
+         and not exists (select 1 from tasks k where k.trigger_message_id = m.parent_id and k.reply_message_id = m.id) and m.id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql).bind(task).bind(ids()).run().await?;
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) \
+         select distinct $1, x.kind, x.source_id, x.label from messages m \
+         join tasks k on k.trigger_message_id = m.parent_id and k.reply_message_id = m.id \
+         join task_taints x on x.task_id = k.id \
+         where m.author_type = 'agent' and not (x.kind = 'message' and x.source_id = $3) and m.id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql)
+        .bind(task)
+        .bind(ids())
+        .bind(requester)
+        .run()
+        .await?;
+    // Another person's reply was made from that person's message, which is not among its own taints.
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) \
+         select distinct $1, 'message', k.requested_by, coalesce(u.name, 'a former member') from messages m \
+         join tasks k on k.trigger_message_id = m.parent_id and k.reply_message_id = m.id \
+         left join users u on u.id = k.requested_by \
+         where m.author_type = 'agent' and k.requested_by <> $3 and m.id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql)
+        .bind(task)
+        .bind(ids())
+        .bind(requester)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Adds the files of messages whose texts are sent.
+pub async fn add_files(
+    c: &mut Conn,
+    task: TaskId,
+    messages: impl IntoIterator<Item = MessageId>,
+) -> Result<(), DbError> {
+    let messages: BTreeSet<MessageId> = messages.into_iter().collect();
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "insert into task_taints (task_id, kind, source_id, label) \
+         select $1, 'file', f.id, f.name from files f where f.message_id in",
+        2,
+        "on conflict do nothing"
+    );
+    c.q(sql)
+        .bind(task)
+        .bind(hexadecimal_ids(messages.iter().map(|id| id.0)))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Returns the taint of a call: whether the task is tainted, and whether the address of an outward read is allowed anyway.
+pub fn seen(
+    taints: &[ActionSource],
+    toolbox: &Toolbox,
+    (offer, name, arguments): (&Offer, &str, &Map<String, Value>),
+    (task, trusted_domains): (&ToolTask, &[String]),
+) -> Seen {
+    if taints.is_empty() {
+        return Seen::Clean;
+    }
+    let is_allowed = toolbox
+        .target(offer, name, arguments)
+        .is_some_and(|target| is_allowed(&target, &task.question, task, trusted_domains));
+    if is_allowed {
+        Seen::TaintedButAllowed
+    } else {
+        Seen::Tainted
+    }
+}
+
+fn is_allowed(
+    target: &Target,
+    question: &str,
+    task: &ToolTask,
+    trusted_domains: &[String],
+) -> bool {
+    // A message posted with a key was not typed by the requester.
+    (task.api_key.is_none() && is_typed(&target.url, question))
+        || trusted_domains
+            .iter()
+            .any(|domain| is_in(&target.host, domain))
+}
+
+/// Checks whether a host is a domain or one of its subdomains.
+pub fn is_in(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Checks whether a text contains the whole URL, not only its beginning.
+fn is_typed(url: &str, text: &str) -> bool {
+    let is_part = |c: char| !c.is_whitespace() && !matches!(c, '<' | '>' | '"' | '\'' | ')' | ']');
+    !url.is_empty()
+        && text.match_indices(url).any(|(at, _)| {
+            let before = text[..at].chars().next_back();
+            let after = text[at + url.len()..].trim_start_matches(['.', ',', ';', ':', '!', '?']);
+            before.is_none_or(|c| !c.is_alphanumeric())
+                && after.chars().next().is_none_or(|c| !is_part(c))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_covers_its_subdomains_only() {
+        for (host, domain, expected) in [
+            ("example.com", "example.com", true),
+            ("docs.example.com", "example.com", true),
+            ("badexample.com", "example.com", false),
+            ("example.com.evil.org", "example.com", false),
+            ("com", "example.com", false),
+        ] {
+            assert_eq!(is_in(host, domain), expected, "{host} {domain}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_url_in_the_question_counts_as_typed() {
+        let url = "https://a.example/x";
+        for (text, expected) in [
+            ("https://a.example/x", true),
+            ("read https://a.example/x.", true),
+            ("read <https://a.example/x>, please", true),
+            ("[this](https://a.example/x)", true),
+            ("https://a.example/x?leak=1", false),
+            ("https://a.example/xy", false),
+            ("https://a.example/x/y", false),
+            ("nothing", false),
+        ] {
+            assert_eq!(is_typed(url, text), expected, "{text}");
+        }
+        assert!(!is_typed("", "text"));
+    }
+}

@@ -1,0 +1,319 @@
+//! A tool server with scripted functions and answers, at the current revision of the protocol or at an earlier one.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+    routing::any,
+};
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinSet};
+
+/// Response of a server to `server/discover`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revision {
+    /// 2026-07-28
+    Current,
+    /// 2025-11-25: a JSON-RPC error.
+    Earlier,
+    /// 2025-11-25: a status without a JSON-RPC error.
+    EarlierWithStatus(u16),
+    /// 2025-11-25: status 400 and a JSON-RPC error with another ID, as some frameworks send.
+    EarlierWithOtherId,
+    /// 2025-11-25: a JSON-RPC error in a stream of events.
+    EarlierWithEvents,
+}
+
+/// Answer to a call.
+#[derive(Debug, Clone)]
+pub enum ToolAnswer {
+    /// `result` of the response.
+    Result(Value),
+    /// The same, in a stream of events, after a notification.
+    Events(Value),
+    /// The server asks for input in a stream of events, then returns the result.
+    Asks(Value),
+    /// A number of requests or notifications with this method in a stream of events, then the result.
+    Messages(usize, &'static str, Value),
+    Error(i64, String),
+    Status(u16, String),
+    Redirect(String),
+    /// A text of this many bytes, as JSON or as an event.
+    Flood(usize, &'static str),
+    /// Nothing, while the connection stays open.
+    Silence,
+    /// The connection breaks.
+    Cut,
+}
+
+impl ToolAnswer {
+    pub fn text(text: &str) -> Self {
+        Self::Result(json!({"content": [{"type": "text", "text": text}]}))
+    }
+}
+
+/// A request that the server received.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub method: String,
+    pub params: Value,
+    pub headers: HeaderMap,
+}
+
+struct Shared {
+    revision: Revision,
+    tools: Mutex<Vec<Value>>,
+    answers: Mutex<VecDeque<ToolAnswer>>,
+    received: Mutex<Vec<Received>>,
+    /// Required value of `Authorization`.
+    authorization: Mutex<Option<String>>,
+    /// Status for all requests, instead of an answer.
+    status: Mutex<Option<u16>>,
+    /// All requests remain unanswered.
+    is_silent: AtomicBool,
+}
+
+pub struct McpServer {
+    /// URL of the endpoint.
+    pub url: String,
+    shared: Arc<Shared>,
+    _serving: JoinSet<()>,
+}
+
+/// A function without arguments.
+pub fn function(name: &str, description: &str) -> Value {
+    json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
+}
+
+fn json_response(value: &Value) -> Response {
+    ([("content-type", "application/json")], value.to_string()).into_response()
+}
+
+fn events(messages: &[Value]) -> Response {
+    let events = messages
+        .iter()
+        .map(|message| format!("event: message\ndata: {message}\n\n"));
+    let body: Vec<String> = events.collect();
+    ([("content-type", "text/event-stream")], body.concat()).into_response()
+}
+
+fn error(id: &Value, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+fn result(id: &Value, result: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let method = message["method"].as_str().unwrap_or_default().to_owned();
+    shared.received.lock().unwrap().push(Received {
+        method: method.clone(),
+        params: message["params"].clone(),
+        headers: headers.clone(),
+    });
+    if shared.is_silent.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+    if let Some(status) = *shared.status.lock().unwrap() {
+        return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    let required = shared.authorization.lock().unwrap().clone();
+    let given = headers.get("authorization").and_then(|v| v.to_str().ok());
+    if required.is_some() && required.as_deref() != given {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let id = &message["id"];
+    if id.is_null() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    match method.as_str() {
+        "server/discover" => match shared.revision {
+            Revision::Current => json_response(&result(
+                id,
+                &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                    "ttlMs": 0, "cacheScope": "private"}),
+            )),
+            Revision::Earlier => json_response(&error(id, -32601, "Method not found")),
+            Revision::EarlierWithStatus(status) => {
+                (StatusCode::from_u16(status).unwrap(), "No").into_response()
+            }
+            Revision::EarlierWithOtherId => {
+                let error = error(&json!("server-error"), -32600, "Bad Request");
+                (StatusCode::BAD_REQUEST, json_response(&error)).into_response()
+            }
+            Revision::EarlierWithEvents => events(&[error(id, -32601, "Method not found")]),
+        },
+        "initialize" => {
+            let mut response = json_response(&result(
+                id,
+                &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "scripted", "version": "1"}}),
+            ));
+            let session = "session-1".parse().unwrap();
+            response.headers_mut().insert("mcp-session-id", session);
+            response
+        }
+        "tools/list" => {
+            let tools = shared.tools.lock().unwrap().clone();
+            let mut listed = json!({"tools": tools});
+            if shared.revision == Revision::Current {
+                // A client must not rely on a list for as long as the server wants.
+                listed["resultType"] = json!("complete");
+                listed["ttlMs"] = json!(86_400_000);
+                listed["cacheScope"] = json!("private");
+            }
+            json_response(&result(id, &listed))
+        }
+        "tools/call" => {
+            let next = shared.answers.lock().unwrap().pop_front();
+            answer(id, next.unwrap_or_else(|| ToolAnswer::text("Done.")))
+        }
+        _ => json_response(&error(id, -32601, "Method not found")),
+    }
+}
+
+fn answer(id: &Value, answer: ToolAnswer) -> Response {
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "Working"}});
+    match answer {
+        ToolAnswer::Result(value) => json_response(&result(id, &value)),
+        ToolAnswer::Events(value) => events(&[notification, result(id, &value)]),
+        ToolAnswer::Asks(value) => {
+            let params = json!({"message": "Your password?", "requestedSchema": {"type": "object", "properties": {}}});
+            let asked = json!({"jsonrpc": "2.0", "id": "asked-1", "method": "elicitation/create", "params": params});
+            events(&[asked, result(id, &value)])
+        }
+        ToolAnswer::Messages(count, method, value) => {
+            let message = |n| match method {
+                "ping" => json!({"jsonrpc": "2.0", "method": method, "id": format!("ping-{n}")}),
+                _ => json!({"jsonrpc": "2.0", "method": method}),
+            };
+            let mut messages: Vec<Value> = (0..count).map(message).collect();
+            messages.push(result(id, &value));
+            events(&messages)
+        }
+        ToolAnswer::Error(code, message) => json_response(&error(id, code, &message)),
+        ToolAnswer::Status(status, body) => {
+            (StatusCode::from_u16(status).unwrap(), body).into_response()
+        }
+        ToolAnswer::Redirect(to) => {
+            (StatusCode::TEMPORARY_REDIRECT, [("location", to)]).into_response()
+        }
+        ToolAnswer::Flood(bytes, content_type) => {
+            let value = json!({"content": [{"type": "text", "text": "x".repeat(bytes)}]});
+            let text = result(id, &value).to_string();
+            let body = if content_type == "text/event-stream" {
+                format!("data: {text}\n\n")
+            } else {
+                text
+            };
+            ([("content-type", content_type)], body).into_response()
+        }
+        ToolAnswer::Silence => {
+            let nothing = futures::stream::pending::<Result<Bytes, std::io::Error>>();
+            let headers = [("content-type", "application/json")];
+            (headers, Body::from_stream(nothing)).into_response()
+        }
+        ToolAnswer::Cut => {
+            let pieces = [
+                Ok(Bytes::from_static(b"{")),
+                Err(std::io::Error::other("cut")),
+            ];
+            let cut = futures::stream::iter(pieces).boxed();
+            (
+                [("content-type", "application/json")],
+                Body::from_stream(cut),
+            )
+                .into_response()
+        }
+    }
+}
+
+impl McpServer {
+    pub async fn start() -> Self {
+        Self::at(Revision::Current).await
+    }
+
+    pub async fn at(revision: Revision) -> Self {
+        let shared = Arc::new(Shared {
+            revision,
+            tools: Mutex::default(),
+            answers: Mutex::default(),
+            received: Mutex::default(),
+            authorization: Mutex::default(),
+            status: Mutex::default(),
+            is_silent: AtomicBool::new(false),
+        });
+        let router = Router::new()
+            .route("/mcp", any(respond))
+            .with_state(Arc::clone(&shared));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self {
+            url,
+            shared,
+            _serving: serving,
+        }
+    }
+
+    /// Replaces the functions that the server lists.
+    pub fn list(&self, tools: impl IntoIterator<Item = Value>) {
+        *self.shared.tools.lock().unwrap() = tools.into_iter().collect();
+    }
+
+    /// Scripts the answer to the next call without one.
+    pub fn answer(&self, answer: ToolAnswer) {
+        self.shared.answers.lock().unwrap().push_back(answer);
+    }
+
+    /// Rejects requests with another `Authorization`.
+    pub fn require(&self, authorization: &str) {
+        *self.shared.authorization.lock().unwrap() = Some(authorization.to_owned());
+    }
+
+    /// Responds to all requests with this status; `None` ends that.
+    pub fn fail(&self, status: Option<u16>) {
+        *self.shared.status.lock().unwrap() = status;
+    }
+
+    /// Leaves all requests unanswered from now on.
+    pub fn silence(&self) {
+        self.shared.is_silent.store(true, Ordering::Relaxed);
+    }
+
+    /// All requests so far, without those of the connection's start and end.
+    pub fn received(&self) -> Vec<Received> {
+        let received = self.shared.received.lock().unwrap();
+        let is_of_tools = |one: &&Received| one.method.starts_with("tools/");
+        received.iter().filter(is_of_tools).cloned().collect()
+    }
+
+    /// Methods of all requests so far.
+    pub fn methods(&self) -> Vec<String> {
+        let received = self.shared.received.lock().unwrap();
+        received.iter().map(|one| one.method.clone()).collect()
+    }
+
+    /// Number of calls so far.
+    pub fn calls(&self) -> usize {
+        let methods = self.methods();
+        methods
+            .iter()
+            .filter(|method| *method == "tools/call")
+            .count()
+    }
+}
