@@ -84,7 +84,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await section(ada, 'Tools').click();
   await field(ada, 'Tools (JSON)').fill('[{"type":"telepathy"}]');
   await main(ada).getByText('"telepathy" is not a kind of tool').waitFor();
-  await field(ada, 'Tools (JSON)').fill('[{"type":"function","name":"look_up"},{"type":"web_fetch"}]');
+  await field(ada, 'Tools (JSON)').fill('[{"type":"function","name":"look_up"},{"type":"delegate"}]');
   await main(ada).getByText('Not available here: saved, but never sent').waitFor();
   await section(ada, 'Agency').click();
   await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
@@ -104,10 +104,10 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await ada.page.getByText('Saved as version 2').first().waitFor();
   const saved = await api(ada, 'GET', `agents/${(await byName('quill')).id}`);
   assert.deepEqual(
-    saved.tools.map((t) => [t.type, t.available]),
+    saved.tools.map((t) => [t.type, t.unavailable_because]),
     [
-      ['function', true],
-      ['web_fetch', false],
+      ['function', 'client_only'],
+      ['delegate', 'not_supported'],
     ],
   );
   assert.deepEqual(saved.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);

@@ -223,7 +223,7 @@ test('a message waits for its uploads and is then sent automatically; other mess
   const row = message(bo.page, 'With two files');
   await row.getByRole('link', { name: 'Download plan.pdf' }).waitFor();
   await row.getByRole('link', { name: 'Download notes.txt' }).waitFor();
-  await ada.page.getByText('Waiting for').waitFor({ state: 'detached' });
+  await ada.page.getByText(/^Waiting for \d/).waitFor({ state: 'detached' });
   assert.equal(await message(ada.page, 'With two files').count(), 1);
 });
 

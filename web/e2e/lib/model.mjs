@@ -52,6 +52,8 @@ export class Model {
   draft = DRAFT;
   /** Responses to requests that contain one of these words. */
   answers = new Map();
+  /** Calls of tools before the response to a request that contains one of these words: `[text, name, arguments]`. */
+  calls = new Map();
   /** True if drafts wait for `release`. */
   holdDrafts = false;
   /** Response to a request to summarize messages, which is refused without one. */
@@ -106,7 +108,8 @@ export class Model {
     const body = JSON.parse(text);
     this.asked.push(body);
     for (const check of this.#watchers) check();
-    const question = String(body.messages.at(-1).content).split('\n\n').at(-1);
+    const last = body.messages.findLast((message) => message.role !== 'tool' && !message.tool_calls);
+    const question = String(last.content).split('\n\n').at(-1);
     if (/refuse/.test(question))
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });
     if (/flaky/.test(question) && this.#flaky++ === 0)
@@ -118,17 +121,21 @@ export class Model {
     if (summarizing && this.holdSegments) await new Promise((go) => this.#held.push(go));
     if (summarizing && !this.segment) return this.#json(res, 400, { error: { message: 'I will not' } });
     const scripted = [...this.answers].find(([word]) => question.includes(word))?.[1];
-    const whole = drafting
-      ? JSON.stringify(this.draft)
-      : summarizing
-        ? JSON.stringify(this.segment)
-        : scripted !== undefined
-          ? scripted
-          : /long/.test(question)
-            ? LONG
-            : /@coder/.test(question)
-              ? 'The build is **green**.'
-              : 'Monday: two quiet days before the fair.';
+    const called = body.messages.some((message) => message.role === 'tool');
+    const call = called ? null : [...this.calls].find(([word]) => question.includes(word))?.[1];
+    const whole = call
+      ? call[0]
+      : drafting
+        ? JSON.stringify(this.draft)
+        : summarizing
+          ? JSON.stringify(this.segment)
+          : scripted !== undefined
+            ? scripted
+            : /long/.test(question)
+              ? LONG
+              : /@coder/.test(question)
+                ? 'The build is **green**.'
+                : 'Monday: two quiet days before the fair.';
     if (!body.stream) {
       return this.#json(res, 200, {
         choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],
@@ -140,7 +147,7 @@ export class Model {
       res.write(
         `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: body.model, ...x })}\n\n`,
       );
-    const pieces = whole.match(/[\s\S]{1,9}/g);
+    const pieces = whole.match(/[\s\S]{1,9}/g) ?? [];
     const hold = /hold/.test(question) ? Math.ceil(pieces.length * 0.6) : Infinity;
     for (const [i, content] of pieces.entries()) {
       if (i === hold)
@@ -153,7 +160,14 @@ export class Model {
         choices: [{ index: 0, delta: i ? { content } : { role: 'assistant', content }, finish_reason: null }],
       });
     }
-    send({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage: usage(whole) });
+    if (call) {
+      const [, name, args] = call;
+      const fn = { name, arguments: JSON.stringify(args) };
+      const tool_calls = [{ index: 0, id: 'call_1', type: 'function', function: fn }];
+      send({ choices: [{ index: 0, delta: { tool_calls }, finish_reason: null }] });
+    }
+    const finish_reason = call ? 'tool_calls' : 'stop';
+    send({ choices: [{ index: 0, delta: {}, finish_reason }], usage: usage(whole) });
     res.end('data: [DONE]\n\n');
   }
   #json(res, status, body) {

@@ -5,6 +5,8 @@ type S = components['schemas'];
 
 export type AgentStatus = S['AgentStatus'];
 export type ToolKind = S['ToolKind'];
+/** Reason why replies cannot use a tool. */
+export type UnavailableBecause = S['UnavailableBecause'];
 export type AgentAvatar = S['Avatar'];
 /** User IDs and `role:NAME`. Denials take precedence; an empty list of allowed subjects means everyone. */
 export type AccessControl = S['AccessControl'];

@@ -24,6 +24,12 @@ export const resultCard = lazyComponent(() => import('./ResultCard.svelte'));
 export const messageFiles = lazyComponent(() => import('../files/MessageFiles.svelte'));
 /** Page of something that was not found. */
 export const missing = lazyComponent(() => import('./Missing.svelte'));
+/** Links to search and to the lists across all channels. */
+export const sidebarLinks = lazyComponent(() => import('./SidebarOutcomes.svelte'));
+/** Calls of tools below a reply. */
+export const replyActions = lazyComponent(() => import('../approvals/ReplyActions.svelte'));
+/** Unread messages above the view. */
+export const unreadBar = lazyComponent(() => import('./UnreadBar.svelte'));
 /** Sources of a reply. */
 export const messageSources = lazyComponent(() => import('./MessageSources.svelte'));
 /** Number of memories that a reply used. */

@@ -1,6 +1,6 @@
 import type { Task } from '../api/types';
 import { money } from './numbers';
-import { seconds } from './time';
+import { plural, seconds } from './time';
 
 export type ChipState = 'queued' | 'retrying' | 'running' | 'done' | 'failed' | 'stopped';
 
@@ -23,6 +23,8 @@ export interface ChipView {
   writing: boolean;
   /** Earlier messages are summarized first. */
   summarizing: boolean;
+  /** Number of calls of tools; 0 while it is unknown. */
+  steps?: number;
   me: string;
   stopped: (user: string | null) => string;
 }
@@ -32,7 +34,7 @@ export function chipText(t: Task, view: ChipView): string {
   const since = (iso: string | null) => (iso ? Math.max(0, view.now - Date.parse(iso)) : 0);
   switch (chipState(t)) {
     case 'queued':
-      return 'Queued';
+      return t.wait_reason === 'approval' ? 'Waiting for approval' : 'Queued';
     case 'retrying': {
       if (t.wait_reason === 'budget') return 'Waiting for budget';
       const left = Math.max(0, Math.ceil((Date.parse(t.retry_at!) - view.now) / 1000));
@@ -56,7 +58,11 @@ export function chipText(t: Task, view: ChipView): string {
           ? seconds(Math.max(0, Date.parse(t.completed_at) - Date.parse(t.started_at)))
           : 'Replied';
       const cost = t.token_usage?.cost_usd ?? null;
-      return cost === null ? took : `${took} · ${money(cost)}`;
+      return (
+        took +
+        (view.steps ? ` · ${plural(view.steps, 'step')}` : '') +
+        (cost === null ? '' : ` · ${money(cost)}`)
+      );
     }
   }
 }
@@ -68,5 +74,5 @@ export function waitText(t: Task, name: string): string {
     const why = t.wait_reason === 'rate_limited' ? 'The model is rate-limited' : 'The model did not respond';
     return `${why}. The same request will be sent again.`;
   }
-  return t.status === 'queued' ? `${name} starts as soon as it is free.` : '';
+  return t.status === 'queued' && t.wait_reason !== 'approval' ? `${name} starts as soon as it is free.` : '';
 }

@@ -12,7 +12,7 @@ const SETTINGS = [
     'context',
     'about-us',
   ] as const),
-  ...(['usage', 'budgets', 'audit', 'model'] as const),
+  ...(['tools', 'usage', 'budgets', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
 /** Tabs of an agent's page; `about` has the path without a suffix. */
@@ -29,6 +29,7 @@ export type Route =
   | { name: 'actions'; slug: string }
   | { name: 'decisions'; slug: string }
   | { name: 'search'; slug: string }
+  | { name: 'inbox'; slug: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
   /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
@@ -92,7 +93,8 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
-  if ((b === 'actions' || b === 'decisions' || b === 'search') && !c) return { name: b, slug: a };
+  if ((b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox') && !c)
+    return { name: b, slug: a };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
     if (isSettings(page)) return { name: 'settings', slug: a, page };
@@ -115,6 +117,7 @@ export const to = {
   actions: (slug: string) => `/${slug}/actions`,
   decisions: (slug: string) => `/${slug}/decisions`,
   search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
+  inbox: (slug: string) => `/${slug}/inbox`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
   agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
     `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,

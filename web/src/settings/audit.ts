@@ -168,6 +168,48 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Someone else’s task retried',
     describe: () => 'retried a task that someone else requested',
   },
+  'tool.created': { name: 'Tool added', describe: (e) => `added the tool${quoted(e.data, 'name')}` },
+  'tool.updated': { name: 'Tool changed', describe: (e) => `changed the tool${quoted(e.data, 'name')}` },
+  'tool.secret_changed': {
+    name: 'Secret of a tool changed',
+    describe: (e) => `changed the secret of the tool${quoted(e.data, 'name')}`,
+  },
+  'tool.secret_deleted': {
+    name: 'Secret of a tool deleted',
+    describe: (e) => `deleted the secret of the tool${quoted(e.data, 'name')}`,
+  },
+  'tool.deleted': { name: 'Tool deleted', describe: (e) => `deleted the tool${quoted(e.data, 'name')}` },
+  'tool.function_accepted': {
+    name: 'Function accepted',
+    describe: (e) =>
+      `accepted the function${quoted(e.data, 'function')} of the tool${quoted(e.data, 'name')}`,
+  },
+  'tool.function_withdrawn': {
+    name: 'Function withdrawn',
+    describe: (e) =>
+      `withdrew the function${quoted(e.data, 'function')} of the tool${quoted(e.data, 'name')}`,
+  },
+  'action.approved': {
+    name: 'Action approved',
+    describe: (e) => `approved the action ${text(e.data, 'function')} of an agent`,
+  },
+  'action.denied': {
+    name: 'Action denied',
+    describe: (e) => `denied the action ${text(e.data, 'function')} of an agent`,
+  },
+  'action.started': {
+    name: 'Approved action started',
+    describe: (e) => `had an agent run the approved action ${text(e.data, 'function')}`,
+  },
+  'action.settled': {
+    name: 'Action settled',
+    describe: (e) =>
+      `stated that the action ${text(e.data, 'function')} of an agent ${text(e.data, 'outcome') === 'happened' ? 'happened' : 'did not happen'}`,
+  },
+  'grant.deleted': {
+    name: 'Permission revoked',
+    describe: () => 'revoked a permission for an agent',
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

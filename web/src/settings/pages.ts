@@ -45,6 +45,13 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       { key: 'styles', name: 'Reply styles', load: () => import('../reply-styles/StylesPage.svelte') },
       { key: 'context', name: 'Memory and context', load: () => import('./MemoryRules.svelte') },
       { key: 'about-us', name: 'What agents know about us', load: () => import('./AboutUs.svelte') },
+      {
+        key: 'tools',
+        name: 'Tools',
+        load: () => import('../tools/ToolsPage.svelte'),
+        admin: true,
+        wide: true,
+      },
       { key: 'usage', name: 'Usage', load: () => import('./UsagePage.svelte'), wide: true },
       {
         key: 'budgets',

@@ -77,7 +77,9 @@ export const importOf = (f: Found, name: string): AgentImport => ({
 
 /** Options of an imported agent that have no effect yet, as the server reports them. */
 export function unusedOptions(agent: Pick<AgentProfile, 'not_in_force' | 'tools'>): string[] {
-  const kinds = agent.tools.filter((tool) => tool.available === false).map((tool) => tool.type);
+  // Programs that call the agent run functions.
+  const unused = agent.tools.filter((tool) => !tool.available && tool.unavailable_because !== 'client_only');
+  const kinds = unused.map((tool) => tool.type);
   return [...agent.not_in_force, ...[...new Set(kinds)].map((kind) => `tools: ${kind}`)];
 }
 

@@ -61,8 +61,27 @@ test('tool errors include their position', () => {
   );
   const read = readTools('[{"type":"function","name":"a"},{"type":"web_fetch"}]');
   expect(read.problem).toBeNull();
-  expect(read.tools.map((t) => toolText(t, null).available)).toEqual([true, false]);
-  expect(toolText(read.tools[0]!, ['mcp']).note).toMatch(/Not allowed/);
+  expect(read.tools.map((t) => toolText(t, null).note)).toEqual([
+    'Run by the calling program',
+    'Used in replies',
+  ]);
+  expect(toolText(read.tools[0]!, ['mcp'])).toEqual({
+    name: 'a',
+    note: 'Not allowed in this workspace',
+    available: false,
+  });
+  expect(readTools('[{"type":"mcp"}]').problem).toMatch(/needs a "registry_id" or a "server_label"/);
+});
+test('a tool that replies cannot use has the reason of the server', () => {
+  const jira = { type: 'mcp', registry_id: 'tool_1', server_label: 'jira' } as const;
+  const shown = { ...jira, available: false, unavailable_because: 'not_accepted' };
+  expect(toolText(shown, null)).toEqual({
+    name: 'jira',
+    note: 'Not available: no function of the server is accepted',
+    available: false,
+  });
+  expect(toolText({ ...jira, available: true, unavailable_because: null }, null).available).toBe(true);
+  expect(toolText({ type: 'mcp', server_label: 'wiki' }, null).note).toMatch(/add the server/);
 });
 test('the prompt is split by origin', () => {
   const system = 'Be kind.\n\nYou belong to the desk.\n\nYou write.\n\nName: Quill';
@@ -107,10 +126,11 @@ test('an export is imported as the same agent', () => {
 });
 test('an import names the options that have no effect yet', () => {
   const tools: AgentProfile['tools'] = [
-    { type: 'function', name: 'look_up', available: true },
-    { type: 'delegate', available: false },
-    { type: 'mcp', server_label: 'a', available: false },
-    { type: 'mcp', server_label: 'b', available: false },
+    { type: 'function', name: 'look_up', available: false, unavailable_because: 'client_only' },
+    { type: 'delegate', available: false, unavailable_because: 'not_supported' },
+    { type: 'web_fetch', available: true, unavailable_because: null },
+    { type: 'mcp', server_label: 'a', available: false, unavailable_because: 'not_registered' },
+    { type: 'mcp', server_label: 'b', available: false, unavailable_because: 'not_registered' },
   ];
   const imported = profile({ not_in_force: ['role', 'trust'], tools });
   expect(unusedOptions(imported)).toEqual(['role', 'trust', 'tools: delegate', 'tools: mcp']);

@@ -1,4 +1,4 @@
-import type { AgentTool, ToolKind } from '../api/agent-types';
+import type { AgentTool, ToolKind, UnavailableBecause } from '../api/agent-types';
 
 export const TOOL_KINDS: ToolKind[] = [
   'function',
@@ -8,8 +8,16 @@ export const TOOL_KINDS: ToolKind[] = [
   'web_fetch',
   'delegate',
 ];
-/** Types of tools that something here or the calling program can run; matches the server's rule for saved tools. */
-const RUN_HERE = ['function'];
+/** Notes about tools that replies cannot use. */
+const REASONS: Record<UnavailableBecause, string> = {
+  client_only: 'Run by the calling program',
+  no_runner: 'Not available: this server has no runner of code',
+  not_registered: 'Not available: add the server in Settings › Tools',
+  not_allowed: 'Not allowed in this workspace',
+  not_accepted: 'Not available: no function of the server is accepted',
+  disabled: 'Not available: the server is turned off',
+  not_supported: 'Not available here: saved, but never sent',
+};
 
 export interface ReadTools {
   tools: AgentTool[];
@@ -52,7 +60,8 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
   if (typeof type !== 'string') return '"type" is missing.';
   if (!(TOOL_KINDS as string[]).includes(type))
     return `"${type}" is not a kind of tool. Supported kinds: ${TOOL_KINDS.join(', ')}.`;
-  if (type === 'mcp' && typeof server_label !== 'string') return 'an mcp tool needs a "server_label".';
+  if (type === 'mcp' && typeof (registry_id ?? server_label) !== 'string')
+    return 'an mcp tool needs a "registry_id" or a "server_label".';
   if (type !== 'function' || registry_id) return null;
   if (typeof name !== 'string' || !name) return 'a function needs a "name".';
   if (seen.has(name)) return `the name "${name}" is used twice.`;
@@ -64,14 +73,24 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
 
 /** Name of a tool in lists. */
 export const toolName = (tool: AgentTool): string => ('name' in tool ? tool.name : tool.type);
+/** As the server reported it, or as far as an entry that is not saved yet shows. */
+function reasonOf(tool: AgentTool): UnavailableBecause | null {
+  const known = tool.unavailable_because;
+  if (typeof known === 'string' && known in REASONS) return known as UnavailableBecause;
+  if (tool.available !== undefined) return null;
+  if (tool.type === 'function') return 'client_only';
+  if (tool.type === 'delegate') return 'not_supported';
+  return tool.type === 'mcp' && !tool.registry_id ? 'not_registered' : null;
+}
 export function toolText(
   tool: AgentTool,
   allowed: string[] | null,
 ): { name: string; note: string; available: boolean } {
-  const name = 'server_label' in tool ? tool.server_label : toolName(tool);
-  if (allowed && !allowed.includes(tool.type))
-    return { name, note: 'Not allowed in this workspace', available: false };
-  return RUN_HERE.includes(tool.type)
-    ? { name, note: 'Run by the calling program', available: true }
-    : { name, note: 'Not available here: saved, but never sent', available: false };
+  const name = ('server_label' in tool && tool.server_label) || toolName(tool);
+  const reason = allowed && !allowed.includes(tool.type) ? 'not_allowed' : reasonOf(tool);
+  return {
+    name,
+    note: reason ? REASONS[reason] : 'Used in replies',
+    available: !reason || reason === 'client_only',
+  };
 }

@@ -30,6 +30,7 @@ export class Commands {
     if (r.name === 'actions') return 'Actions';
     if (r.name === 'decisions') return 'Decisions';
     if (r.name === 'search') return 'Search';
+    if (r.name === 'inbox') return 'Waiting for you';
     const panel = this.#router.panel;
     if (panel?.kind === 'dive' && this.#router.place.focus)
       return this.#ws.forkActions.get(panel.id)?.title ?? 'Deep dive';

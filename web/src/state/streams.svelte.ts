@@ -7,13 +7,15 @@ export class Stream {
   readonly task: string;
   /** Thread or fork of the reply. */
   readonly place: string | null;
-  attempt = $state(1);
+  attempt: number;
+  /** Attempt whose text it continues: after a call of a tool, the text so far stays. */
+  since = $state(1);
   text = $state('');
   constructor(message: string, task: string, place: string | null, attempt: number) {
     this.message = message;
     this.task = task;
     this.place = place;
-    this.attempt = attempt;
+    this.attempt = this.since = attempt;
   }
 }
 
@@ -37,6 +39,7 @@ export class Streams {
     if (d.attempt > s.attempt) {
       if (d.offset !== 0) return false;
       s.attempt = d.attempt;
+      if (!d.text.startsWith(s.text.trimEnd())) s.since = d.attempt;
       s.text = d.text;
       return true;
     }

@@ -49,6 +49,16 @@ test('a new attempt starts again at 0; deltas of the old one are dropped', () =>
   expect(s.map.get('msg_1')!.attempt).toBe(2);
   expect(s.delta(delta(4, 'x', 3))).toBe(false);
 });
+test('an attempt after a call of a tool continues the text', () => {
+  const s = new Streams();
+  s.delta(delta(0, 'Let me see.\n'));
+  s.delta(delta(0, 'Let me see.\n\n', 2));
+  s.delta(delta(13, 'Monday.', 2));
+  expect(s.map.get('msg_1')!.text).toBe('Let me see.\n\nMonday.');
+  expect(s.map.get('msg_1')!.since).toBe(1);
+  s.delta(delta(0, 'Again', 3));
+  expect(s.map.get('msg_1')!.since).toBe(3);
+});
 test('deltas after the end are ignored', () => {
   const s = new Streams();
   s.delta(delta(0, 'Done'));

@@ -70,6 +70,6 @@ export class Tasks {
     );
   }
   isBusy(agent: string): boolean {
-    return this.active.some((t) => t.agent_id === agent);
+    return this.active.some((t) => t.agent_id === agent && t.wait_reason !== 'approval');
   }
 }

@@ -2,6 +2,7 @@ import type { Api } from '../api/api';
 import type { DroppableFrame, OutcomeEvent, ServerEvent } from '../api/events';
 import type { SocketDeps } from '../api/socket';
 import type { Task, Thread, Workspace } from '../api/types';
+import type { Actions } from '../approvals/actions.svelte';
 import type { Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
 import type { KeyValueStore } from '../lib/storage';
@@ -72,6 +73,8 @@ export class WorkspaceState implements WorkspaceParts {
   readonly reads: Reads;
   readonly forkActions: ForkActions;
   readonly outcomes = new Outcomes(this);
+  /** Calls of tools, and what waits for the user; created after startup. */
+  actions = $state.raw<Actions | null>(null);
   /** Uploads; created with the first file. */
   uploads = $state.raw<Uploads | null>(null);
 
@@ -154,6 +157,7 @@ export class WorkspaceState implements WorkspaceParts {
     this.typing.dispose();
     this.reads.dispose();
     this.outbox.dispose();
+    this.actions?.dispose();
     this.uploads?.dispose();
     this.drafts.dispose();
   }

@@ -1,3 +1,4 @@
+import type { Action, Waiting } from '../api/actions';
 import type { AdaptationState } from '../api/adaptation';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
@@ -6,6 +7,7 @@ import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, snapshot, thread } from './make';
+import { waiting } from './make-actions';
 
 /** In-memory server: implements the routes that the state uses, with data from the test. */
 export class Backend {
@@ -19,12 +21,20 @@ export class Backend {
   adaptation: AdaptationState[] = [];
   /** Reply styles of the workspace. */
   presets: StylePreset[] = [{ id: 'concise', name: 'Brief', description: '', addons: [] }];
+  /** Calls of tools, by ID. */
+  actions = new Map<string, Action>();
+  /** Mia's open decisions. */
+  waiting: Waiting = waiting();
+  /** Registered servers. */
+  tools: { id: string; title: string }[] = [];
   /** Threads of published results. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
   bodies: unknown[] = [];
   snapshot = snapshot();
   fail: number | null = null;
+  /** Only requests with these paths fail. */
+  refuse: RegExp | null = null;
   failure: object = { code: 'x', message: 'No.' };
   /** While set, responses wait for this promise. */
   gate: Promise<void> | null = null;
@@ -37,6 +47,7 @@ export class Backend {
     const body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
     this.bodies.push(body);
     await this.gate;
+    if (this.refuse?.test(call)) return Response.json({ error: this.failure }, { status: 409 });
     if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
     return Response.json(this.#answer(call, url, body));
   };
@@ -45,6 +56,18 @@ export class Backend {
     const id = url.pathname.split('/')[3]!;
     if (call === 'GET /v1/snapshot') return this.snapshot;
     if (call === 'GET /v1/tasks') return list(this.tasks);
+    if (call === 'GET /v1/waiting') return this.waiting;
+    if (call === 'GET /v1/tools') return list(this.tools);
+    if (call === 'GET /v1/actions') {
+      const [task, state] = [url.searchParams.get('task_id'), url.searchParams.get('state')];
+      const fits = (a: Action) => (!task || a.task_id === task) && (!state || a.state === state);
+      return list([...this.actions.values()].filter(fits));
+    }
+    if (/^(GET|POST) \/v1\/actions\/\w+(\/\w+)?$/.test(call)) return this.actions.get(id);
+    if (/^DELETE \/v1\/grants\/\w+$/.test(call)) {
+      this.waiting = { ...this.waiting, grants: this.waiting.grants.filter((g) => g.id !== id) };
+      return {};
+    }
     if (call === 'GET /v1/action-items') return list([]);
     if (call === 'GET /v1/decisions') return list(this.decisions);
     if (/^GET \/v1\/(threads|forks)\/\w+\/compactions$/.test(call)) return { ...list([]), window: null };

@@ -55,6 +55,7 @@ export function task(x: Partial<Task> = {}): Task {
     root_task_id: 'task_1',
     depth: 0,
     attempt: 1,
+    round: 0,
     retry_at: null,
     wait_reason: null,
     input: { prompt: 'what now?' },

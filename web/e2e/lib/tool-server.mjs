@@ -1,0 +1,60 @@
+// A small MCP server (2025-11-25) whose functions a test sets.
+import { createServer } from 'node:http';
+
+/** A function without arguments. */
+export const fn = (name, description, annotations) => ({
+  name,
+  description,
+  inputSchema: { type: 'object' },
+  ...(annotations ? { annotations } : {}),
+});
+
+export class ToolServer {
+  #server = null;
+  /** What `tools/list` returns. */
+  tools = [];
+  /** Parameters of `tools/call`, in order. */
+  calls = [];
+  /** Values of `Authorization`, in order. */
+  credentials = [];
+  /** The required one; every other is rejected. */
+  required = null;
+  url = '';
+
+  async start() {
+    this.#server = createServer((req, res) => void this.#answer(req, res));
+    await new Promise((done, fail) => {
+      this.#server.once('error', fail);
+      this.#server.listen(0, '127.0.0.1', done);
+    });
+    this.url = `http://127.0.0.1:${this.#server.address().port}/mcp`;
+    return this;
+  }
+  async close() {
+    this.#server.closeAllConnections();
+    await new Promise((r) => this.#server.close(r));
+  }
+
+  async #answer(req, res) {
+    let text = '';
+    for await (const chunk of req) text += chunk;
+    const given = req.headers.authorization ?? null;
+    this.credentials.push(given);
+    if (this.required && given !== this.required) return res.writeHead(401).end();
+    const { id, method, params } = text ? JSON.parse(text) : {};
+    if (id === undefined) return res.writeHead(202).end();
+    if (method === 'tools/call') this.calls.push(params);
+    const result = {
+      initialize: {
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'scripted', version: '1' },
+      },
+      'tools/list': { tools: this.tools },
+      'tools/call': { content: [{ type: 'text', text: 'Created ABC-1' }] },
+    }[method];
+    const error = { code: -32601, message: 'Method not found' };
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end(JSON.stringify({ jsonrpc: '2.0', id, ...(result ? { result } : { error }) }));
+  }
+}

@@ -1,0 +1,286 @@
+import { untrack } from 'svelte';
+import { SvelteMap, SvelteSet } from 'svelte/reactivity';
+import {
+  ActionsApi,
+  type Action,
+  type Grant,
+  type Need,
+  type Settlement,
+  type Waiting,
+} from '../api/actions';
+import type { ServerEvent } from '../api/events';
+import { errorMessage } from '../api/problem';
+import { ToolsApi } from '../api/tools';
+import type { Task } from '../api/types';
+import type { Ui } from '../state/ui.svelte';
+import { isActive } from '../state/tasks.svelte';
+import type { WorkspaceState } from '../state/workspace.svelte';
+import { doingText, isOpen, isRunning, progressOf, waitsFor } from './words';
+
+/** Maximum number of known actions; ended ones are dropped, oldest first. */
+const KEEP = 2000;
+
+/** Calls of tools, and what waits for the user. All of it comes from the server; a failed request changes nothing. */
+export class Actions {
+  readonly map = new SvelteMap<string, Action>();
+  /** Null until it is loaded. */
+  waiting = $state.raw<Waiting | null>(null);
+  /** Reason that it could not be loaded. */
+  problem = $state('');
+  /** Actions that waited for a person while this page was open: their decision stays on screen. */
+  readonly watched = new SvelteSet<string>();
+  /** Titles of registered servers, once they are known. */
+  titles = $state.raw<ReadonlyMap<string, string> | null>(null);
+  /** Actions that the user can decide or settle, oldest first. */
+  readonly mine: Action[] = $derived.by(() =>
+    (this.waiting?.actions ?? []).map((a) => this.map.get(a.id) ?? a).filter(isOpen),
+  );
+  readonly #mineIds = $derived(new Set(this.mine.map((a) => a.id)));
+
+  #ws: WorkspaceState;
+  #api: ActionsApi;
+  #announce: (text: string) => void;
+  #tasks = new SvelteMap<string, string[]>();
+  #asked = new SvelteSet<string>();
+  #failed = new SvelteMap<string, string>();
+  #busy = false;
+  #again = false;
+  #stopped = false;
+  #cleanups: (() => void)[];
+
+  constructor(ws: WorkspaceState, announce: (text: string) => void) {
+    this.#ws = ws;
+    this.#api = ws.api.part(ActionsApi);
+    this.#announce = announce;
+    this.#cleanups = [
+      ws.onEvent((e) => this.#onEvent(e)),
+      $effect.root(() => {
+        // Everything was loaded again, or the connection is back.
+        $effect(() => {
+          void ws.outcomes.starts;
+          if (ws.connection.net !== 'online') return;
+          untrack(() => {
+            this.#asked.clear();
+            void this.#loadOpen();
+            void this.refresh();
+          });
+        });
+      }),
+    ];
+  }
+  dispose(): void {
+    this.#stopped = true;
+    for (const cleanup of this.#cleanups) cleanup();
+  }
+
+  // --- reading ---
+
+  has(task: string): boolean {
+    return this.#tasks.has(task);
+  }
+  /** Known actions of a task, in the order of its calls. */
+  ofTask(task: string): Action[] {
+    const ids = this.#tasks.get(task) ?? [];
+    return ids.flatMap((id) => this.map.get(id) ?? []).sort((a, b) => a.round - b.round || a.call - b.call);
+  }
+  isMine(a: Action): boolean {
+    return this.#mineIds.has(a.id);
+  }
+  /** All actions of the task have been loaded, or are being loaded. */
+  isAsked(task: string): boolean {
+    return this.#asked.has(task);
+  }
+  /** Reason that the actions of a task could not be loaded; blank if they could. */
+  problemOf(task: string): string {
+    return this.#failed.get(task) ?? '';
+  }
+  /** Text of the chip while a call runs or waits; null if the task itself says enough. */
+  chip(t: Task): string | null {
+    if (!isActive(t)) return null;
+    const all = this.ofTask(t.id);
+    if (t.status === 'running') {
+      const running = all.findLast(isRunning);
+      return running ? doingText(running) : null;
+    }
+    const open = all.filter(isOpen);
+    const own = open.find((a) => this.isMine(a));
+    if (own) return own.state === 'waiting' ? 'Waiting for your approval' : 'Waiting for you';
+    const [first] = open;
+    return first ? `Waiting for ${waitsFor(first, this.nameOf)}` : null;
+  }
+  readonly nameOf = (user: string | null): string => this.#ws.people.userName(user);
+
+  // --- loading ---
+
+  /** Loads all actions of a task, once. */
+  want(task: string): void {
+    if (this.#asked.has(task)) return;
+    this.#asked.add(task);
+    this.#failed.delete(task);
+    this.#api.ofTask(task).then(
+      (found) => found.forEach((a) => this.#learn(a)),
+      (e: unknown) => this.#failed.set(task, errorMessage(e)),
+    );
+  }
+  retry(task: string): void {
+    this.#asked.delete(task);
+    this.want(task);
+  }
+  /** Loads what waits for anyone, for the chips of parked tasks. */
+  async #loadOpen(): Promise<void> {
+    try {
+      for (const a of await this.#api.open()) this.#learn(a);
+    } catch {
+      return; // without it, chips say only that a task waits
+    }
+  }
+  /** Titles of servers, for the cards; until then, or without them, their labels are shown. */
+  async wantTitles(): Promise<void> {
+    if (this.titles) return;
+    this.titles = new Map();
+    try {
+      const tools = await this.#ws.api.part(ToolsApi).all();
+      this.titles = new Map(tools.map((tool) => [tool.id, tool.title]));
+    } catch {
+      this.titles = null; // the next card tries again
+    }
+  }
+  /** Loads what waits for the user. A change during the request makes its response obsolete. */
+  async refresh(): Promise<void> {
+    if (this.#busy) {
+      this.#again = true;
+      return;
+    }
+    this.#busy = true;
+    try {
+      do {
+        this.#again = false;
+        const waiting = await this.#api.waiting();
+        if (!this.#again) this.#take(waiting);
+      } while (this.#again && !this.#stopped);
+      this.problem = '';
+    } catch (e) {
+      this.problem = errorMessage(e);
+    } finally {
+      this.#busy = false;
+    }
+  }
+  #take(waiting: Waiting): void {
+    const known = new Set(this.waiting?.actions.map((a) => a.id));
+    for (const a of waiting.actions) this.#learn(a);
+    this.waiting = waiting;
+    const [first, ...others] = waiting.actions.filter((a) => !known.has(a.id));
+    if (!first) return;
+    const need = first.state === 'unknown' ? 'needs to know what happened' : 'needs your approval';
+    this.#announce(
+      others.length
+        ? `${others.length + 1} actions are waiting for you`
+        : `${this.#ws.people.agentName(first.agent_id)} ${need}`,
+    );
+  }
+
+  // --- changes ---
+
+  async approve(a: Action, term: 'hour' | null = null): Promise<void> {
+    await this.#decide(a, this.#api.approve(a, term));
+  }
+  async deny(a: Action, note: string): Promise<void> {
+    await this.#decide(a, this.#api.deny(a, note.trim()));
+  }
+  async settle(a: Action, outcome: Settlement): Promise<void> {
+    await this.#decide(a, this.#api.settle(a.id, outcome));
+  }
+  /** Rejects with the server's error, after the action was loaded again: somebody else may have decided it. */
+  async #decide(a: Action, request: Promise<Action>): Promise<void> {
+    try {
+      this.#learn(await request);
+    } catch (e) {
+      await this.#api.get(a.id).then(
+        (now) => this.#learn(now),
+        () => undefined, // the error is shown
+      );
+      void this.refresh();
+      throw e;
+    }
+    if (this.waiting)
+      this.waiting = { ...this.waiting, actions: this.waiting.actions.filter((x) => x.id !== a.id) };
+    void this.refresh();
+  }
+  async revoke(grant: Grant): Promise<void> {
+    await this.#api.revoke(grant.id);
+    if (this.waiting)
+      this.waiting = { ...this.waiting, grants: this.waiting.grants.filter((g) => g.id !== grant.id) };
+    void this.refresh();
+  }
+
+  #onEvent(e: ServerEvent): void {
+    switch (e.type) {
+      case 'action.requested':
+      case 'action.updated': {
+        const { action } = e.data;
+        const wasOpen = this.map.get(action.id);
+        this.#learnEvent(action);
+        const changes = isOpen(action) || (wasOpen && isOpen(wasOpen));
+        if ((changes && this.#canConcern(action)) || this.#mineIds.has(action.id)) void this.refresh();
+        return;
+      }
+      case 'tool.updated':
+        if (this.titles) {
+          this.titles = null;
+          void this.wantTitles();
+        }
+        return void this.refresh();
+      case 'budget.updated':
+      case 'member.updated':
+      case 'channel.member_added':
+      case 'channel.member_removed':
+        return void this.refresh();
+      case 'message.deleted':
+        // Arguments that contain its text are gone.
+        if (this.mine.length) void this.refresh();
+    }
+  }
+  /** False if the user certainly does not decide about it. Admins decide about each one that waits for long. */
+  #canConcern(a: Action): boolean {
+    const me = this.#ws.myId;
+    const asks = (need: Need) => need.who === 'any_member' || need.user_id === me;
+    return a.requested_by === me || this.#ws.people.isAdmin || a.needs.some(asks);
+  }
+  /** Events have no texts: those that are known stay. */
+  #learnEvent(a: Action): void {
+    const old = this.map.get(a.id);
+    const kept = old && {
+      arguments: old.arguments,
+      arguments_hash: old.arguments_hash,
+      result: a.result ?? old.result,
+      sources: old.sources,
+    };
+    if (old?.state !== a.state && !isOpen(a) && !isRunning(a)) this.#asked.delete(a.task_id);
+    this.#learn({ ...a, ...kept });
+  }
+  #learn(a: Action): void {
+    const old = this.map.get(a.id);
+    if (old && progressOf(old) > progressOf(a)) return;
+    this.map.set(a.id, a);
+    if (isOpen(a)) this.watched.add(a.id);
+    if (old) return;
+    this.#tasks.set(a.task_id, [...(this.#tasks.get(a.task_id) ?? []), a.id]);
+    this.#drop();
+  }
+  #drop(): void {
+    if (this.map.size <= KEEP) return;
+    for (const [id, a] of this.map) {
+      if (this.map.size <= KEEP * 0.8) return;
+      if (isOpen(a) || isRunning(a)) continue;
+      this.map.delete(id);
+      const rest = (this.#tasks.get(a.task_id) ?? []).filter((x) => x !== id);
+      if (rest.length) this.#tasks.set(a.task_id, rest);
+      else this.#tasks.delete(a.task_id);
+      this.#asked.delete(a.task_id);
+    }
+  }
+}
+
+/** Actions of a workspace, created after startup. */
+export const actionsOf = (ws: WorkspaceState, ui: Pick<Ui, 'announce'>): Actions =>
+  untrack(() => (ws.actions ??= new Actions(ws, (text) => ui.announce(text))));

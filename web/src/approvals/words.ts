@@ -1,0 +1,184 @@
+import type { Action, ToolErrorCode } from '../api/actions';
+import { listed } from '../lib/text';
+import { plural, seconds, since } from '../lib/time';
+
+/** Names of people, as in sentences. */
+export type NameOf = (user: string | null) => string;
+
+/** A person must decide. */
+export const isOpen = (a: Action): boolean => a.state === 'waiting' || a.state === 'unknown';
+/** It runs, or is about to. */
+export const isRunning = (a: Action): boolean => a.state === 'approved' || a.state === 'running';
+
+/** Progress of an action: responses may be older than events. */
+export const progressOf = (a: Action): number => {
+  const stage = { waiting: 0, approved: 1, running: 2, unknown: 3 }[a.state as string] ?? 4;
+  return stage * 100 + a.needs.filter((need) => need.by).length;
+};
+
+/** People whose decision is missing: "Ada", "Ada and an admin". */
+export function waitsFor(a: Action, nameOf: NameOf): string {
+  if (a.state === 'unknown') return nameOf(a.requested_by);
+  const names = a.needs
+    .filter((need) => !need.by)
+    .map((need) => {
+      if (need.who === 'admin') return 'an admin';
+      if (need.who === 'any_member') return 'a member';
+      return nameOf(need.who === 'user' ? need.user_id : a.requested_by);
+    });
+  return listed([...new Set(names)]);
+}
+
+/** Name of the registered server, as far as the action shows it. */
+const labelOf = (a: Action): string => /^mcp:([^.]+)\./.exec(a.name)?.[1] ?? '';
+/** Place of the action; blank inside the workspace. */
+export const serverOf = (a: Action, titles: ReadonlyMap<string, string> | null): string =>
+  a.tool ? (titles?.get(a.tool) ?? labelOf(a)) : '';
+
+/** "Vibe wants to do this in Jira for you." */
+export const wantText = (agent: string, server: string, requester: string): string =>
+  `${agent} wants to do this${server ? ` in ${server}` : ''} for ${requester}.`;
+export const unknownText = (server: string): string =>
+  `${server || 'The server'} may have received this. Did it happen?`;
+
+/** Maximum length of a label, and number of labels in a sentence. */
+const LABEL_MAX = 60;
+const LABELS_MAX = 10;
+/** One word, also with dots: "plan.txt". */
+const HOST_OR_FILE = /^[\p{L}\p{M}\p{N}'’-]+(\.[\p{L}\p{N}-]+)*$/u;
+/** At most three words that begin with capitals, or are of a script without them. */
+const NAME = /^[\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*( [\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*){0,2}$/u;
+/** A label that others chose, so that it does not read like the sentence around it. */
+const labelText = (label: string): string => {
+  const text = withVisible(label);
+  const cut = text.length > LABEL_MAX ? `${text.slice(0, LABEL_MAX)}…` : text;
+  return HOST_OR_FILE.test(cut) || NAME.test(cut) ? cut : `“${cut.replace(/[“”]/g, '"')}”`;
+};
+/** The first of several labels, and how many there are besides. */
+const someOf = (labels: string[]): string =>
+  labels.length > LABELS_MAX
+    ? `${labels.slice(0, LABELS_MAX).join(', ')}, and ${labels.length - LABELS_MAX} more`
+    : listed(labels);
+
+/** Sources that the agent has seen: "It has read: example.com (web page), messages by Bo." Blank if nothing. */
+export function sourcesText(a: Action): string {
+  const by = { message: new Set<string>(), reply: new Set<string>(), key: new Set<string>() };
+  const others = new Set<string>();
+  for (const { kind, label } of a.sources) {
+    if (kind === 'message' || kind === 'reply' || kind === 'key') by[kind].add(labelText(label));
+    else if (kind === 'file') others.add(`${labelText(label)} (file)`);
+    else if (kind === 'page') others.add(`${labelText(label)} (web page)`);
+    else if (kind === 'mcp') others.add(`${labelText(label)} (tool)`);
+    else if (kind === 'import') others.add(`${labelText(label)} (import)`);
+    else others.add(label);
+  }
+  const parts = others.size > LABELS_MAX ? [someOf([...others])] : [...others];
+  const people = (names: Set<string>, text: string) => {
+    if (names.size) parts.push(`${text} ${someOf([...names])}`);
+  };
+  people(by.message, 'messages by');
+  people(by.reply, 'replies by');
+  people(by.key, 'messages posted with an API key of');
+  return parts.length ? `It has read: ${parts.join(', ')}.` : '';
+}
+
+/** Functions of this server by name, while they run and afterwards. */
+const BUILT_IN: Record<string, [doing: string, done: string]> = {
+  search_messages: ['Searching messages', 'Searched messages'],
+  read_thread: ['Reading a thread', 'Read a thread'],
+  search_decisions: ['Searching decisions', 'Searched decisions'],
+  list_action_items: ['Listing action items', 'Listed action items'],
+  read_file: ['Reading a file', 'Read a file'],
+  web_fetch: ['Reading a web page', 'Read a web page'],
+  run_code: ['Running code', 'Ran code'],
+};
+const builtIn = (a: Action) => (a.tool ? undefined : BUILT_IN[a.function]);
+/** The action while it runs: "Searching messages". */
+export const doingText = (a: Action): string => builtIn(a)?.[0] ?? a.title;
+
+const ERRORS: Record<ToolErrorCode, string> = {
+  bad_arguments: 'invalid arguments',
+  no_such_function: 'no such function',
+  not_allowed: 'not allowed',
+  not_found: 'not found',
+  unreadable: 'not readable',
+  denied: 'denied',
+  expired: 'expired',
+  cancelled: 'stopped',
+  definition_changed: 'changed by the server',
+  tool_unreachable: 'server not reachable',
+  tool_timeout: 'timed out',
+  tool_failed: 'failed',
+  too_many_calls: 'too many calls',
+  repeated_call: 'repeated too often',
+  rate_limited: 'too many calls at once',
+  input_not_supported: 'asked for input',
+  no_approver: 'nobody can approve it',
+};
+/** Outcome of a step, after its name: "6 results", "timed out"; blank if there is none to name. */
+export function outcomeText(a: Action, nameOf: NameOf): string {
+  if (a.state === 'waiting') return `waiting for ${inSentence(waitsFor(a, nameOf))}`;
+  if (a.state === 'unknown') return 'may have happened';
+  if (isRunning(a)) return 'running';
+  if (a.error) return ERRORS[a.error];
+  if (a.state === 'failed') return 'did not happen';
+  return a.state !== 'done' ? a.state : a.count === null ? '' : plural(a.count, 'result');
+}
+/** Name of a step: "Searched messages". */
+export const stepName = (a: Action): string =>
+  (a.state === 'done' ? builtIn(a)?.[1] : isRunning(a) ? builtIn(a)?.[0] : undefined) ?? a.title;
+/** "Searched messages · 6 results · 0.4 s". */
+export const stepText = (a: Action, nameOf: NameOf): string =>
+  [stepName(a), outcomeText(a, nameOf), a.duration_ms === null ? '' : seconds(a.duration_ms)]
+    .filter(Boolean)
+    .join(' · ');
+
+const inSentence = (name: string) => name.replace(/^You\b/, 'you').replace(/ and You$/, ' and you');
+
+/** People who decided, and their decision: "Approved by Ada, 14:05", with the day unless it is today. Blank without a decision of people. */
+export function decisionText(a: Action, nameOf: NameOf): string {
+  const decided = a.needs.filter((need) => need.by && need.at);
+  const last = decided.reduce<(typeof decided)[number] | null>(
+    (latest, need) => (latest && latest.at! >= need.at! ? latest : need),
+    null,
+  );
+  if (a.state === 'denied' && last) return `Denied by ${inSentence(nameOf(last.by))}, ${since(last.at!)}`;
+  if (a.state === 'expired' && !a.granted_by)
+    return `Expired${a.ended_at ? `, ${since(a.ended_at)}` : ''}: nobody decided in time`;
+  if (a.granted_by === 'grant') return 'Allowed for 1 hour by an earlier approval';
+  if (a.granted_by !== 'person' || !last) return endText(a);
+  const names = listed([...new Set(decided.map((need) => inSentence(nameOf(need.by))))]);
+  return [`Approved by ${names}, ${since(last.at!)}`, endText(a)].filter(Boolean).join('. ');
+}
+/** Reason that an action did not run although people decided, or should have. */
+function endText(a: Action): string {
+  if (a.state === 'expired') return 'It did not start in time';
+  if (a.state !== 'cancelled') return '';
+  const why = a.error && a.error !== 'cancelled' ? ERRORS[a.error] : '';
+  return why ? `Not done: ${why}` : 'Stopped before it was done';
+}
+
+/** Characters that are not visible, or that reorder their neighbors, as codes: "bob\u{202e}". */
+export const withVisible = (text: string): string =>
+  text.replace(/[\p{Cf}\p{Co}\p{Cn}]|(?![\n\t])\p{Cc}/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
+
+/** Arguments by name, as text; null if they are hidden or were removed. */
+export function argumentsOf(a: Action): [name: string, value: string][] | null {
+  const given: unknown = a.arguments;
+  if (given === null || given === undefined) return null;
+  const text = (value: unknown) =>
+    withVisible(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+  if (typeof given !== 'object' || Array.isArray(given)) return [['Text', text(given)]];
+  return Object.entries(given).map(([name, value]) => [withVisible(name), text(value)]);
+}
+
+/** Values below this length are always shown as a whole, in characters. */
+const VALUE_MIN = 200;
+/** Each value cut at its share of `max` characters, so that a long one cannot hide the others. */
+export function firstOf(rows: [string, string][], max: number): [string, string][] {
+  const share = Math.max(VALUE_MIN, Math.floor(max / rows.length));
+  return rows.map(([name, value]) => [
+    name,
+    value.length <= share ? value : `${value.slice(0, share).trimEnd()}… (${value.length - share} more)`,
+  ]);
+}

@@ -1,0 +1,48 @@
+import type { AuthKind, Effect, Risk, RegisteredFunction, ToolStatus } from '../api/tools';
+
+export const AUTH: Record<AuthKind, string> = {
+  none: 'None',
+  bearer: 'Bearer token',
+  header: 'Header',
+};
+export const EFFECT: Record<Effect, string> = {
+  read: 'Read',
+  write: 'Write',
+  destructive: 'Destructive',
+};
+/** Approvers of a call. */
+export const APPROVAL: Record<Risk, string> = {
+  autonomous: 'Never',
+  approve: 'Requester',
+  escalate: 'Requester and admin',
+};
+export const STATE: Record<RegisteredFunction['state'], string> = {
+  new: 'New',
+  accepted: 'Accepted',
+  changed: 'Changed by the server',
+  removed: 'No longer offered by the server',
+};
+/** Trust levels of a workspace, from 0. */
+export const TRUST = ['Off', 'Read only', 'As set per function', 'No questions inside the workspace'];
+/** Problem of a server; blank if there is none. */
+export const PROBLEM: Record<ToolStatus, string> = {
+  ok: '',
+  unreachable: 'The server could not be reached.',
+  auth_failed: 'The server rejected the secret. Replace it.',
+  secret_unreadable: 'The stored secret can no longer be read. Enter it again.',
+};
+
+/** Shows characters that have no appearance of their own, such as tags and marks of direction, as `\u{…}`. */
+export const visible = (text: string): string =>
+  text.replace(
+    /[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u{7F}-\u{9F}]/gu,
+    (c) => `\\u{${c.codePointAt(0)!.toString(16).toUpperCase()}}`,
+  );
+
+/** Title and name of a function. A server chooses both, but agents see only the name. */
+export const functionLabel = (of: Pick<RegisteredFunction, 'name' | 'title'>): string =>
+  visible(of.title === of.name ? of.name : `${of.title} (${of.name})`);
+
+/** Approvals that a function with this effect can have: a destructive one is never without. */
+export const approvalsOf = (effect: Effect): Risk[] =>
+  effect === 'destructive' ? ['approve', 'escalate'] : ['autonomous', 'approve', 'escalate'];
