@@ -30,7 +30,7 @@ build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web test-clients test-fuzz ## Run all checks and tests; installs the tools that they need
+test: check test-rust test-web test-clients test-mcp test-fuzz ## Run all checks and tests; installs the tools that they need
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
@@ -72,6 +72,11 @@ test-web: node packages test-tools ## Run the unit tests and browser tests of th
 test-clients: node test-tools ## Test the server with the OpenAI libraries for Python, Node, and Rust
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
+
+.PHONY: test-mcp
+test-mcp: node test-tools ## Test the server with the conformance suite of the Model Context Protocol
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) scripts/test-mcp.sh
 
 # Not part of `make test`: compiling llama-cpp-python alone takes more than six minutes on two cores.
 .PHONY: model-servers
