@@ -272,7 +272,8 @@ impl Client {
     ///
     /// # Errors
     /// `BadArguments` if these are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`,
-    /// `ToolTimeout`, `ToolFailed` if the server reports an error, `InputNotSupported`.
+    /// `ToolTimeout`, `ToolFailed` if the server reports an error, `InputNotSupported`, `DefinitionChanged` if the
+    /// functions were listed for this call.
     pub async fn call(
         &self,
         server: &ServerConfig,
@@ -292,8 +293,15 @@ impl Client {
         let session = timeout_at(deadline, session).await;
         let session = session.map_err(|_| timed_out())??;
         let until = deadline.min(Instant::now() + CALL_WITHIN);
-        let called = timeout_at(until, session.call(&function.name, arguments.clone())).await;
-        let called = called.unwrap_or_else(|_| Err(timed_out().with_unknown_outcome()));
+        let listed = timeout_at(until, session.list_for_headers(function)).await;
+        let called = match listed.unwrap_or_else(|_| Err(timed_out())) {
+            Ok(()) => {
+                let call = session.call(&function.name, arguments.clone());
+                let called = timeout_at(until, call).await;
+                called.unwrap_or_else(|_| Err(timed_out().with_unknown_outcome()))
+            }
+            Err(fault) => Err(fault),
+        };
         if called
             .as_ref()
             .is_err_and(|fault| fault.code != ToolErrorCode::ToolFailed)

@@ -44,6 +44,9 @@ const MEMBERS: [&str; 6] = [
     "annotations",
 ];
 
+/// Keyword of the schema of an argument that is also a header.
+const HEADER_ANNOTATION: &str = "x-mcp-header";
+
 /// Definition of a function, as its server lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
@@ -131,6 +134,15 @@ pub struct AcceptedFunction {
     /// The accepted definition; models get exactly this one.
     pub definition: Value,
     pub definition_hash: String,
+}
+
+impl AcceptedFunction {
+    /// Checks whether arguments are also sent as headers. A description can contain the word as well, which does no
+    /// harm.
+    pub(super) fn has_headers(&self) -> bool {
+        let schema = self.definition["inputSchema"].to_string();
+        schema.contains(HEADER_ANNOTATION)
+    }
 }
 
 /// Checks the name of a function as the protocol does: visible ASCII characters that cannot be confused with others. `.`

@@ -20,7 +20,7 @@ use reqwest::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use rmcp::{
-    model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage, ServerResult},
     transport::streamable_http_client::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     },
@@ -297,6 +297,26 @@ fn unknown_method(id: &Value) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error})).ok()
 }
 
+/// A message as it was received, except for a result of `server/discover` that is not one of this method: some servers
+/// answer every unknown method with an empty result.
+fn normalized(
+    message: ServerJsonRpcMessage,
+    request: Option<&(String, Value)>,
+) -> ServerJsonRpcMessage {
+    let is_other = |response: &ServerJsonRpcMessage| match response {
+        ServerJsonRpcMessage::Response(response) => {
+            !matches!(response.result, ServerResult::DiscoverResult(_))
+        }
+        _ => false,
+    };
+    match request {
+        Some((method, id)) if method == STARTS[0] && is_other(&message) => {
+            unknown_method(id).unwrap_or(message)
+        }
+        _ => message,
+    }
+}
+
 /// Ends a stream of bytes with an error once an event, or all of them together, become too large.
 #[derive(Debug)]
 struct EventLimit {
@@ -527,6 +547,7 @@ impl StreamableHttpClient for Guarded {
             let events = events_of(response, max_sse_event_size);
             if is_start {
                 let answer = this.first_answer(events).await?;
+                let answer = normalized(answer, request.as_ref());
                 return Ok(StreamableHttpPostResponse::Json(answer, session));
             }
             let events = watched(events, this.causes.clone());
@@ -544,7 +565,10 @@ impl StreamableHttpClient for Guarded {
             ));
         }
         match serde_json::from_slice(&body) {
-            Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+            Ok(message) => {
+                let message = normalized(message, request.as_ref());
+                Ok(StreamableHttpPostResponse::Json(message, session))
+            }
             Err(_) => Err(this.unreachable(
                 "its response is not a JSON-RPC message",
                 HttpFault::NotJsonRpc,
@@ -664,6 +688,30 @@ mod tests {
         let error =
             br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}"#;
         assert!(error_in(error, Some(&json!(7))).is_some());
+    }
+
+    #[test]
+    fn another_result_of_a_discovery_stands_for_an_unknown_method() {
+        let message = |result: Value| {
+            let message = json!({"jsonrpc": "2.0", "id": 0, "result": result});
+            serde_json::from_value::<ServerJsonRpcMessage>(message).unwrap()
+        };
+        let discovered = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
+            "ttlMs": 0, "cacheScope": "private"});
+        let discovery = (STARTS[0].to_owned(), json!(0));
+        let list = ("tools/list".to_owned(), json!(0));
+        for (result, request, is_kept) in [
+            (discovered, Some(&discovery), true),
+            (json!({}), Some(&discovery), false),
+            (json!({"tools": []}), Some(&discovery), false),
+            (json!({"tools": []}), Some(&list), true),
+            (json!({}), None, true),
+        ] {
+            let shown = format!("{result} {request:?}");
+            let found = normalized(message(result), request);
+            let is_response = matches!(found, ServerJsonRpcMessage::Response(_));
+            assert_eq!(is_response, is_kept, "{shown}");
+        }
     }
 
     #[test]

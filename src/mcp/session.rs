@@ -1,6 +1,9 @@
 //! A connection to one server.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use reqwest::Url;
 use rmcp::{
@@ -21,7 +24,7 @@ use rmcp::{
 use serde_json::{Map, Value};
 
 use super::{
-    definition::Definition,
+    definition::{AcceptedFunction, Definition},
     http::{Causes, Guarded, MESSAGE_BYTES_MAX, MESSAGES_MAX, RequestFailure, STREAM_BYTES_MAX},
     output::{CallOutput, redact, redacted},
     process::{self, OutputLimits, Running},
@@ -101,6 +104,8 @@ pub(super) struct Session {
     title: String,
     secret: Option<String>,
     process: Option<Running>,
+    /// The functions were listed on this connection.
+    is_listed: AtomicBool,
 }
 
 impl Session {
@@ -183,6 +188,7 @@ impl Session {
             title: server.title.clone(),
             secret: server.secret().map(str::to_owned),
             process,
+            is_listed: AtomicBool::new(false),
         }
     }
 
@@ -219,6 +225,12 @@ impl Session {
     /// # Errors
     /// `ServerFault`, with the cause.
     pub(super) async fn list(&self) -> Result<Vec<Definition>, ServerFault> {
+        let found = self.read_pages().await?;
+        self.is_listed.store(true, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    async fn read_pages(&self) -> Result<Vec<Definition>, ServerFault> {
         let causes = Causes::default();
         let mut found: Vec<Definition> = Vec::new();
         let mut cursor = None;
@@ -281,6 +293,32 @@ impl Session {
             }
             None => self.unreachable("the connection broke"),
         }
+    }
+
+    /// Lists the functions before the first call of one with arguments that are also headers: `rmcp` sends these headers
+    /// only after a list on the same connection.
+    ///
+    /// # Errors
+    /// `DefinitionChanged` if the server lists another definition now, or as for `list`.
+    pub(super) async fn list_for_headers(
+        &self,
+        function: &AcceptedFunction,
+    ) -> Result<(), ToolFault> {
+        let is_listed = self.is_listed.load(Ordering::Relaxed);
+        if is_listed || self.process.is_some() || !function.has_headers() {
+            return Ok(());
+        }
+        let listed = self.list().await?;
+        let is_same =
+            |of: &Definition| of.name() == function.name && of.hash() == function.definition_hash;
+        if listed.iter().any(is_same) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} changed the function {}: an admin has to accept the change in Settings › Tools",
+            self.title, function.name
+        );
+        Err(ToolFault::new(ToolErrorCode::DefinitionChanged, text))
     }
 
     /// Calls a function once.

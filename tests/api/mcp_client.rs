@@ -45,10 +45,14 @@ fn config(url: &str, auth: HttpAuth) -> ServerConfig {
 }
 
 fn accepted(name: &str) -> AcceptedFunction {
-    let definition = Definition::of(&function(name, "For a test")).unwrap();
+    accepted_as(&function(name, "For a test"))
+}
+
+fn accepted_as(listed: &Value) -> AcceptedFunction {
+    let definition = Definition::of(listed).unwrap();
     AcceptedFunction {
-        name: name.to_owned(),
-        title: name.to_owned(),
+        name: definition.name().to_owned(),
+        title: definition.name().to_owned(),
         effect: Effect::Write,
         risk: Risk::Approve,
         definition_hash: definition.hash().to_owned(),
@@ -79,6 +83,7 @@ async fn both_revisions_list_and_call_over_one_connection() {
         Revision::EarlierWithStatus(405),
         Revision::EarlierWithOtherId,
         Revision::EarlierWithEvents,
+        Revision::EarlierWithResult,
     ] {
         let scripted = McpServer::at(revision).await;
         scripted.list([function("create", "Creates an issue")]);
@@ -129,6 +134,53 @@ async fn a_list_is_read_again_whatever_the_server_says_about_its_age() {
     ]);
     let distinct = client.list(&server).await.unwrap();
     assert_eq!(distinct.len(), 1, "repeated and invalid names are left out");
+}
+
+/// A function whose argument is also a header.
+fn in_region(description: &str) -> Value {
+    json!({"name": "create", "description": description, "inputSchema": {"type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}})
+}
+
+#[tokio::test]
+async fn arguments_are_also_headers_where_the_definition_says_so() {
+    let scripted = McpServer::start().await;
+    let shared = servers("127.0.0.1");
+    let server = config(&scripted.url, HttpAuth::None);
+    let invalid = json!({"name": "find", "inputSchema": {"type": "object",
+        "properties": {"query": {"type": "object", "x-mcp-header": "Query"}}}});
+    scripted.list([in_region("Creates an issue"), invalid]);
+    let listed = shared.client().list(&server).await.unwrap();
+    let names: Vec<&str> = listed.iter().map(Definition::name).collect();
+    assert_eq!(names, ["create"], "invalid annotations are left out");
+
+    let client = shared.client();
+    let create = accepted_as(&in_region("Creates an issue"));
+    for arguments in [
+        json!({"region": "eu"}),
+        json!({"region": "Köln"}),
+        json!({}),
+    ] {
+        let called = client.call(&server, &create, &arguments, soon());
+        assert_eq!(called.await.unwrap().text, "Done.");
+    }
+    let received = scripted.received();
+    let calls: Vec<_> = received
+        .iter()
+        .filter(|request| request.params["name"] == "create")
+        .map(|request| request.headers.get("mcp-param-region"))
+        .map(|region| region.map(|value| value.to_str().unwrap()))
+        .collect();
+    assert_eq!(calls, [Some("eu"), Some("=?base64?S8O2bG4=?="), None]);
+    assert_eq!(received.len(), 2 + calls.len(), "one list per connection");
+
+    scripted.list([in_region("Deletes everything")]);
+    let client = shared.client();
+    let arguments = json!({"region": "eu"});
+    let called = client.call(&server, &create, &arguments, soon());
+    let fault = called.await.unwrap_err();
+    assert_eq!(fault.code, ToolErrorCode::DefinitionChanged, "{fault}");
+    assert_eq!(scripted.calls(), calls.len());
 }
 
 #[tokio::test]

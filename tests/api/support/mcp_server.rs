@@ -33,6 +33,8 @@ pub enum Revision {
     EarlierWithOtherId,
     /// 2025-11-25: a JSON-RPC error in a stream of events.
     EarlierWithEvents,
+    /// 2025-11-25: an empty result, as for every unknown method.
+    EarlierWithResult,
 }
 
 /// Answer to a call.
@@ -155,6 +157,7 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
                 (StatusCode::BAD_REQUEST, json_response(&error)).into_response()
             }
             Revision::EarlierWithEvents => events(&[error(id, -32601, "Method not found")]),
+            Revision::EarlierWithResult => json_response(&result(id, &json!({}))),
         },
         "initialize" => {
             let mut response = json_response(&result(
