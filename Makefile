@@ -74,7 +74,7 @@ test-clients: node test-tools ## Test the server with the OpenAI libraries for P
 	$(CLEAN) scripts/test-clients.sh
 
 .PHONY: test-mcp
-test-mcp: node test-tools ## Test the server with the conformance suite of the Model Context Protocol
+test-mcp: node test-tools ## Test server and client with the conformance suite of the Model Context Protocol
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-mcp.sh
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the conformance suite of the Model Context Protocol against target/debug/openvibe (or OPENVIBE_BIN). Installs the suite in
-# the version from tests/mcp if that has changed. The suite needs Node 22: if the installed one is older, another is installed
-# into target/mcp.
+# Runs the conformance suite of the Model Context Protocol against both sides of target/debug/openvibe (or OPENVIBE_BIN), and its
+# client against the reference server. Installs both in the versions from tests/mcp if these have changed. The suite needs Node 22:
+# if the installed one is older, another is installed into target/mcp. Arguments are test files; without any, all are run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -21,4 +21,5 @@ if [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 22 ]; then
     npm install --prefix target/mcp --no-save --no-audit --no-fund --loglevel=error "node-$platform@$NODE_VERSION" ||
     die "Node $NODE_VERSION could not be installed. Install Node 22 or newer, and try again."
 fi
-exec "$node" $suite/run.mjs
+[ $# -gt 0 ] || set -- $suite/*.test.mjs
+exec "$node" --test --test-concurrency=2 --test-reporter=spec "$@"

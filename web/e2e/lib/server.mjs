@@ -1,7 +1,7 @@
 // The real server, started like an installation: a fresh data directory, port 0, and the address from standard output.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -14,18 +14,22 @@ export class Server {
   #child = null;
   #dir = '';
   #env;
+  #settings;
   #log = [];
   base = '';
   /** Standard output. */
   said = '';
 
-  constructor(env = {}) {
+  /** `settings` is the text of `openvibe.toml`. */
+  constructor(env = {}, settings = '') {
     this.#env = env;
+    this.#settings = settings;
   }
   async start() {
     if (!existsSync(bin))
       throw new Error(`${bin} does not exist: build it (cargo build) or set OPENVIBE_BIN.`);
     this.#dir ||= await mkdtemp(join(tmpdir(), 'openvibe-e2e-'));
+    if (this.#settings) await writeFile(join(this.#dir, 'openvibe.toml'), this.#settings);
     const port = this.base ? new URL(this.base).port : '0';
     this.#child = spawn(bin, ['serve'], {
       cwd: this.#dir,
