@@ -1,6 +1,7 @@
-"""A server with an empty database for the benchmarks of quality, and people who use it."""
+"""A server for the benchmarks of quality, and people who use it."""
 
 import contextlib
+import copy
 import http.client
 import json
 import os
@@ -19,15 +20,26 @@ class Person:
         form = {"email": email, "password": "correct horse battery", "name": name, "invite": invite}
         self.call("POST", "/v1/auth/signup", form)
 
-    def call(self, method, path, body=None):
+    def over(self, connection):
+        """The same person over another connection."""
+        other = copy.copy(self)
+        other.http = connection
+        return other
+
+    def send(self, method, path, body=None):
+        """Returns the status and the body of the response."""
         self.http.request(method, path, json.dumps(body) if body is not None else None, self.headers)
         reply = self.http.getresponse()
         data = reply.read()
-        if reply.status >= 300:
-            sys.exit(f"{method} {path}: {reply.status} {data[:300]}")
         cookies = reply.msg.get_all("set-cookie") or []
         if cookies:
             self.headers["cookie"] = "; ".join(cookie.split(";")[0] for cookie in cookies)
+        return reply.status, data
+
+    def call(self, method, path, body=None):
+        status, data = self.send(method, path, body)
+        if status >= 300:
+            sys.exit(f"{method} {path}: {status} {data[:300]}")
         return json.loads(data or b"null")
 
     def workspace(self, name, people):
@@ -54,19 +66,25 @@ def post(person, channel, thread, text):
 
 
 @contextlib.contextmanager
+def running(binary, data, **settings):
+    """Runs the server on a data directory."""
+    settings = {"OPENVIBE_DATA_DIR": str(data), "OPENVIBE_LISTEN": HOST, "OPENVIBE_RATE_LIMITS": "off", **settings}
+    server = subprocess.Popen([binary], env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            try:
+                http.client.HTTPConnection(HOST).request("GET", "/healthz")
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@contextlib.contextmanager
 def founder(binary):
-    """Starts the server, and yields its first user."""
-    with tempfile.TemporaryDirectory() as data:
-        settings = {"OPENVIBE_DATA_DIR": data, "OPENVIBE_LISTEN": HOST, "OPENVIBE_RATE_LIMITS": "off"}
-        server = subprocess.Popen([binary], env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(100):
-                try:
-                    http.client.HTTPConnection(HOST).request("GET", "/healthz")
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            yield Person("Founder", "founder@example.org")
-        finally:
-            server.terminate()
-            server.wait()
+    """Starts the server with an empty database, and yields its first user."""
+    with tempfile.TemporaryDirectory() as data, running(binary, data):
+        yield Person("Founder", "founder@example.org")

@@ -1,4 +1,4 @@
-"""A model server whose model calls a tool if it is offered any, and answers as soon as it has a result."""
+"""A model server. By default, its model calls a tool if it is offered any, and answers as soon as it has a result."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        delta, reason = _delta(request)
+        delta, reason = self.server.answer(request)
         chunks = [
             {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
             {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
@@ -43,8 +43,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def start():
-    """Starts the server in the background. Returns it and its base URL."""
+def start(answer=_delta):
+    """Starts the server in the background. Returns it and its base URL. `answer` maps a request to a delta and the reason for its end."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.answer = answer
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_port}/v1"
