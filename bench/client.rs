@@ -151,12 +151,17 @@ pub(crate) struct Team {
 impl Team {
     /// Creates the first account of a server, a workspace, and `size - 1` further members.
     pub(crate) async fn make(host: &str, size: usize) -> anyhow::Result<Self> {
-        let mut founder = sign_up(host, 0, None).await?;
+        Self::numbered(host, 0, size).await
+    }
+
+    /// As `make`, also for further workspaces of a server with open sign-up; `first` is the number of the first account.
+    pub(crate) async fn numbered(host: &str, first: usize, size: usize) -> anyhow::Result<Self> {
+        let mut founder = sign_up(host, first, None).await?;
         let workspace = founder
             .post("/v1/workspaces", &json!({"name": "Bench"}))
             .await?;
         let mut cookies = vec![founder.cookie.clone()];
-        for n in 1..size {
+        for n in first + 1..first + size {
             let invite = founder
                 .post("/v1/invites", &json!({"role": "member"}))
                 .await?;
@@ -205,6 +210,42 @@ impl Team {
         let mut ws = self.silent(n).await?;
         read_hello(&mut ws, &json!({})).await?;
         Ok(ws)
+    }
+}
+
+/// A new thread in #general, with a connection and a socket of the first member.
+pub(crate) struct Conversation {
+    pub(crate) http: Http,
+    ws: Ws,
+    /// Path of its messages.
+    messages: String,
+}
+
+impl Conversation {
+    pub(crate) async fn start(team: &Team) -> anyhow::Result<Self> {
+        let thread = team.thread().await?;
+        Ok(Self {
+            http: team.http(0).await?,
+            ws: team.socket(0).await?,
+            messages: format!("/v1/threads/{thread}/messages"),
+        })
+    }
+
+    /// Posts a message that mentions an agent; returns its task.
+    pub(crate) async fn ask(&mut self, content: &str) -> anyhow::Result<String> {
+        let form = json!({"content": content});
+        let posted = self.http.post(&self.messages, &form).await?;
+        text(&posted, "/tasks/0/id")
+    }
+
+    /// Next frame of a task.
+    pub(crate) async fn next_of(&mut self, task: &str) -> anyhow::Result<String> {
+        next_of_task(&mut self.ws, task).await
+    }
+
+    /// Waits until a task has completed.
+    pub(crate) async fn completed(&mut self, task: &str) -> anyhow::Result<()> {
+        completed(&mut self.ws, task).await
     }
 }
 
@@ -265,6 +306,28 @@ pub(crate) async fn next_text(ws: &mut Ws) -> anyhow::Result<String> {
     loop {
         if let Message::Text(text) = ws.next().await.context("the socket was closed")?? {
             return Ok(text.to_string());
+        }
+    }
+}
+
+/// Next frame of a task that has not failed.
+async fn next_of_task(ws: &mut Ws, task: &str) -> anyhow::Result<String> {
+    loop {
+        let frame = tokio::time::timeout(Duration::from_secs(20), next_text(ws)).await;
+        let frame = frame.context("the task did not go on in time")??;
+        if frame.contains(task) {
+            anyhow::ensure!(!frame.contains(r#""status":"failed""#), "{frame}");
+            return Ok(frame);
+        }
+    }
+}
+
+/// Waits until a task has completed.
+pub(crate) async fn completed(ws: &mut Ws, task: &str) -> anyhow::Result<()> {
+    loop {
+        let frame = next_of_task(ws, task).await?;
+        if frame.contains(r#""status":"completed""#) {
+            return Ok(());
         }
     }
 }

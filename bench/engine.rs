@@ -82,26 +82,31 @@ impl Engine {
         Ok(())
     }
 
-    /// Adds `count` messages to the thread of the template, without events and client IDs, but with `seq` numbers.
+    /// Adds `count` messages with the text of the template.
     pub(crate) async fn fill(&self, count: usize) -> anyhow::Result<()> {
         const PER_TRANSACTION: usize = 5000;
         let mut left = count;
         while left > 0 {
             let now = left.min(PER_TRANSACTION);
-            let pattern = Arc::clone(&self.pattern);
-            self.db
-                .write(pattern.workspace_id.0, async move |c: &mut Conn| {
-                    let mut left = now;
-                    while left > 0 {
-                        let rows = left.min(ROWS_A_STATEMENT);
-                        fill_some(c, &pattern, rows).await?;
-                        left -= rows;
-                    }
-                    Ok::<_, DbError>(())
-                })
+            self.fill_with(vec![self.pattern.content.clone(); now])
                 .await?;
             left -= now;
         }
+        Ok(())
+    }
+
+    /// Adds messages with these texts to the thread of the template in one transaction, without events, client IDs, and search
+    /// documents, but with `seq` numbers.
+    pub(crate) async fn fill_with(&self, texts: Vec<String>) -> anyhow::Result<()> {
+        let pattern = Arc::clone(&self.pattern);
+        self.db
+            .write(pattern.workspace_id.0, async move |c: &mut Conn| {
+                for texts in texts.chunks(ROWS_A_STATEMENT) {
+                    fill_some(c, &pattern, texts).await?;
+                }
+                Ok::<_, DbError>(())
+            })
+            .await?;
         Ok(())
     }
 
@@ -185,7 +190,8 @@ async fn post_one(c: &mut Conn, p: &Pattern) -> Result<(), DbError> {
     Ok(())
 }
 
-async fn fill_some(c: &mut Conn, p: &Pattern, rows: usize) -> Result<(), DbError> {
+async fn fill_some(c: &mut Conn, p: &Pattern, texts: &[String]) -> Result<(), DbError> {
+    let rows = texts.len();
     let last = reserve(c, p, rows).await?;
     let first = last - i64::try_from(rows).unwrap_or_default() + 1;
     let mut q = c
@@ -194,12 +200,11 @@ async fn fill_some(c: &mut Conn, p: &Pattern, rows: usize) -> Result<(), DbError
         .bind(p.channel_id)
         .bind(p.thread_id)
         .bind(p.author_id)
-        .bind(p.content.clone())
         .bind(Json(Value::Array(Vec::new())))
         .bind(p.metadata.clone())
         .bind(p.created_at);
-    for seq in first..=last {
-        q = q.bind(MessageId::new()).bind(seq);
+    for (seq, text) in (first..).zip(texts) {
+        q = q.bind(MessageId::new()).bind(seq).bind(text.clone());
     }
     q.run().await?;
     count(c, p, rows, last).await
@@ -212,8 +217,8 @@ fn fill_sql(rows: usize) -> &'static str {
     let make = || {
         let values: Vec<String> = (0..rows)
             .map(|n| {
-                let (id, seq) = (9 + 2 * n, 10 + 2 * n);
-                format!("(${id}, $1, $2, $3, $3, ${seq}, 'human', $4, 'text', 'complete', $5, $5, $6, $6, $7, $8)")
+                let (id, seq, text) = (8 + 3 * n, 9 + 3 * n, 10 + 3 * n);
+                format!("(${id}, $1, $2, $3, $3, ${seq}, 'human', $4, 'text', 'complete', ${text}, ${text}, $5, $5, $6, $7)")
             })
             .collect();
         let text = format!(

@@ -10,6 +10,7 @@
 //! the load of the machine and are interpreted by people (`docs/performance.md`).
 
 mod agents;
+mod approvals;
 mod ask;
 mod bare;
 mod client;
@@ -28,13 +29,15 @@ mod sends;
 mod steering;
 mod streams;
 mod tone;
+mod tools;
+mod words;
 
 use std::process::ExitCode;
 
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "tone", "steering",
+    "readers", "tone", "steering", "tools",
 ];
 
 fn main() -> ExitCode {
@@ -86,6 +89,10 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "readers" => readers::run().await?,
                 "tone" => tone::run(),
                 "steering" => steering::run().await?,
+                "tools" => {
+                    tools::run().await?;
+                    approvals::run().await?;
+                }
                 _ => resume::run().await?,
             }
         }

@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) every: Duration,
     /// Text of each chunk; by default, the time when it was sent.
     pub(crate) text: Option<String>,
+    /// Function and arguments of a call: requests without the result of one get it instead of the text.
+    pub(crate) call: Option<(&'static str, Value)>,
 }
 
 impl Plan {
@@ -51,6 +53,7 @@ impl Plan {
             pieces: 1,
             every: Duration::ZERO,
             text: Some("Fine.".to_owned()),
+            call: None,
         }
     }
 }
@@ -59,6 +62,9 @@ struct Shared {
     plan: Mutex<Plan>,
     newest: Mutex<Bytes>,
     asked: mpsc::Sender<Instant>,
+    fetched: mpsc::Sender<Instant>,
+    /// Time when the newest call was sent.
+    called: Mutex<Option<Instant>>,
     waiting: watch::Sender<usize>,
     number: AtomicUsize,
 }
@@ -67,16 +73,20 @@ pub(crate) struct Model {
     pub(crate) url: String,
     shared: Arc<Shared>,
     asked: mpsc::Receiver<Instant>,
+    fetched: mpsc::Receiver<Instant>,
     _serving: JoinSet<()>,
 }
 
 impl Model {
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let (send, asked) = mpsc::channel(4096);
+        let (send_asked, asked) = mpsc::channel(4096);
+        let (send_fetched, fetched) = mpsc::channel(4096);
         let shared = Arc::new(Shared {
             plan: Mutex::new(Plan::short()),
             newest: Mutex::default(),
-            asked: send,
+            asked: send_asked,
+            fetched: send_fetched,
+            called: Mutex::default(),
             waiting: watch::channel(0).0,
             number: AtomicUsize::new(0),
         });
@@ -86,6 +96,7 @@ impl Model {
                 get(async || Json(json!({"object": "list", "data": []}))),
             )
             .route("/v1/chat/completions", post(complete))
+            .route("/v1/page", get(page))
             .with_state(Arc::clone(&shared));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
@@ -102,6 +113,7 @@ impl Model {
             url,
             shared,
             asked,
+            fetched,
             _serving: serving,
         })
     }
@@ -116,6 +128,11 @@ impl Model {
         ]
     }
 
+    /// URL of a web page on this server.
+    pub(crate) fn page(&self) -> String {
+        format!("{}/page", self.url)
+    }
+
     pub(crate) fn answer(&self, plan: Plan) {
         *self
             .shared
@@ -128,10 +145,22 @@ impl Model {
 
     /// Time of the next request.
     pub(crate) async fn asked(&mut self) -> anyhow::Result<Instant> {
-        let asked = tokio::time::timeout(Duration::from_secs(20), self.asked.recv()).await;
-        asked
-            .context("the model received no request in time")?
-            .context("the model server ended")
+        next(&mut self.asked).await
+    }
+
+    /// Time of the next request for the page.
+    pub(crate) async fn fetched(&mut self) -> anyhow::Result<Instant> {
+        next(&mut self.fetched).await
+    }
+
+    /// Time when the newest answer with a call had been sent.
+    pub(crate) fn called(&self) -> anyhow::Result<Instant> {
+        let called = *self
+            .shared
+            .called
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        called.context("the model has called no function")
     }
 
     /// Number of requests whose time was not used.
@@ -149,20 +178,46 @@ impl Model {
     }
 }
 
+async fn next(requests: &mut mpsc::Receiver<Instant>) -> anyhow::Result<Instant> {
+    let next = tokio::time::timeout(Duration::from_secs(20), requests.recv()).await;
+    next.context("the model server received no request in time")?
+        .context("the model server ended")
+}
+
 fn event(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
+/// Checks whether a request has the result of a call.
+fn has_results(request: &[u8]) -> bool {
+    let request: Value = serde_json::from_slice(request).unwrap_or_default();
+    let mut messages = request["messages"].as_array().into_iter().flatten();
+    messages.any(|message| message["role"] == "tool")
+}
+
+/// Delta with a call of a function.
+fn delta_of(name: &str, arguments: &Value) -> Value {
+    json!({"tool_calls": [{"index": 0, "id": "call_0", "type": "function",
+        "function": {"name": name, "arguments": arguments.to_string()}}]})
+}
+
+async fn page(State(shared): State<Arc<Shared>>) -> &'static str {
+    // The channel is full only if nothing reads the times.
+    let _unheard = shared.fetched.try_send(Instant::now());
+    "Fine."
+}
+
 async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let asked = Instant::now();
-    *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = body;
+    *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = body.clone();
     // The channel is full only if nothing reads the times.
     let _unheard = shared.asked.try_send(asked);
-    let plan = shared
+    let mut plan = shared
         .plan
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
+    plan.call = plan.call.filter(|_| !has_results(&body));
     let number = shared.number.fetch_add(1, Ordering::SeqCst);
     let mut waiting = shared.waiting.subscribe();
     shared.waiting.send_modify(|n| *n += 1);
@@ -173,7 +228,7 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         tokio::time::sleep(stagger * u32::try_from(number).unwrap_or_default()).await;
     };
     let answer = futures::stream::unfold((0, Some(begin)), move |(n, begin)| {
-        let plan = plan.clone();
+        let (plan, shared) = (plan.clone(), Arc::clone(&shared));
         async move {
             if n > plan.pieces {
                 return None;
@@ -184,15 +239,24 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
                 tokio::time::sleep(plan.every).await;
             }
             let bytes = if n == plan.pieces {
-                let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+                let mut reason = "stop";
+                if plan.call.is_some() {
+                    reason = "tool_calls";
+                    *shared.called.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(Instant::now());
+                }
+                let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
                 let usage =
                     json!({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7}});
                 format!("{}{}data: [DONE]\n\n", event(&end), event(&usage))
             } else {
-                let text = plan.text.unwrap_or_else(|| format!("{} ", stamp()));
-                event(
-                    &json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}),
-                )
+                let delta = match &plan.call {
+                    Some((name, arguments)) => delta_of(name, arguments),
+                    None => {
+                        json!({"content": plan.text.unwrap_or_else(|| format!("{} ", stamp()))})
+                    }
+                };
+                event(&json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
             };
             Some((Ok::<_, std::io::Error>(Bytes::from(bytes)), (n + 1, None)))
         }

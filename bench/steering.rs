@@ -1,10 +1,7 @@
 //! Time from the claim of a task to its model request, with and without a reply style, a persona, the workspace context,
 //! and adaptation.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::Context;
 use openvibe::{
@@ -16,7 +13,7 @@ use openvibe::{
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Http, Team, Ws, next_text, text},
+    client::{Http, Team, Ws, completed, text},
     model::{Model, Plan},
     process::{self, Server},
     report::{Table, float, median, ms, percentile, say},
@@ -266,20 +263,6 @@ async fn publish_fact(http: &mut Http, thread: &str, n: usize) -> anyhow::Result
         .await?
         .json()?;
     Ok(())
-}
-
-/// Waits until a task has completed.
-async fn completed(ws: &mut Ws, task: &str) -> anyhow::Result<()> {
-    loop {
-        let frame = tokio::time::timeout(Duration::from_secs(20), next_text(ws)).await;
-        let frame = frame.context("the task did not end in time")??;
-        if frame.contains(task) {
-            anyhow::ensure!(!frame.contains(r#""status":"failed""#), "{frame}");
-            if frame.contains(r#""status":"completed""#) {
-                return Ok(());
-            }
-        }
-    }
 }
 
 /// Checks that the model request of `steered` has all four parts, and that of `plain` has none.

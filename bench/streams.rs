@@ -100,6 +100,7 @@ async fn latency() -> anyhow::Result<()> {
                 pieces: TOKENS,
                 every: TOKEN_EVERY,
                 text: None,
+                call: None,
             });
             let before = server.process.cpu();
             let mut watching = JoinSet::new();
