@@ -4,6 +4,7 @@ pub mod adaptation;
 pub mod agent_draft;
 pub mod attached;
 pub mod budget;
+mod citations;
 pub mod compaction;
 pub mod context;
 pub mod dry_run;

@@ -28,6 +28,7 @@ mod cancel_retry;
 mod channels;
 mod chaos;
 mod chat_completions;
+mod citations;
 mod compaction;
 mod compaction_faults;
 mod context;

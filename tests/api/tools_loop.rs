@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::{
     approvals::{is_parked, waiting},
     faults::prepared,
-    support::{Answer, Person, Team, id, instructions_of, list, number, team, team_with, text},
+    support::{
+        Answer, Person, Team, id, instructions_of, list, number, team, team_with, text, unknown_id,
+    },
 };
 
 /// An agent that can search and read, with the other fields of `with`.
@@ -338,12 +340,15 @@ async fn a_long_thread_is_read_from_its_newest_messages() {
 }
 
 #[tokio::test]
-async fn a_filter_that_names_no_channel_finds_nothing() {
+async fn a_filter_without_channels_of_the_workspace_finds_nothing() {
     let t = team().await;
     t.bo.start(&t.general, "The zebra code is 1234").await;
-    for (n, filters) in [json!({"channel_ids": []}), json!({"channel_ids": ["x"]})]
-        .into_iter()
-        .enumerate()
+    for (n, filters) in [
+        json!({"channel_ids": []}),
+        json!({"channel_ids": [unknown_id("chan")]}),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let name = format!("sage{n}");
         let tools = json!([{"type": "file_search", "filters": filters}]);

@@ -15,6 +15,7 @@
 
 mod lexicon;
 mod material;
+mod numbers;
 mod outline;
 mod people;
 mod quotes;
@@ -30,8 +31,9 @@ pub use self::{
         LANGUAGES, Language, content_words, detect, is_function_word, keywords, language_of,
     },
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
+    numbers::{bare, groups, numbers, unknown_numbers, whole},
     reading::Reading,
-    sentences::{Sentence, plain_sentences, sentences},
+    sentences::{Sentence, plain_sentences, sentence_ranges, sentences},
     text::{Kind, Token, tokens},
     units::Act,
     values::{Value, ValueKind, values},

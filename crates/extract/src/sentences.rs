@@ -1,5 +1,7 @@
 //! Sentences of messages.
 
+use std::ops::Range;
+
 use crate::{lexicon::is_month, text::fold};
 
 /// Only the beginning of a longer message is read.
@@ -64,8 +66,13 @@ fn without_list_mark(row: &str) -> (&str, bool, Option<bool>) {
     (rest, is_entry, ticked)
 }
 
-/// Splits at `.`, `!`, `?`, and `…` before a space; not after an abbreviation or an ordinal ("14. März").
 fn split(row: &str) -> Vec<String> {
+    sentence_ranges(row).into_iter().map(|range| row[range].to_owned()).collect()
+}
+
+/// Splits a line at `.`, `!`, `?`, and `…` before a space; not after an abbreviation or an ordinal ("14. März"). The
+/// ranges are those of the sentences without the spaces around them.
+pub fn sentence_ranges(row: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     let chars: Vec<(usize, char)> = row.char_indices().collect();
@@ -84,15 +91,21 @@ fn split(row: &str) -> Vec<String> {
         let tail = row[end..].trim_start();
         let is_last = !tail.is_empty() && !tail.contains(char::is_alphanumeric);
         let end = if is_last { row.len() } else { end };
-        found.push(row[start..end].trim().to_owned());
+        found.push(trimmed(row, start..end));
         start = end;
         if is_last {
             break;
         }
     }
-    found.push(row[start..].trim().to_owned());
-    found.retain(|text| !text.is_empty());
+    found.push(trimmed(row, start..row.len()));
+    found.retain(|range| !range.is_empty());
     found
+}
+
+fn trimmed(row: &str, range: Range<usize>) -> Range<usize> {
+    let text = row[range.clone()].trim_end();
+    let start = range.start + (text.len() - text.trim_start().len());
+    start..(range.start + text.len()).max(start)
 }
 
 fn ends_sentence(before: &str, after: &str) -> bool {

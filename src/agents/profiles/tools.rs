@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::{
     db::{Conn, DbError},
-    ids::{ToolId, WorkspaceId},
+    ids::{ChannelId, ToolId, WorkspaceId},
     registry::{self, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, UsableServer},
     text_enum::text_enum,
 };
@@ -69,6 +69,7 @@ pub enum RequireApproval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RankingOptions {
+    /// Always `auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranker: Option<String>,
     /// 0 to 1.
@@ -114,6 +115,7 @@ tools! {
         require_approval: Option<RequireApproval>,
     }
     FileSearchTool {
+        /// Always empty: this server has no vector stores.
         #[serde(default)]
         vector_store_ids: Vec<String>,
         /// 1 to 50.
@@ -121,6 +123,7 @@ tools! {
         max_num_results: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ranking_options: Option<RankingOptions>,
+        /// `{"channel_ids": […]}`: only messages in these channels.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         filters: Option<Map<String, Value>>,
@@ -364,6 +367,21 @@ impl Tool {
             {
                 "score_threshold must be from 0 to 1"
             }
+            Self::FileSearch(tool) if !tool.vector_store_ids.is_empty() => {
+                "this server has no vector stores: vector_store_ids must be empty"
+            }
+            Self::FileSearch(tool)
+                if tool
+                    .ranking_options
+                    .as_ref()
+                    .and_then(|options| options.ranker.as_deref())
+                    .is_some_and(|ranker| ranker != "auto") =>
+            {
+                "the ranker must be auto"
+            }
+            Self::FileSearch(tool) if !tool.filters.as_ref().is_none_or(names_channels) => {
+                "filters must be {\"channel_ids\": […]} with IDs of channels"
+            }
             Self::WebFetch(tool) if many(&tool.allowed_domains) || many(&tool.blocked_domains) => {
                 "at most 128 domains are allowed, and none can be empty"
             }
@@ -374,6 +392,13 @@ impl Tool {
         };
         Some(problem.to_owned())
     }
+}
+
+/// Checks the filters of a search.
+fn names_channels(filters: &Map<String, Value>) -> bool {
+    let ids = filters.get("channel_ids").and_then(Value::as_array);
+    let is_id = |id: &Value| id.as_str().is_some_and(|id| ChannelId::parse(id).is_ok());
+    filters.len() == 1 && ids.is_some_and(|ids| ids.len() <= NAMES_MAX && ids.iter().all(is_id))
 }
 
 #[cfg(test)]

@@ -127,6 +127,11 @@ pub struct MessageMetadata {
     /// Messages that the reply cites, in the order of `n`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,
+    /// Number of removed citations: unknown, deleted, or hidden messages, and those that do not support their sentence;
+    /// omitted if 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub sources_removed: Option<i64>,
     /// The fork of the resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

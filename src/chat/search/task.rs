@@ -9,12 +9,15 @@ use crate::{
     chat::rows::message::{AuthorKind, MessageKind},
     db::{
         Conn, DbError, Json,
-        dialect::search::{Match, Order, Phrase, Scope},
+        dialect::{
+            hexadecimal_ids,
+            search::{Match, Order, Phrase, Scope},
+        },
         is_shared_channel, now,
     },
     files::Attachment,
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    sql_with_numbers,
+    sql_with_ids, sql_with_numbers,
     time::Timestamp,
 };
 
@@ -50,6 +53,7 @@ pub struct TaskMessage {
     pub id: MessageId,
     pub seq: i64,
     pub thread_id: ThreadId,
+    pub channel_id: ChannelId,
     pub conversation_id: Uuid,
     pub author_type: AuthorKind,
     pub author_id: Option<Uuid>,
@@ -83,7 +87,7 @@ impl TaskMessage {
 macro_rules! message_sql {
     ($tail:expr) => {
         concat!(
-            "select m.id, m.seq, m.thread_id, m.conversation_id, m.author_type, m.author_id, \
+            "select m.id, m.seq, m.thread_id, m.channel_id, m.conversation_id, m.author_type, m.author_id, \
              coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, m.kind, m.content_plain, m.attachments, \
              m.created_at, case when ch.kind = 'direct' then null else ch.name end as channel_name \
@@ -171,6 +175,31 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         });
     }
     Ok(hits)
+}
+
+/// Finds messages by ID that the user and everyone who can read `shared_in` can read, in no order.
+pub async fn find_readable(
+    c: &mut Conn,
+    (workspace, user, shared_in): (WorkspaceId, UserId, Option<Uuid>),
+    ids: &[MessageId],
+) -> Result<Vec<TaskMessage>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        message_sql!(concat!(
+            "m.workspace_id = $1 and ",
+            is_shared_channel!("m.channel_id", "$2", "$3"),
+            " and m.id in"
+        )),
+        4,
+        ""
+    );
+    c.q(sql)
+        .bind(workspace)
+        .bind(user)
+        .bind(shared_in)
+        .bind(hexadecimal_ids(ids.iter().map(|id| id.0)))
+        .all()
+        .await
 }
 
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use chrono::{Datelike, NaiveDate};
 use openvibe_extract::{
     Act, Kind, Language, Material, Owner, Point, Reading, Speaker, Superseded, Value, ValueKind,
-    content_words, tokens, values,
+    bare, content_words, groups, numbers, tokens, values, whole,
 };
 
 use super::doubt::{Doubt, doubt, is_agreed, without_order};
@@ -95,31 +95,6 @@ fn roots(text: &str, language: Language) -> BTreeSet<String> {
         .collect()
 }
 
-fn bare(digits: &str) -> String {
-    digits.trim_start_matches('0').to_owned()
-}
-
-/// Groups of digits: `12` and `000` of `12,000`.
-fn groups(text: &str) -> impl Iterator<Item = String> + '_ {
-    let groups = text.split(|c: char| !c.is_ascii_digit());
-    groups.filter(|group| !group.is_empty()).map(bare)
-}
-
-/// Words that are numbers, without separators: `12000` of `12,000`, and `12` of `12k`.
-fn whole(text: &str) -> Vec<String> {
-    let digits = |word: &str| {
-        let inside = word.trim_matches(|c: char| !c.is_ascii_digit());
-        let is_plain = !inside.is_empty() && !inside.contains(char::is_alphabetic);
-        is_plain.then(|| {
-            inside
-                .chars()
-                .filter(char::is_ascii_digit)
-                .collect::<String>()
-        })
-    };
-    text.split_whitespace().filter_map(digits).collect()
-}
-
 impl<'a> Evidence<'a> {
     pub(super) fn new(material: &'a Material, reading: &'a Reading) -> Self {
         let language = reading.language();
@@ -134,15 +109,7 @@ impl<'a> Evidence<'a> {
                     Speaker::Person(at) => names(material, *at).concat(),
                     Speaker::Agent(name) => plain(name),
                 },
-                numbers: {
-                    let words = whole(&said);
-                    // `12 000`.
-                    let pairs = words.windows(2).map(|pair| bare(&pair.concat()));
-                    pairs
-                        .chain(words.iter().map(|word| bare(word)))
-                        .chain(groups(&said))
-                        .collect()
-                },
+                numbers: numbers(&said),
                 doubt,
             }
         });

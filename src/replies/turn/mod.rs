@@ -33,6 +33,7 @@ use crate::{
         },
         attached,
         budget::{self, Budget, TooLarge},
+        citations::Cited,
         compaction::{
             store::{self, Key},
             wait::Waited,
@@ -62,7 +63,7 @@ mod handler;
 mod reply;
 mod rounds;
 
-use call::{Answer, Failed};
+use call::Failed;
 pub use handler::ReplyHandler;
 use reply::save_partial_reply;
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
@@ -271,12 +272,17 @@ impl ReplyHandler {
                 }
                 Ok(answer) => {
                     let options = Self::options(&agent, &loaded, &model);
+                    let cited = if task.round == 0 && requests.offer.is_empty() {
+                        Cited::ready(&answer.text, sources)
+                    } else {
+                        Cited::check(&self.db, &self.blobs, &requests.task, &answer.text).await?
+                    };
                     self.complete(
                         lease,
                         &task,
                         &agent,
                         manifest,
-                        (answer, sources),
+                        (cited, answer.truncated),
                         (&loaded, options),
                     )
                     .await?;
@@ -459,16 +465,12 @@ impl ReplyHandler {
         task: &Task,
         agent: &Resolved,
         manifest: Manifest,
-        (answer, sources): (Answer, Vec<messages::MessageSource>),
+        (cited, truncated): (Cited, bool),
         (loaded, options): (&Loaded, PassOptions),
     ) -> Result<(), Abort> {
         let memories = manifest.memory_ids();
         let summarized = manifest.summarized_ids();
         let model = manifest.model;
-        let text = answer.text.trim_end().to_owned();
-        let truncated = answer.truncated;
-        let response_length = i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX);
-        let text = messages::ReplyText::of(text);
         failpoint!("turn_complete");
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
         let end = if self.provider.is_offline() {
@@ -496,23 +498,25 @@ impl ReplyHandler {
                     0 => None,
                     _ => Some(actions::call_count(c, lease.task).await?),
                 };
+                let cited = cited.at_end(c).await?;
                 let metadata = messages::MessageMetadata {
                     agent_id: Some(agent_id),
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
                     truncated,
                     steps,
-                    sources: sources.clone(),
+                    sources: cited.sources.clone(),
+                    sources_removed: cited.removed,
                     ..messages::MessageMetadata::default()
                 };
-                messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
+                messages::finish_reply(c, reply, &cited.text, &metadata, lease.audience).await?;
                 recall::count_uses(c, &memories).await?;
                 recall::note_summarized(c, &summarized).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let output = TaskOutput {
                     message_id: Some(reply),
-                    response_length,
+                    response_length: cited.length,
                     memories: memories.len(),
                     ..TaskOutput::default()
                 };

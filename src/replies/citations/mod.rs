@@ -1,0 +1,427 @@
+//! Citations of a reply. The marks of a model become `[n]` where the cited message supports the sentence; others are
+//! removed.
+//!
+//! ```text
+//! text ─ marks ─► handles of the task ─► messages that everyone here can read now ─► support ─► `[n]`, sources
+//!                                                         └── read again in the transaction that ends the reply
+//! ```
+
+mod marks;
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap, HashSet},
+};
+
+use openvibe_extract::{keywords, numbers, unknown_numbers};
+
+use crate::{
+    chat::{
+        messages::{MessageKind, MessageSource, ReplyText},
+        search::task::{self, TaskMessage},
+    },
+    db::{Conn, Db, DbError, dialect::hexadecimal_ids},
+    files::{self, Blobs, Stored},
+    ids::{FileId, ForkId, MessageId},
+    sql_with_ids,
+    tools::{
+        builtin::files::read_part,
+        handles,
+        output::Handled,
+        rights::{self, Rights},
+        runner::ToolTask,
+    },
+};
+
+use marks::Marked;
+
+/// Minimum share of a sentence's content words that its sources contain, in percent.
+const SUPPORT_PERCENT_MIN: usize = 30;
+/// Maximum number of distinct handles in a reply; further ones are removed.
+const HANDLES_MAX: usize = 64;
+/// Maximum number of bytes that are read of a cited file, and of files of a reply.
+const FILE_BYTES_MAX: u64 = 512 * 1024;
+const FILES_MAX: usize = 8;
+
+/// The end of a reply.
+#[derive(Debug, Clone)]
+pub(super) struct CitedText {
+    pub(super) text: ReplyText,
+    pub(super) sources: Vec<MessageSource>,
+    /// `None` if no citation was removed.
+    pub(super) removed: Option<i64>,
+    /// In UTF-16 code units.
+    pub(super) length: i64,
+}
+
+/// A reply whose citations were checked.
+pub(super) struct Cited {
+    /// With every supported citation.
+    whole: CitedText,
+    /// `None` if it has no marks.
+    checked: Option<Checked>,
+}
+
+struct Checked {
+    task: ToolTask,
+    marked: Marked,
+    /// Messages that support a sentence, by the positions of sentences and by handles.
+    supported: Vec<HashMap<String, MessageId>>,
+    places: HashMap<MessageId, MessageSource>,
+}
+
+/// A cited message, as its sentences are compared with it.
+struct Source {
+    message: MessageId,
+    /// Content words of the text, and of the name and place.
+    words: BTreeSet<String>,
+    names: BTreeSet<String>,
+    numbers: HashSet<String>,
+}
+
+impl CitedText {
+    fn of(text: &str, sources: Vec<MessageSource>, removed: usize) -> Self {
+        let text = text.trim_end();
+        Self {
+            length: i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX),
+            text: ReplyText::of(text.to_owned()),
+            sources,
+            removed: i64::try_from(removed).ok().filter(|removed| *removed > 0),
+        }
+    }
+}
+
+impl Cited {
+    /// A reply that is not from a model; its sources were read for it.
+    pub(super) fn ready(text: &str, sources: Vec<MessageSource>) -> Self {
+        Self {
+            whole: CitedText::of(text, sources, 0),
+            checked: None,
+        }
+    }
+
+    /// Checks the marks in a model's reply.
+    pub(super) async fn check(
+        db: &Db,
+        blobs: &Blobs,
+        task: &ToolTask,
+        text: &str,
+    ) -> Result<Self, DbError> {
+        let marked = Marked::of(text.to_owned(), HANDLES_MAX);
+        if marked.is_empty() {
+            return Ok(Self::ready(text, Vec::new()));
+        }
+        let found = Found::load(db, task, &marked.handles()).await?;
+        let files = found.read_files(blobs).await;
+        let places = found.places();
+        let task = task.clone();
+        // Comparing long texts takes time.
+        let compared = tokio::task::spawn_blocking(move || {
+            let supported = found.support(&marked, &files);
+            let checked = Checked {
+                task,
+                marked,
+                supported,
+                places,
+            };
+            (checked.text(|_| true), checked)
+        });
+        match compared.await {
+            Ok((whole, checked)) => Ok(Self {
+                whole,
+                checked: Some(checked),
+            }),
+            Err(e) => {
+                tracing::error!(error = %e, "the citations of a reply could not be checked");
+                let none = Marked::of(text.to_owned(), 0).numbered(|_, _| None);
+                let whole = CitedText::of(&none.text, Vec::new(), none.removed);
+                Ok(Self {
+                    whole,
+                    checked: None,
+                })
+            }
+        }
+    }
+
+    /// The text to store, without sources that are gone or hidden by now.
+    pub(super) async fn at_end(&self, c: &mut Conn) -> Result<Cow<'_, CitedText>, DbError> {
+        let Some(checked) = self
+            .checked
+            .as_ref()
+            .filter(|_| !self.whole.sources.is_empty())
+        else {
+            return Ok(Cow::Borrowed(&self.whole));
+        };
+        let ids: Vec<MessageId> = self.whole.sources.iter().map(|s| s.message_id).collect();
+        let readable: HashSet<MessageId> = match rights::find(c, &checked.task).await? {
+            Some(rights) => readable(c, &checked.task, &rights, &ids).await?,
+            None => HashSet::new(),
+        };
+        if ids.iter().all(|id| readable.contains(id)) {
+            return Ok(Cow::Borrowed(&self.whole));
+        }
+        Ok(Cow::Owned(checked.text(|id| readable.contains(&id))))
+    }
+}
+
+impl Checked {
+    /// The text with the citations of sentences whose sources all pass.
+    fn text(&self, passes: impl Fn(MessageId) -> bool) -> CitedText {
+        let numbered = self.marked.numbered(|sentence, handle| {
+            let sources = self.supported.get(sentence)?;
+            let passes = sources.values().all(|id| passes(*id));
+            sources.get(handle).copied().filter(|_| passes)
+        });
+        let cited = numbered.messages.iter().enumerate();
+        let sources = cited.filter_map(|(at, message)| {
+            Some(MessageSource {
+                n: at + 1,
+                ..self.places.get(message)?.clone()
+            })
+        });
+        CitedText::of(&numbered.text, sources.collect(), numbered.removed)
+    }
+}
+
+/// Messages and files behind the handles of a reply.
+#[derive(Default)]
+struct Found {
+    handles: Vec<(String, MessageId, Option<FileId>)>,
+    messages: HashMap<MessageId, TaskMessage>,
+    /// Text of published results, which their messages do not contain.
+    results: HashMap<MessageId, String>,
+    files: Vec<Stored>,
+}
+
+impl Found {
+    async fn load(db: &Db, task: &ToolTask, handles: &[&str]) -> Result<Self, DbError> {
+        let mut c = db.read().await?;
+        let Some(rights) = rights::find(&mut c, task).await? else {
+            return Ok(Self::default());
+        };
+        let mut found = Self::default();
+        for handle in handles {
+            let (message, file) = match handles::find(&mut c, task.task, handle).await? {
+                Some(Handled::Message(id)) => (Some(id), None),
+                Some(Handled::File(id)) => {
+                    let stored = files::find(&mut c, id).await?;
+                    let message = stored.as_ref().and_then(|stored| stored.message_id);
+                    found
+                        .files
+                        .extend(stored.filter(|_| found.files.len() < FILES_MAX));
+                    (message, Some(id))
+                }
+                None => (None, None),
+            };
+            let message = message.map(|message| ((*handle).to_owned(), message, file));
+            found.handles.extend(message);
+        }
+        let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
+        let reader = (task.workspace, rights.requester, rights.shared_in);
+        let messages = task::find_readable(&mut c, reader, &ids).await?;
+        let results = messages
+            .iter()
+            .filter(|m| m.kind == MessageKind::Resolution);
+        let sql = sql_with_ids!(
+            c,
+            "select r.message_id, r.search_text from resolutions r where r.status = 'published' and r.message_id in",
+            1,
+            ""
+        );
+        let results: Vec<(MessageId, String)> = c
+            .q(sql)
+            .bind(hexadecimal_ids(results.map(|message| message.id.0)))
+            .all()
+            .await?;
+        found.results = results.into_iter().collect();
+        found.messages = messages.into_iter().map(|m| (m.id, m)).collect();
+        Ok(found)
+    }
+
+    /// Texts of the files whose messages can be read. A file that is not a text has none.
+    async fn read_files(&self, blobs: &Blobs) -> HashMap<FileId, String> {
+        let mut texts = HashMap::new();
+        for file in &self.files {
+            if !file
+                .message_id
+                .is_some_and(|id| self.messages.contains_key(&id))
+            {
+                continue;
+            }
+            let (mut text, mut next) = (String::new(), Some(0));
+            while let Some(offset) = next.filter(|offset| *offset < FILE_BYTES_MAX) {
+                let Ok(part) = read_part(blobs, file, offset).await else {
+                    break;
+                };
+                text.push_str(&part.text);
+                next = part.next_offset();
+            }
+            texts.insert(file.about.id, text);
+        }
+        texts
+    }
+
+    fn places(&self) -> HashMap<MessageId, MessageSource> {
+        let places = self.messages.iter().map(|(id, message)| {
+            let is_fork = message.conversation_id != message.thread_id.0;
+            let place = MessageSource {
+                n: 0,
+                message_id: *id,
+                thread_id: message.thread_id,
+                fork_id: is_fork.then_some(ForkId(message.conversation_id)),
+                channel_id: message.channel_id,
+            };
+            (*id, place)
+        });
+        places.collect()
+    }
+
+    fn source(&self, message: &TaskMessage, file: Option<&str>) -> Source {
+        let result = self.results.get(&message.id).map_or("", String::as_str);
+        let names = message.attachments.0.iter().map(|file| file.name.as_str());
+        let names: Vec<&str> = names.collect();
+        let text = format!(
+            "{}\n{result}\n{}\n{}",
+            message.content_plain,
+            names.join("\n"),
+            file.unwrap_or_default()
+        );
+        let (author, channel) = (
+            message.author_name.as_deref(),
+            message.channel_name.as_deref(),
+        );
+        let place = format!(
+            "{} {}",
+            author.unwrap_or_default(),
+            channel.unwrap_or_default()
+        );
+        let mut numbers = numbers(&text);
+        // A sentence can name the date of the message.
+        numbers.extend(openvibe_extract::numbers(
+            &message.created_at.day().to_string(),
+        ));
+        Source {
+            message: message.id,
+            words: keywords(&text),
+            names: keywords(&place),
+            numbers,
+        }
+    }
+
+    /// Messages that support each sentence, by handles.
+    fn support(
+        &self,
+        marked: &Marked,
+        files: &HashMap<FileId, String>,
+    ) -> Vec<HashMap<String, MessageId>> {
+        let sources = self.handles.iter().filter_map(|(handle, message, file)| {
+            let message = self.messages.get(message)?;
+            let file = file.map(|id| files.get(&id).map_or("", String::as_str));
+            Some((handle.as_str(), self.source(message, file)))
+        });
+        let sources: HashMap<&str, Source> = sources.collect();
+        let sentences = marked.sentences().into_iter();
+        let supported = sentences.map(|(sentence, handles)| {
+            let cited = handles.iter().filter_map(|handle| {
+                let source = sources.get(handle)?;
+                Some((*handle, source))
+            });
+            let supporting = supporting(sentence, cited.collect());
+            let supporting = supporting.into_iter();
+            supporting
+                .map(|(handle, source)| (handle.to_owned(), source.message))
+                .collect()
+        });
+        supported.collect()
+    }
+}
+
+/// The sources that support a sentence together: they contain enough of its words, and all of its numbers. Those that
+/// contribute nothing are left out.
+fn supporting<'s>(sentence: &str, cited: Vec<(&'s str, &'s Source)>) -> Vec<(&'s str, &'s Source)> {
+    let mut words = keywords(sentence);
+    let is_named = |word: &String| cited.iter().any(|(_, source)| source.names.contains(word));
+    let has_name = words.iter().any(is_named);
+    words.retain(|word| !is_named(word));
+    let mut known = HashSet::new();
+    let mut said = BTreeSet::new();
+    let mut supporting = Vec::new();
+    for (handle, source) in &cited {
+        let own: Vec<&String> = words.intersection(&source.words).collect();
+        // The name alone can be the answer.
+        if !own.is_empty() || words.is_empty() && has_name {
+            said.extend(own);
+            known.extend(source.numbers.iter().cloned());
+            supporting.push((*handle, *source));
+        }
+    }
+    let is_supported = said.len() * 100 >= words.len() * SUPPORT_PERCENT_MIN
+        && unknown_numbers(sentence, &known).is_empty();
+    if is_supported { supporting } else { Vec::new() }
+}
+
+/// Checks which messages everyone in the conversation can read.
+async fn readable(
+    c: &mut Conn,
+    task: &ToolTask,
+    rights: &Rights,
+    ids: &[MessageId],
+) -> Result<HashSet<MessageId>, DbError> {
+    let reader = (task.workspace, rights.requester, rights.shared_in);
+    let messages = task::find_readable(c, reader, ids).await?;
+    Ok(messages.into_iter().map(|message| message.id).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(name: &str, text: &str) -> Source {
+        Source {
+            message: MessageId::new(),
+            words: keywords(text),
+            names: keywords(name),
+            numbers: numbers(text),
+        }
+    }
+
+    fn supports(sentence: &str, sources: &[&Source]) -> usize {
+        let cited = sources.iter().map(|source| ("S1", *source)).collect();
+        supporting(sentence, cited).len()
+    }
+
+    #[test]
+    fn a_source_supports_what_it_says() {
+        let ada = source(
+            "Ada Moss ops",
+            "We ship the pear release on 3 June, after the audit.",
+        );
+        for sentence in [
+            "The pear release ships on 3 June.",
+            "The release follows the audit [see notes].",
+            "Ada: after the audit.",
+            "Ada.",
+        ] {
+            assert_eq!(supports(sentence, &[&ada]), 1, "{sentence}");
+        }
+        for sentence in [
+            "The pear release ships on 4 June.",
+            "Plums are cheaper than figs in winter, said the gardener.",
+            "Bo.",
+            "Ada likes plums.",
+            "",
+        ] {
+            assert_eq!(supports(sentence, &[&ada]), 0, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn sources_support_a_sentence_together() {
+        let ada = source("Ada", "The pear release is on 3 June.");
+        let bo = source("Bo", "The budget is 400 euros.");
+        let cy = source("Cy", "Lunch?");
+        let sentence = "The release on 3 June has a budget of 400 euros.";
+        assert_eq!(supports(sentence, &[&ada]), 0);
+        assert_eq!(supports(sentence, &[&ada, &bo, &cy]), 2);
+    }
+}
