@@ -139,7 +139,8 @@ def leaks_in(texts, question, private):
     found = []
     for origin, text in texts:
         parts = [part for part in hidden if part in text.lower()]
-        parts += private.found(text, question.place)
+        # Words on both sides of a line break are not a text.
+        parts += [part for line in text.splitlines() for part in private.found(line, question.place)]
         if parts:
             found.append(f"{origin}: {' · '.join(parts)}")
     return found

@@ -21,7 +21,7 @@ KIND_WORDS = set("day days date time amount tag tage datum uhr betrag".split())
 ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|er|en|s|e|n)$")
 # A search result: its handle, author, place, and day, then its text.
 HIT = re.compile(r"^\[(S\d+)\] (.+) in (?:#\S+|a direct message), \d{4}-\d\d-\d\d:$", re.MULTILINE)
-BESIDE = re.compile(r"^(\(before\) |\(after\) |\[F\d+\] file )")
+BESIDE = re.compile(r"^\[(S\d+\] \((before|after)\) |F\d+\] file )")
 REPLACES = re.compile(r"\b(not|now|moved?|raised|instead|wrong|nicht|sondern|jetzt|statt)\b", re.I)
 CALENDAR = (
     "January February March April May June July August September October November December Monday Tuesday Wednesday Thursday Friday "

@@ -52,6 +52,11 @@ impl Timestamp {
         at.format(format).to_string()
     }
 
+    /// Whole milliseconds since 1970.
+    pub fn unix_ms(self) -> i64 {
+        self.0.timestamp_millis()
+    }
+
     /// Whole seconds since 1970.
     pub fn unix_s(self) -> i64 {
         self.0.timestamp()

@@ -377,6 +377,7 @@ pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> 
         requested_by: made_by.requested_by,
         retry_of: None,
         parent: made_by.parent_task_id,
+        link: None,
         lane: Lane::Background,
         prompt: String::new(),
         options: serde_json::to_value(options).ok(),

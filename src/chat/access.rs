@@ -7,13 +7,13 @@ use crate::time::Timestamp;
 
 use super::ChatError;
 use crate::{
-    auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
+    auth::{Actor, AuthError, Caller, Role, Scope, Scopes, credential_is_valid},
     chat::{
         forks::ForkStatus,
         rows::{channel::ChannelKind, thread::ThreadStatus},
     },
-    db::{Conn, is_visible_channel, now},
-    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    db::{Conn, DbError, Json, is_visible_channel, now},
+    ids::{ApiKeyId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Conversation},
     tasks::Task,
 };
@@ -203,6 +203,52 @@ pub async fn unplaced<'a>(
     } else {
         Err(ChatError::TaskNotFound)
     }
+}
+
+/// Checks whether the requester of a task can post in its conversation now, and whether the key that started its chain, if it was
+/// a key, can still post and invoke agents.
+pub async fn requester_can_post(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    let role: Option<(Role,)> = c
+        .q(concat!(
+            "select m.role from tasks k join channels ch on ch.id = k.channel_id join threads t on t.id = k.thread_id \
+             join members m on m.workspace_id = k.workspace_id and m.user_id = k.requested_by \
+             left join forks f on f.id = k.conversation_id where k.id = $1 and ch.archived_at is null \
+             and t.status <> 'archived' and (f.id is null or f.status = 'active') and ",
+            is_visible_channel!("ch", "k.requested_by")
+        ))
+        .bind(task.id)
+        .opt()
+        .await?;
+    let can_write = role.is_some_and(|(role,)| role.scopes().has(Scope::ChatWrite));
+    if !can_write {
+        return Ok(false);
+    }
+    let key: Option<ApiKeyId> = c
+        .q("select api_key_id from tasks where id = $1")
+        .bind(task.id)
+        .value()
+        .await?;
+    match key {
+        Some(key) => key_can_invoke(c, key, task.workspace_id).await,
+        None => Ok(true),
+    }
+}
+
+async fn key_can_invoke(
+    c: &mut Conn,
+    key: ApiKeyId,
+    workspace: WorkspaceId,
+) -> Result<bool, DbError> {
+    let scopes: Option<(Json<Scopes>,)> = c
+        .q("select scopes from api_keys where id = $1 and workspace_id = $2 and (expires_at is null or expires_at > $3)")
+        .bind(key)
+        .bind(workspace)
+        .bind(now())
+        .opt()
+        .await?;
+    Ok(scopes.is_some_and(|(Json(scopes),)| {
+        scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
+    }))
 }
 
 /// Checks that a task of a personal kind is the caller's own.

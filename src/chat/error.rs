@@ -8,6 +8,8 @@ use crate::{
 
 /// Maximum message size in UTF-8 bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 32 * 1024;
+/// Maximum number of links of a chain.
+pub(super) const CHAIN_LINKS_MAX: usize = 5;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
@@ -36,6 +38,8 @@ pub enum ChatError {
     MessageTooLong(usize),
     #[error("a message can mention at most 8 agents, but this one mentions {0}: remove some")]
     TooManyAgents(usize),
+    #[error("a chain can have at most {CHAIN_LINKS_MAX} agents, but this one has {0}: remove some")]
+    ChainTooLong(usize),
     #[error("only members of a channel can follow or mute its threads: join the channel first")]
     NotJoined,
     #[error("a thread can have at most {0} followers")]
@@ -66,6 +70,8 @@ pub enum ChatError {
     NoSuchAgent(String),
     #[error("only failed and canceled tasks can be retried")]
     NotRetryable,
+    #[error("a task that another one started cannot be retried: retry the first task")]
+    NotRoot,
     #[error("the task was already retried")]
     AlreadyRetried,
     #[error("only the requester or an admin can retry a task")]
@@ -117,6 +123,9 @@ impl From<ChatError> for ApiError {
             E::TooManyAgents(_) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::TooManyAgents).param("content")
             }
+            E::ChainTooLong(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::ChainTooLong).param("content")
+            }
             E::ChannelArchived => make(StatusCode::CONFLICT, ErrorCode::ChannelArchived),
             E::ThreadArchived => make(StatusCode::CONFLICT, ErrorCode::ThreadArchived),
             E::ClientIdReused => {
@@ -132,6 +141,7 @@ impl From<ChatError> for ApiError {
             E::MemberLeft(_) => make(StatusCode::CONFLICT, ErrorCode::MemberLeft),
             E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::DirectIsFixed),
             E::NotRetryable => make(StatusCode::CONFLICT, ErrorCode::NotRetryable),
+            E::NotRoot => make(StatusCode::CONFLICT, ErrorCode::NotRoot),
             E::NotJoined => make(StatusCode::CONFLICT, ErrorCode::NotJoined),
             E::TooManyFollowers(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFollowers),
             E::AlreadyRetried => make(StatusCode::CONFLICT, ErrorCode::AlreadyRetried),

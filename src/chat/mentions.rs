@@ -41,10 +41,12 @@ impl RawMention {
 
 /// Presentation of a source byte to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+pub(super) enum Seen {
     /// Markdown syntax.
     Mark,
     Text,
+    /// Text of a link.
+    Linked,
     /// Code, quotes, tags, and the brackets and address of a link.
     Apart,
 }
@@ -64,7 +66,7 @@ pub fn parse(content: &str) -> Vec<RawMention> {
     for (at, _) in content.match_indices('@') {
         while urls.next_if(|url| url.end <= at).is_some() {}
         let in_url = urls.peek().is_some_and(|url| url.start <= at);
-        if in_url || seen[at] != Seen::Text || is_inside_word(bytes, at) {
+        if in_url || !is_readable(seen[at]) || is_inside_word(bytes, at) {
             continue;
         }
         let handle_end = at + 1 + handle_length(&bytes[at + 1..]);
@@ -84,10 +86,16 @@ pub fn parse(content: &str) -> Vec<RawMention> {
     found
 }
 
-fn seen_by_reader(content: &str) -> Vec<Seen> {
+fn is_readable(seen: Seen) -> bool {
+    matches!(seen, Seen::Text | Seen::Linked)
+}
+
+/// Returns the presentation of each byte.
+pub(super) fn seen_by_reader(content: &str) -> Vec<Seen> {
     let mut seen = vec![Seen::Mark; content.len()];
     let mut quotes = 0_usize;
     let mut code_blocks = 0_usize;
+    let mut links = 0_usize;
     for (event, range) in Parser::new_ext(content, MARKDOWN).into_offset_iter() {
         let what = match event {
             Event::Start(Tag::BlockQuote(_)) => {
@@ -106,11 +114,18 @@ fn seen_by_reader(content: &str) -> Vec<Seen> {
                 code_blocks = code_blocks.saturating_sub(1);
                 continue;
             }
-            Event::Start(Tag::Link { .. } | Tag::Image { .. })
-            | Event::Code(_)
-            | Event::InlineHtml(_) => Seen::Apart,
+            Event::Start(Tag::Link { .. } | Tag::Image { .. }) => {
+                links += 1;
+                Seen::Apart
+            }
+            Event::End(TagEnd::Link | TagEnd::Image) => {
+                links = links.saturating_sub(1);
+                continue;
+            }
+            Event::Code(_) | Event::InlineHtml(_) => Seen::Apart,
             Event::Text(_) if code_blocks > 0 || quotes > 0 => Seen::Apart,
             Event::Html(_) if quotes > 0 => Seen::Apart,
+            Event::Text(_) if links > 0 => Seen::Linked,
             Event::Text(_) | Event::Html(_) => Seen::Text,
             _ => continue,
         };

@@ -6,7 +6,10 @@ use super::{
     event::MessageEvent,
     event::ReactionEvent,
     plain,
-    post::mentioned::{insert_mention_targets, resolve_mentions},
+    post::{
+        links::edit_links,
+        mentioned::{insert_mention_targets, resolve_mentions},
+    },
     search::index::{self, SearchDocument, ThreadRoot},
 };
 use crate::{
@@ -94,6 +97,7 @@ pub async fn edit(
     }
     let message = get_message(c, id).await?;
     index::reindex(c, &message, &text.search_document).await?;
+    edit_links(c, &message, text, &found).await?;
     derived::changed(c, SourceId::Message(id), Change::Edited).await?;
     announce_update(c, &message, access.channel_access.audience()).await?;
     super::forks::on_source_changed(c, &message, access.channel_access.audience()).await?;

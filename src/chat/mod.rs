@@ -5,6 +5,7 @@
 
 pub mod access;
 mod announce;
+mod arrows;
 pub mod bindings;
 pub mod channels;
 mod emoji;

@@ -23,6 +23,7 @@ use crate::{
         attempts::{self, AttemptOutcome},
         queue,
     },
+    text_enum::text_enum,
 };
 
 /// Ends a streaming reply as interrupted and keeps its partial text. `text` is used if it is newer
@@ -90,8 +91,18 @@ pub async fn stop(
     Ok(Some(cancelled))
 }
 
-/// Cancels a task; a task that has ended is returned unchanged. Anyone who can write in the
-/// conversation can cancel.
+text_enum! {
+    /// Extent of a cancellation.
+    pub enum CancelScope {
+        /// The task, everything that it asked for, and the later links of its chain.
+        Task = "task",
+        /// Everything active in the tree of the task, even if the root has ended.
+        Tree = "tree",
+    }
+}
+
+/// Cancels a task or its tree; a task that has ended is returned unchanged. Anyone who can write in the
+/// conversation, for a tree in that of its root, can cancel.
 ///
 /// # Errors
 /// `TaskNotFound`, or any error of `Actor::require`.
@@ -99,6 +110,7 @@ pub async fn cancel_task(
     c: &mut Conn,
     caller: &Caller,
     id: TaskId,
+    scope: CancelScope,
     hub: &Hub,
 ) -> Result<Task, ChatError> {
     let task = queue::find_task(c, id)
@@ -117,12 +129,38 @@ pub async fn cancel_task(
     access::check_personal(caller, &task)?;
     access.channel_access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
-    match stop(c, &task, hub, access.channel_access.audience()).await? {
-        Some(task) => Ok(task),
-        None => queue::find_task(c, id)
-            .await?
-            .ok_or(ChatError::TaskNotFound),
+    match scope {
+        CancelScope::Task => {
+            stop(c, &task, hub, access.channel_access.audience()).await?;
+        }
+        CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
     }
+    queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)
+}
+
+async fn cancel_tree(
+    c: &mut Conn,
+    caller: &Caller,
+    task: &Task,
+    hub: &Hub,
+) -> Result<(), ChatError> {
+    let root = queue::find_task(c, task.root_task_id).await?;
+    let thread = root.and_then(|root| root.thread_id);
+    let access = access::thread(c, caller, thread.ok_or(ChatError::TaskNotFound)?)
+        .await
+        .map_err(|_| ChatError::TaskNotFound)?;
+    access.channel_access.actor.require(Scope::ChatWrite)?;
+    queue::stop_tree(c, task.root_task_id).await?;
+    for active in queue::active_in_tree(c, task.root_task_id).await? {
+        let Some(channel) = active.channel_id else {
+            continue;
+        };
+        let audience = queue::audience_of(c, channel).await?;
+        stop(c, &active, hub, audience).await?;
+    }
+    Ok(())
 }
 
 /// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered

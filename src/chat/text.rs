@@ -1,7 +1,12 @@
 //! Texts of messages and replies, with the data derived from them.
 
 use super::{
-    ChatError, error::MESSAGE_BYTES_MAX, mentions::RawMention, plain, search::index::SearchDocument,
+    ChatError,
+    arrows::{self, Arrow},
+    error::MESSAGE_BYTES_MAX,
+    mentions::RawMention,
+    plain,
+    search::index::SearchDocument,
 };
 use crate::ids::FileId;
 
@@ -12,6 +17,7 @@ pub struct Text {
     pub plain: String,
     pub search_document: SearchDocument,
     pub mentions: Vec<RawMention>,
+    pub(super) arrows: Vec<Arrow>,
     /// Attached files.
     pub files: Vec<FileId>,
 }
@@ -66,11 +72,13 @@ impl Text {
         let plain = plain::to_plain(&content);
         let search_document = SearchDocument::of(&content, &plain);
         let mentions = super::mentions::parse(&content);
+        let arrows = arrows::parse(&content, &mentions);
         Ok(Self {
             content,
             plain,
             search_document,
             mentions,
+            arrows,
             files,
         })
     }

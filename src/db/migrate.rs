@@ -102,6 +102,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_160_000, "create_tools"),
     common!(20_261_122_170_000, "create_actions"),
     per_engine!(20_261_122_170_100, "refresh_trust"),
+    common!(20_261_122_181_000, "create_task_trees"),
+    common!(20_261_122_181_500, "add_key_to_tasks"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -120,12 +120,13 @@ pub async fn resolve(
         requested_by: actor.user,
         retry_of: None,
         parent: None,
+        link: None,
         lane: Lane::Foreground,
         prompt: wish.guidance.clone().unwrap_or_default(),
         options: serde_json::to_value(options).ok(),
     };
     let full = if queue::free_slots(c, actor.workspace).await? <= 0 {
-        Some(post::queue_full(c, agent).await?)
+        Some(post::queue_full(c, agent, &[]).await?)
     } else {
         None
     };

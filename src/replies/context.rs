@@ -37,7 +37,7 @@ use crate::{
         requester::find_requester,
         workspace::{self, ContextPlace},
     },
-    tasks::{Task, TaskTarget},
+    tasks::{ChainStep, Task, TaskTarget, queue},
 };
 
 /// The loaded context and the messages that were left out.
@@ -53,6 +53,7 @@ pub struct Loaded {
     /// `None` if the agent does not adapt to the requester.
     pub adapting: Option<Adapting>,
     pub view: View,
+    /// The context has the messages before this number: that of the trigger message, or the moment in which a link of a chain was woken.
     pub trigger_seq: i64,
     /// Key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
@@ -91,16 +92,21 @@ pub async fn load(
         .bind(trigger)
         .opt()
         .await?;
-    let Some(trigger) = trigger else {
+    let Some(mut trigger) = trigger else {
         return Ok(None);
     };
+    let step = task.input.0.chain;
+    if step.is_some() {
+        trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
+        trigger.content.clone_from(&task.input.0.prompt);
+    }
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target,
         requester: task.requested_by,
     };
     Ok(Some(
-        load_before(c, &place, trigger, agent, settings).await?,
+        load_before(c, &place, trigger, step, agent, settings).await?,
     ))
 }
 
@@ -122,7 +128,7 @@ pub async fn load_next(
             ..MessageMetadata::default()
         }),
     };
-    let mut loaded = load_before(c, place, trigger, agent, settings).await?;
+    let mut loaded = load_before(c, place, trigger, None, agent, settings).await?;
     let context = &mut loaded.context;
     let people = &mut context.setting.participants;
     let is_requester = |person: &Participant| matches!(&person.author, Author::Human { id, .. } if *id == place.requester);
@@ -145,6 +151,7 @@ async fn load_before(
     c: &mut Conn,
     of: &ReplyPlace,
     trigger: Trigger,
+    step: Option<ChainStep>,
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Loaded, DbError> {
@@ -160,7 +167,12 @@ async fn load_before(
     let place = (of.workspace, target.channel, target.fork.is_some());
     let strategy = Strategy::of(c, settings, agent, place).await?;
     let view = View::find(c, conversation, trigger_seq, agent.agent, strategy).await?;
-    let rows = history(c, conversation, trigger_seq, agent.agent, &view).await?;
+    let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
+    if step.is_none() {
+        // A link reads the messages before its number in order.
+        rows.extend(later_replies(c, conversation, trigger_seq, agent.agent).await?);
+    }
+    let rows = oldest_first(rows, &view);
     let (summary, expanded) = match view.start {
         Some(start) => view::summary(c, conversation, start).await?,
         None => (None, Vec::new()),
@@ -286,6 +298,7 @@ async fn load_before(
                 attachments: told(attachments.0),
                 files: Vec::new(),
                 requester,
+                step,
                 asked_at: now(),
             },
         },
@@ -477,19 +490,15 @@ async fn root_before(
     Ok(found.map(Row::history_message))
 }
 
-/// Lists the newest messages in a conversation before the trigger message, oldest first, as the view selects them.
-async fn history(
+/// Lists finished replies of an agent to earlier messages, which are placed before the trigger message even if they were
+/// posted later.
+async fn later_replies(
     c: &mut Conn,
     conversation: Conversation,
     trigger_seq: i64,
     agent: AgentId,
-    view: &View,
 ) -> Result<Vec<Row>, DbError> {
-    let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
-    // Finished replies of this agent to earlier messages are placed before the trigger message even if they were
-    // posted later.
-    let later: Vec<Row> = c
-        .q(concat!(
+    c.q(concat!(
             row_sql!(
                 "p.seq",
                 "join messages p on p.id = m.parent_id and p.conversation_id = m.conversation_id and p.seq < $2 \
@@ -503,8 +512,11 @@ async fn history(
         .bind(agent)
         .bind(i64::try_from(HISTORY_MAX).unwrap_or(i64::MAX))
         .all()
-        .await?;
-    rows.extend(later);
+        .await
+}
+
+/// Sorts messages, and drops the oldest ones that the view does not select.
+fn oldest_first(mut rows: Vec<Row>, view: &View) -> Vec<Row> {
     rows.sort_by_key(Row::order);
     let surplus = match view.start {
         // The start does not move with them.
@@ -512,21 +524,16 @@ async fn history(
         None => rows.len().saturating_sub(view.sent_max),
     };
     rows.drain(..surplus);
-    Ok(rows)
+    rows
 }
 
-/// Lists the newest messages in the conversation of a task before its trigger message, newest first.
+/// Lists the newest messages in a conversation before a number, newest first.
 pub async fn newest(
     c: &mut Conn,
     conversation: Conversation,
-    trigger: MessageId,
+    seq: i64,
     count_max: usize,
 ) -> Result<Vec<HistoryMessage>, DbError> {
-    let seq: i64 = c
-        .q("select coalesce(max(seq), 0) from messages where id = $1")
-        .bind(trigger)
-        .value()
-        .await?;
     let rows = before(c, conversation, seq, count_max).await?;
     Ok(rows.into_iter().map(Row::history_message).collect())
 }

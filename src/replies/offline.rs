@@ -65,7 +65,10 @@ pub(super) async fn prepare(
     if is_thanks(question) {
         return Ok(Offline::React);
     }
-    let newest = context::newest(c, target.conversation(), ask.message_id, READ_MAX).await?;
+    let conversation = target.conversation();
+    let mut newest = context::newest(c, conversation, loaded.trigger_seq, READ_MAX).await?;
+    // A link of a chain reads the message that it replies to, but does not quote it.
+    newest.retain(|message| message.message_id != ask.message_id);
     let reading = read(task, loaded, newest);
     let question = Question {
         text: question.to_owned(),

@@ -28,6 +28,7 @@ use crate::{
     },
     replies::requester::Requester,
     replies::workspace::WorkspaceContext,
+    tasks::ChainStep,
     time::Timestamp,
 };
 
@@ -158,6 +159,8 @@ pub struct Ask {
     /// Texts of attachments that are sent, in order.
     pub files: Vec<TextFile>,
     pub requester: Requester,
+    /// Set for a link of a chain, whose content is its part of the message.
+    pub step: Option<ChainStep>,
     /// Time of the call.
     pub asked_at: Timestamp,
 }
@@ -311,6 +314,7 @@ impl Context {
                     role: crate::replies::requester::RequesterRole::Admin,
                     handle: None,
                 },
+                step: None,
                 asked_at: noon.unwrap(),
             },
         }
@@ -628,8 +632,11 @@ impl Blocks<'_> {
             name: ask.requester.name.clone(),
         };
         let handle = self.labels.handle(&author, ask.requester.handle.as_deref());
+        let step = ask.step.map_or_else(String::new, |step| {
+            format!(" This is step {} of {}.", step.step, step.steps)
+        });
         let requester = format!(
-            "{}\n{REQUESTER} {}{handle} (role: {}).",
+            "{}\n{REQUESTER} {}{handle} (role: {}).{step}",
             time_line(ask.asked_at),
             requester_name(&ask.requester.name),
             ask.requester.role
@@ -1031,6 +1038,7 @@ mod tests {
                     role: RequesterRole::Admin,
                     handle: None,
                 },
+                step: None,
                 asked_at: noon(),
             },
         }

@@ -7,6 +7,10 @@ use crate::{text_enum::text_enum, time::Timestamp};
 /// Longest wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
 const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
 
+/// Maximum number of model calls, and run time, of all tasks of a tree.
+pub const TREE_CALLS_MAX: i64 = 120;
+pub const TREE_RUN_MAX: Duration = Duration::from_hours(1);
+
 text_enum! {
     /// Reason why a task failed.
     pub enum FailCode {
@@ -21,7 +25,20 @@ text_enum! {
         QueueFull = "queue_full",
         QuotaExceeded = "quota_exceeded",
         BudgetExceeded = "budget_exceeded",
+        /// The requester can no longer invoke the agent, or post in the conversation.
+        NotAllowed = "not_allowed",
+        /// The tree of the task has used up its model calls or its run time.
+        TreeLimit = "tree_limit",
     }
+}
+
+/// Addition to the notice of a failed link of a chain: the agents of the later links, which were canceled.
+pub fn not_asked_text(failed: &str, later: &[String]) -> String {
+    let were = if later.len() == 1 { "was" } else { "were" };
+    let later = later.join(", ");
+    format!(
+        "{failed} could not answer, so {later} {were} not asked. Retry continues with {failed}."
+    )
 }
 
 /// Notice posted in the conversation of the trigger message: which agent failed to reply, and what to do.
@@ -60,6 +77,13 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         ),
         FailCode::BudgetExceeded => format!(
             "{name} could not answer: a budget of this workspace is used up. Please ask an admin to raise it in Settings › Budgets."
+        ),
+        FailCode::NotAllowed => format!(
+            "{name} was not asked: the person who started this can no longer ask {name} here. Please ask another agent."
+        ),
+        FailCode::TreeLimit => format!(
+            "{name} was stopped: the work reached the limit of {TREE_CALLS_MAX} model calls or {} minutes. Please ask for less at once.",
+            TREE_RUN_MAX.as_secs() / 60
         ),
     }
 }
@@ -113,6 +137,24 @@ mod tests {
         }
         let endless = wait_notice("Vibe", Duration::MAX, at("2026-11-21T14:20:00.000Z"));
         assert_eq!(endless, notice_text("Vibe", FailCode::RateLimited));
+    }
+
+    #[test]
+    fn a_notice_names_the_agents_that_were_not_asked() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            not_asked_text("Coder", &names(&["Reviewer"])),
+            "Coder could not answer, so Reviewer was not asked. Retry continues with Coder."
+        );
+        assert_eq!(
+            not_asked_text("Coder", &names(&["Reviewer", "Tester"])),
+            "Coder could not answer, so Reviewer, Tester were not asked. Retry continues with Coder."
+        );
     }
 
     #[test]

@@ -16,9 +16,11 @@ mod task;
 pub mod usage;
 pub mod worker;
 
-pub use failure::{FailCode, notice_text, wait_notice};
-pub use queue::{Lease, LeaseLost, NewTask, Queue};
+pub use failure::{
+    FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, not_asked_text, notice_text, wait_notice,
+};
+pub use queue::{Lease, LeaseLost, NewLink, NewTask, Queue};
 pub use task::{
-    Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus, TaskTarget,
-    TokenUsage, WaitReason,
+    ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus,
+    TaskTarget, TokenUsage, WaitReason,
 };

@@ -69,13 +69,28 @@ text_enum! {
         Budget = "budget",
         /// People must decide about its actions; `retry_at` is null.
         Approval = "approval",
+        /// The link before it in its chain has not completed; `retry_at` is null.
+        Chain = "chain",
     }
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+/// Position of a link in its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChainStep {
+    /// The first is 1.
+    pub step: i64,
+    pub steps: i64,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
-    /// The trigger message without the mention; for a `resolve`, the guidance for the draft.
+    /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
+    /// the draft.
     pub prompt: String,
+    /// Set for a link of a chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub chain: Option<ChainStep>,
     /// Further options by kind; for a `resolve`: `publish` and `replace_draft`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
@@ -185,8 +200,10 @@ pub struct Task {
     pub retry_of: Option<TaskId>,
     /// The task that asked for this one.
     pub parent_task_id: Option<TaskId>,
-    /// The first task of the chain of parents; the task itself if it has no parent.
+    /// The first task of the line of parents; the task itself if it has no parent.
     pub root_task_id: TaskId,
+    /// The link before this one in a chain.
+    pub after_task_id: Option<TaskId>,
     /// Number of parents above.
     pub depth: i64,
     /// Number of the current or next model call.

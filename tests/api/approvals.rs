@@ -269,6 +269,37 @@ async fn a_parked_task_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn an_approved_task_and_a_newer_one_that_waits_for_the_model_both_complete() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
+    t.model().script(
+        "sage",
+        [
+            Answer::calls("", &[search("zebra")]),
+            Answer::status(429, "{}").header("retry-after", "3"),
+            Answer::text("One."),
+            Answer::text("Two."),
+        ],
+    );
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let older = t.bo.ask(&thread, "@sage find it").await;
+    let action = waiting(&t.bo, &older).await;
+    is_parked(&t.bo, &older).await;
+    let newer = t.bo.ask(&thread, "@sage anything else?").await;
+    t.bo.event_where("the newer task to wait", |event| {
+        let task = &event["data"]["task"];
+        task["id"] == newer && task["wait_reason"] == "rate_limited"
+    })
+    .await;
+    let path = format!("/v1/actions/{}/approve", id(&action));
+    let form = json!({"arguments_hash": action["arguments_hash"]});
+    t.bo.post(&path, form).await.is(200);
+    for task in [&older, &newer] {
+        t.bo.completed(task).await;
+    }
+}
+
+#[tokio::test]
 async fn stopping_a_parked_task_cancels_what_waits() {
     let p = parked().await;
     let path = format!("/v1/tasks/{}/cancel", p.task);

@@ -48,8 +48,9 @@ async fn a_text_is_stored_once_for_all_prompts_that_contain_it() {
     assert_eq!(texts("[Ada]: Friday or Monday?").await, 1);
     assert_eq!(texts("[Bo]: Friday or Monday?").await, 1);
     let parts = t.app.place.count("context_parts").await;
-    // Preamble, instructions, conversation, date, 2 messages, requester, and trigger; from the second task on, also earlier questions and replies.
-    assert_eq!(parts, 4 * 8 + 2 * (1 + 2 + 3));
+    // Preamble, instructions, conversation, date, 2 messages, requester, trigger, and tools; from the second task on, also earlier
+    // questions and replies.
+    assert_eq!(parts, 4 * 9 + 2 * (1 + 2 + 3));
 }
 
 #[tokio::test]

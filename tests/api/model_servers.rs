@@ -162,7 +162,7 @@ async fn a_window_learned_from_an_error_survives_a_restart() {
 
 #[tokio::test]
 async fn an_empty_reply_to_over_half_of_the_window_is_an_overflow() {
-    let t = team_with(&[("MODEL", "house"), ("CONTEXT_WINDOW", "10000")]).await;
+    let t = team_with(&[("MODEL", "house"), ("CONTEXT_WINDOW", "12000")]).await;
     t.model()
         .script("vibe", [Answer::stream(), Answer::text("Short.")]);
     let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);

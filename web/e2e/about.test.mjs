@@ -23,7 +23,9 @@ test('“About you” is written, restricted, shared, and deleted', async () => 
   assert.deepEqual([file.content, file.visibility], ['I work from Lisbon.', 'direct']);
   await ada.page.getByLabel('Where agents read it').selectOption('Wherever I ask');
   await main(ada).getByText('Everyone who can read the conversation').waitFor();
+  const saved = ada.page.waitForResponse((answer) => answer.request().method() === 'PUT');
   await button(ada.page, 'Save text').click();
+  await saved;
   await ada.page.reload();
   await aboutYou(ada).waitFor();
   assert.equal(await aboutYou(ada).inputValue(), 'I work from Lisbon.');

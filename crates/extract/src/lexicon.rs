@@ -134,10 +134,17 @@ pub fn is_function_word(word: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.function.contains(word))
 }
 
+/// Longer words are not stemmed.
+const STEMMED_BYTES_MAX: usize = 64;
+
 /// Stem of a word in an unknown language: without the endings of all languages, as often as there are any, so that all
 /// forms of a word meet.
 pub(crate) fn all_stem(word: &str) -> &str {
     let mut stem = word;
+    // The time is quadratic in the length.
+    if word.len() > STEMMED_BYTES_MAX {
+        return stem;
+    }
     loop {
         let stems = LEXICONS.iter().map(|lexicon| lexicon.stem(stem));
         let shorter = stems.min_by_key(|stem| stem.len()).unwrap_or(stem);

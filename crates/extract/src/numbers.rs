@@ -1,10 +1,11 @@
 //! Numbers written with digits, compared regardless of separators and leading zeros.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
-/// Removes leading zeros.
+/// Removes leading zeros, except from a number that is nothing else.
 pub fn bare(digits: &str) -> String {
-    digits.trim_start_matches('0').to_owned()
+    let rest = digits.trim_start_matches('0');
+    if rest.is_empty() { digits } else { rest }.to_owned()
 }
 
 /// Groups of digits: `12` and `000` of `12,000`.
@@ -13,30 +14,47 @@ pub fn groups(text: &str) -> impl Iterator<Item = String> + '_ {
     groups.filter(|group| !group.is_empty()).map(bare)
 }
 
+/// A word without what is not a digit at its ends; `None` if there is a letter or no digit inside.
+fn digits(word: &str) -> Option<&str> {
+    let inside = word.trim_matches(|c: char| !c.is_ascii_digit());
+    (!inside.is_empty() && !inside.contains(char::is_alphabetic)).then_some(inside)
+}
+
 /// Words that are numbers, without separators: `12000` of `12,000`, and `12` of `12k`.
 pub fn whole(text: &str) -> Vec<String> {
-    let digits = |word: &str| {
-        let inside = word.trim_matches(|c: char| !c.is_ascii_digit());
-        let is_plain = !inside.is_empty() && !inside.contains(char::is_alphabetic);
-        is_plain.then(|| inside.chars().filter(char::is_ascii_digit).collect::<String>())
-    };
-    text.split_whitespace().filter_map(digits).collect()
+    let words = text.split_whitespace().filter_map(digits);
+    words.map(|word| word.chars().filter(char::is_ascii_digit).collect()).collect()
+}
+
+/// The number that a word is: `12000` of `12,000`, and `1.5` of `1,5`. `None` for several numbers, such as a date or a time.
+fn one(word: &str) -> Option<String> {
+    let inside = digits(word)?;
+    let parts: Vec<&str> = inside.split(['.', ',', '\'', '’']).collect();
+    if parts.iter().any(|part| part.is_empty() || part.bytes().any(|b| !b.is_ascii_digit())) {
+        return None;
+    }
+    let has_thousands = parts[1..].iter().all(|part| part.len() == 3);
+    Some(bare(&parts.join(if has_thousands { "" } else { "." })))
 }
 
 /// Numbers of a text in every form in which another text can repeat them.
-pub fn numbers(text: &str) -> HashSet<String> {
-    let words = whole(text);
+pub fn numbers(text: &str) -> BTreeSet<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
     // `12 000`.
-    let pairs = words.windows(2).map(|pair| bare(&pair.concat()));
-    pairs.chain(words.iter().map(|word| bare(word))).chain(groups(text)).collect()
+    let pairs =
+        words.windows(2).filter_map(|pair| one(pair[0])?.parse::<u64>().ok().zip(one(pair[1])));
+    let pairs = pairs.map(|(first, second)| format!("{first}{second}"));
+    let mut numbers: BTreeSet<String> = pairs.collect();
+    numbers.extend(words.iter().filter_map(|word| one(word)));
+    numbers.extend(groups(text));
+    numbers
 }
 
 /// Words of a text that are numbers which `known`, a result of [`numbers`], does not contain.
-pub fn unknown_numbers<'t>(text: &'t str, known: &HashSet<String>) -> Vec<&'t str> {
-    let is_known = |word: &str| {
-        let mut written = whole(word).into_iter();
-        written.any(|number| known.contains(&bare(&number)))
-            || groups(word).all(|group| known.contains(&group))
+pub fn unknown_numbers<'t>(text: &'t str, known: &BTreeSet<String>) -> Vec<&'t str> {
+    let is_known = |word: &str| match one(word) {
+        Some(number) => known.contains(&number),
+        None => groups(word).all(|group| known.contains(&group)),
     };
     text.split_whitespace().filter(|word| !is_known(word)).collect()
 }
@@ -48,9 +66,19 @@ mod tests {
     #[test]
     fn numbers_are_compared_regardless_of_separators() {
         let known = numbers("12,000 seats on 2026-05-03 at 09:30, version v2.1, 15 %");
-        for text in ["12000", "12,000", "12 000", "3 May 2026", "9:30", "v2.1", "15%", "no digits"] {
+        for text in ["12000", "12,000", "12 000", "3 May 2026", "9:30", "v2.1", "15%", "no digits"]
+        {
             assert!(unknown_numbers(text, &known).is_empty(), "{text}");
         }
         assert_eq!(unknown_numbers("13,000 seats on 4/5", &known), ["13,000", "4/5"]);
+        for (said, source) in [
+            ("1.5 million", "15 million"),
+            ("15 million", "1.5 million"),
+            ("12,000 people", "12 people at 10:00"),
+            ("2.15", "2.1 and 15"),
+        ] {
+            assert_eq!(unknown_numbers(said, &numbers(source)).len(), 1, "{said}, {source}");
+        }
+        assert!(unknown_numbers("1,5 Mio.", &numbers("1.5 million")).is_empty());
     }
 }

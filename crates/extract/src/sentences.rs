@@ -8,7 +8,7 @@ use crate::{lexicon::is_month, text::fold};
 const LINE_CHARS_MAX: usize = 16_000;
 const LINE_SENTENCES_MAX: usize = 200;
 /// Abbreviations that end with a dot.
-const SHORT: &str = " e.g i.e z.b d.h u.a bzw ca dr mr mrs ms st nr no usw etc vs p.ej sr sra m mme approx inkl ggf tel min max evtl ";
+const SHORT: &str = " e.g i.e z.b d.h u.a bzw ca dr mr mrs ms st nr no usw etc vs p.ej sr sra m mme approx inkl ggf tel min max evtl mio mrd tsd ";
 
 /// A sentence of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,7 @@ pub fn sentence_ranges(row: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     let chars: Vec<(usize, char)> = row.char_indices().collect();
+    let last_word = row.rfind(char::is_alphanumeric);
     for (n, (at, c)) in chars.iter().enumerate() {
         let next = chars.get(n + 1).map(|(_, c)| *c);
         let is_end = match c {
@@ -89,7 +90,7 @@ pub fn sentence_ranges(row: &str) -> Vec<Range<usize>> {
         let end = at + c.len_utf8();
         // An emoji after the last mark belongs to the sentence before it.
         let tail = row[end..].trim_start();
-        let is_last = !tail.is_empty() && !tail.contains(char::is_alphanumeric);
+        let is_last = !tail.is_empty() && last_word.is_none_or(|at| at < end);
         let end = if is_last { row.len() } else { end };
         found.push(trimmed(row, start..end));
         start = end;

@@ -1,21 +1,32 @@
 //! Enqueues tasks and retries failed ones.
 
-use super::insert::{NoticeTarget, insert_notice};
+use super::{
+    chain::with_later,
+    insert::{NoticeTarget, insert_notice},
+};
 use crate::{
     agents::profiles,
-    auth::{Caller, Scope, quota},
+    auth::{Actor, Caller, Scope, quota},
     chat::{ChatError, access, rows::message::get_message},
     db::{Conn, DbError},
-    ids::AgentId,
+    ids::{AgentId, ApiKeyId, TaskId},
     realtime::{Audience, log},
-    tasks::{FailCode, Lane, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text, queue},
+    tasks::{
+        FailCode, Lane, NewLink, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text, queue,
+    },
 };
 
-pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
+/// Error of a task that does not fit into the queue, and whose later links, of these agents, are canceled.
+pub async fn queue_full(
+    c: &mut Conn,
+    agent: AgentId,
+    later: &[AgentId],
+) -> Result<TaskError, DbError> {
     let name = profiles::shown_name(c, agent).await?;
+    let notice = notice_text(&name, FailCode::QueueFull);
     Ok(TaskError {
         code: FailCode::QueueFull,
-        message: notice_text(&name, FailCode::QueueFull),
+        message: with_later(c, notice, agent, later).await?,
     })
 }
 
@@ -39,16 +50,12 @@ pub async fn enqueue(
     Ok(Some(task))
 }
 
-/// Retries a failed or canceled task with the agent's newest version.
+/// Retries a failed or canceled task with the agent's newest version; a link of a chain with the links after it, as a new tree.
 ///
 /// # Errors
-/// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
+/// `TaskNotFound`, `NotRetryable`, `NotRoot`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
 /// `TriggerDeleted`, `QuotaExceeded`, or any error of `writing`.
-pub async fn retry_task(
-    c: &mut Conn,
-    caller: &Caller,
-    id: crate::ids::TaskId,
-) -> Result<Task, ChatError> {
+pub async fn retry_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Task, ChatError> {
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
@@ -70,46 +77,16 @@ pub async fn retry_task(
             .map_err(|_| ChatError::NotYoursToRetry)?;
     }
     actor.require(Scope::AgentsUse)?;
-    if profiles::cannot_invoke(c, actor, target.agent).await? {
-        return Err(ChatError::NoSuchAgent(target.agent.to_string()));
-    }
-    if !matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) {
-        return Err(ChatError::NotRetryable);
-    }
-    let kind = match (task.kind, task.trigger_message_id) {
-        (TaskKind::Resolve, _) => TaskKind::Resolve,
-        (_, None) => return Err(ChatError::NotRetryable),
-        (_, Some(trigger)) => {
-            let trigger = get_message(c, trigger).await?;
-            if trigger.deleted_at.is_some() {
-                return Err(ChatError::TriggerDeleted);
-            }
-            TaskKind::Reply
-        }
-    };
+    let later = queue::later_links(c, id).await?;
+    let tasks: Vec<&Task> = std::iter::once(&task).chain(&later).collect();
+    // A later link whose agent cannot be invoked fails when it is woken.
+    check_agent(c, actor, &task).await?;
+    check_retryable(c, &task).await?;
     quota::check_message(c, actor.workspace, "", "").await?;
-    profiles::refresh_first(c, actor.workspace, target.agent).await?;
-    let new = NewTask {
-        workspace: task.workspace_id,
-        kind,
-        agent: target.agent,
-        agent_version: profiles::newest_version(c, target.agent)
-            .await?
-            .ok_or(ChatError::NotRetryable)?,
-        channel: target.channel,
-        thread: target.thread,
-        fork: target.fork,
-        trigger: task.trigger_message_id,
-        requested_by: task.requested_by,
-        retry_of: Some(task.id),
-        parent: None,
-        lane: Lane::Foreground,
-        prompt: task.input.0.prompt.clone(),
-        options: task.input.0.options.clone(),
-    };
     let audience = access.channel_access.audience();
+    let agents: Vec<AgentId> = later.iter().filter_map(|link| link.agent_id).collect();
     let full = if queue::free_slots(c, actor.workspace).await? <= 0 {
-        Some(queue_full(c, target.agent).await?)
+        Some(queue_full(c, target.agent, &agents).await?)
     } else {
         None
     };
@@ -124,8 +101,101 @@ pub async fn retry_task(
         )
         .await?;
     }
-    let seq = log::reserve(c, actor.workspace, 1).await?;
-    enqueue(c, seq, &new, full, audience)
-        .await?
-        .ok_or(ChatError::AlreadyRetried)
+    let first_seq = log::reserve(c, actor.workspace, tasks.len()).await?;
+    enqueue_again(c, first_seq, &tasks, actor.key, full, audience).await
+}
+
+/// # Errors
+/// `NoSuchAgent` if the caller cannot invoke the agent of a task.
+async fn check_agent(c: &mut Conn, actor: &Actor<'_>, task: &Task) -> Result<(), ChatError> {
+    let agent = task.agent_id.ok_or(ChatError::NotRetryable)?;
+    if profiles::cannot_invoke(c, actor, agent).await? {
+        return Err(ChatError::NoSuchAgent(agent.to_string()));
+    }
+    Ok(profiles::refresh_first(c, actor.workspace, agent).await?)
+}
+
+/// # Errors
+/// `NotRetryable`, `NotRoot`, or `TriggerDeleted`.
+async fn check_retryable(c: &mut Conn, task: &Task) -> Result<(), ChatError> {
+    if !matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) {
+        return Err(ChatError::NotRetryable);
+    }
+    let is_failed_link = task.after_task_id.is_some() && task.status == TaskStatus::Failed;
+    if task.parent_task_id.is_some() && !is_failed_link {
+        return Err(ChatError::NotRoot);
+    }
+    if task.kind == TaskKind::Resolve {
+        return Ok(());
+    }
+    let trigger = task.trigger_message_id.ok_or(ChatError::NotRetryable)?;
+    if get_message(c, trigger).await?.deleted_at.is_some() {
+        return Err(ChatError::TriggerDeleted);
+    }
+    Ok(())
+}
+
+/// Enqueues a task and the links after it again, and returns the first one. They have the event numbers from `first_seq`, and the
+/// key of the caller.
+///
+/// # Errors
+/// `AlreadyRetried`, or `NotRetryable` if the agent of the first one was permanently deleted.
+async fn enqueue_again(
+    c: &mut Conn,
+    first_seq: i64,
+    tasks: &[&Task],
+    key: Option<ApiKeyId>,
+    full: Option<TaskError>,
+    audience: Audience,
+) -> Result<Task, ChatError> {
+    let mut first: Option<Task> = None;
+    let mut before: Option<TaskId> = None;
+    for (seq, task) in (first_seq..).zip(tasks) {
+        let target = task.target().ok_or(ChatError::NotRetryable)?;
+        let link = match task.input.0.chain {
+            None => None,
+            Some(step) => Some(NewLink {
+                id: TaskId::new(),
+                after: before,
+                step,
+                before_seq: match before {
+                    // It reads what the failed one has read; one that never started reads everything so far.
+                    None => Some(queue::before_seq(c, task.id).await?.unwrap_or(seq)),
+                    Some(_) => None,
+                },
+                api_key: key,
+            }),
+        };
+        let newest = profiles::newest_version(c, target.agent).await?;
+        let newest = newest.or_else(|| before.map(|_| target.agent_version));
+        let new = NewTask {
+            workspace: task.workspace_id,
+            kind: task.kind,
+            agent: target.agent,
+            agent_version: newest.ok_or(ChatError::NotRetryable)?,
+            channel: target.channel,
+            thread: target.thread,
+            fork: target.fork,
+            trigger: task.trigger_message_id,
+            requested_by: task.requested_by,
+            retry_of: Some(task.id),
+            parent: first.as_ref().map(|first| first.id),
+            link,
+            lane: Lane::Foreground,
+            prompt: task.input.0.prompt.clone(),
+            options: task.input.0.options.clone(),
+        };
+        let full = full.clone().filter(|_| before.is_none());
+        let again = enqueue(c, seq, &new, full, audience).await?;
+        let again = again.ok_or(ChatError::AlreadyRetried)?;
+        before = Some(again.id);
+        if first.is_none() {
+            first = Some(again);
+        }
+    }
+    let first = first.ok_or(ChatError::NotRetryable)?;
+    if first.status == TaskStatus::Failed {
+        queue::cancel_later(c, first.id, audience).await?;
+    }
+    Ok(first)
 }

@@ -1,7 +1,7 @@
 //! Posting: one transaction stores the message, its tasks, and their events.
 //!
 //! `mentioned` resolves mentions, `insert` writes messages and notices, `opening` starts threads,
-//! and `enqueue` creates and retries tasks. This file contains the shared part: posting in a
+//! `enqueue` creates and retries tasks, and `chain` continues chains. This file contains the shared part: posting in a
 //! conversation.
 
 use serde::Serialize;
@@ -12,6 +12,7 @@ use super::{
     access::{self, ThreadAccess},
     bindings::{self, Binding, BoundState},
     channels,
+    error::CHAIN_LINKS_MAX,
     event::ThreadEvent,
     follows::{self, FollowCause},
     forks, mentions,
@@ -27,18 +28,22 @@ use crate::{
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, now},
     files,
-    ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
-    tasks::{Lane, NewTask, Task, TaskKind, queue},
+    tasks::{ChainStep, Lane, NewLink, NewTask, Task, TaskKind, TaskStatus, queue},
 };
 
+mod chain;
 mod enqueue;
 pub(super) mod insert;
+pub(super) mod links;
 pub(super) mod mentioned;
 mod opening;
 
+pub use chain::{continue_chain, end_chain};
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};
+use links::{links, span_of};
 pub use mentioned::count_as_mentioned;
 use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
@@ -163,17 +168,28 @@ async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, Cha
     })
 }
 
-/// An agent invoked by a message, and the version that runs.
-#[derive(Debug, Clone, Copy)]
+/// An agent invoked by a message, the version that runs, and the text that it is asked.
+#[derive(Debug, Clone)]
 struct Invocation {
     agent: AgentId,
     version: i64,
+    prompt: String,
+}
+
+/// Order in which the agents of a message reply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ReplyOrder {
+    #[default]
+    Together,
+    /// Each after the one before it.
+    Chain,
 }
 
 /// Agents invoked by a message, and the notice to post with it.
 #[derive(Debug, Default)]
 struct Invoked {
     agents: Vec<Invocation>,
+    order: ReplyOrder,
     notice: Option<AgentNotice>,
 }
 
@@ -195,7 +211,11 @@ async fn asked(
     found: &ResolvedMentions,
 ) -> Result<Invoked, ChatError> {
     let actor = &draft.access.channel_access.actor;
-    if found.agents.len() > AGENTS_MAX {
+    let links = links(draft.text, found);
+    if links.len() > CHAIN_LINKS_MAX {
+        return Err(ChatError::ChainTooLong(links.len()));
+    }
+    if links.is_empty() && found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
     }
     let bound = if draft.access.bound {
@@ -210,12 +230,24 @@ async fn asked(
                 .filter(|b| b.agent == agent.id)
                 .map(|b| b.version)
         };
-        let ask = |agent: &InvocableAgent| Invocation {
+        let ask = |agent: &InvocableAgent, prompt| Invocation {
             agent: agent.id,
             version: pinned(agent).unwrap_or(agent.version),
+            prompt,
         };
+        if links.is_empty() {
+            let each = found.agents.iter();
+            return Ok(Invoked {
+                agents: each
+                    .map(|agent| ask(agent, prompt_for(draft.text, found, agent.id)))
+                    .collect(),
+                ..Invoked::default()
+            });
+        }
+        let each = links.into_iter();
         return Ok(Invoked {
-            agents: found.agents.iter().map(ask).collect(),
+            agents: each.map(|(agent, text)| ask(agent, text)).collect(),
+            order: ReplyOrder::Chain,
             notice: None,
         });
     }
@@ -237,11 +269,21 @@ async fn asked(
             agents: vec![Invocation {
                 agent: bound.agent,
                 version: bound.version,
+                prompt: mentions::without(&draft.text.content, &[]),
             }],
-            notice: None,
+            ..Invoked::default()
         });
     }
     invoke_fallback(c, draft, &bound).await
+}
+
+/// The text without the mentions of an agent.
+fn prompt_for(text: &Text, found: &ResolvedMentions, agent: AgentId) -> String {
+    let agent = agent.to_string();
+    let mentions = found.mentions.iter();
+    let own = mentions.filter(|mention| mention.id.as_ref() == Some(&agent));
+    let spans: Vec<mentions::Span> = own.map(span_of).collect();
+    mentions::without(&text.content, &spans)
 }
 
 /// Invokes the default agent in place of a bound agent that is turned off or no longer exists.
@@ -274,8 +316,10 @@ async fn invoke_fallback(
             .map(|agent| Invocation {
                 agent: agent.id,
                 version: agent.version,
+                prompt: mentions::without(&draft.text.content, &[]),
             })
             .collect(),
+        order: ReplyOrder::Together,
         notice: notice.map(|text| AgentNotice { text, agent: about }),
     })
 }
@@ -359,13 +403,33 @@ async fn follow(
     Ok(())
 }
 
-/// Inserts a task for each invoked agent, and appends their events after `seq`.
+/// The place of the link with position `n` in the chain of a message with number `seq`.
+fn link_at(chain: &[TaskId], n: usize, seq: i64, key: Option<ApiKeyId>) -> Option<NewLink> {
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    Some(NewLink {
+        id: *chain.get(n)?,
+        after: n
+            .checked_sub(1)
+            .and_then(|before| chain.get(before))
+            .copied(),
+        step: ChainStep {
+            step: number(n + 1),
+            steps: number(chain.len()),
+        },
+        // The first link reads the message.
+        before_seq: (n == 0).then_some(seq + 1),
+        api_key: key,
+    })
+}
+
+/// Inserts a task for each invoked agent, and appends their events after the message's `seq`. The tasks of a chain have the IDs in
+/// `chain`.
 async fn enqueue_invoked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
-    mut seq: i64,
-    found: &ResolvedMentions,
+    seq: i64,
     invoked: &[Invocation],
+    chain: &[TaskId],
 ) -> Result<Vec<Task>, ChatError> {
     let access = &draft.access.channel_access;
     let mut free = if invoked.is_empty() {
@@ -374,16 +438,9 @@ async fn enqueue_invoked(
         queue::free_slots(c, access.actor.workspace).await?
     };
     let mut tasks = Vec::with_capacity(invoked.len());
-    for invocation in invoked {
-        let agent = invocation.agent.to_string();
-        let mentions = found.mentions.iter();
-        let own = mentions.filter(|mention| mention.id.as_ref() == Some(&agent));
-        let spans: Vec<mentions::Span> = own
-            .map(|mention| mentions::Span {
-                start: mention.start,
-                length: mention.length,
-            })
-            .collect();
+    for (n, invocation) in invoked.iter().enumerate() {
+        let link = link_at(chain, n, seq, access.actor.key);
+        let is_parked = link.is_some_and(|link| link.after.is_some());
         let new = NewTask {
             workspace: access.actor.workspace,
             kind: TaskKind::Reply,
@@ -395,20 +452,30 @@ async fn enqueue_invoked(
             trigger: Some(draft.message),
             requested_by: access.actor.user,
             retry_of: None,
-            parent: None,
+            parent: chain.first().copied().filter(|_| is_parked),
+            link,
             lane: Lane::Foreground,
-            prompt: mentions::without(&draft.text.content, &spans),
+            prompt: invocation.prompt.clone(),
             options: None,
         };
-        free -= 1;
-        let full = if free < 0 {
-            Some(queue_full(c, invocation.agent).await?)
+        free -= i64::from(!is_parked);
+        let full = if free < 0 && !is_parked {
+            let later = chain.len().min(n + 1)..chain.len();
+            let later: Vec<AgentId> = invoked[later].iter().map(|later| later.agent).collect();
+            Some(queue_full(c, invocation.agent, &later).await?)
         } else {
             None
         };
-        seq += 1;
-        let task = enqueue(c, seq, &new, full, access.audience()).await?;
+        let number = seq + 1 + i64::try_from(n).unwrap_or_default();
+        let task = enqueue(c, number, &new, full, access.audience()).await?;
         tasks.push(task.ok_or(ChatError::AlreadyRetried)?);
+    }
+    if let Some(first) = tasks.first()
+        && first.status == TaskStatus::Failed
+        && !chain.is_empty()
+    {
+        queue::cancel_later(c, first.id, access.audience()).await?;
+        return Ok(queue::tasks_of_message(c, draft.message).await?);
     }
     Ok(tasks)
 }
@@ -425,8 +492,13 @@ async fn commit_post(
     let found = resolve_mentions(c, actor, draft.text).await?;
     let Invoked {
         agents: asked,
+        order,
         notice,
     } = asked(c, &draft, &found).await?;
+    let chain: Vec<TaskId> = match order {
+        ReplyOrder::Together => Vec::new(),
+        ReplyOrder::Chain => asked.iter().map(|_| TaskId::new()).collect(),
+    };
     let first = log::reserve(
         c,
         actor.workspace,
@@ -455,6 +527,7 @@ async fn commit_post(
         mentions: found.mentions.clone(),
         attachments,
         metadata: MessageMetadata {
+            chain: chain.clone(),
             api_key_id: actor.key,
             ..MessageMetadata::default()
         },
@@ -474,7 +547,7 @@ async fn commit_post(
         };
         follow(c, &draft, &message, cause, &found).await?;
     }
-    let tasks = enqueue_invoked(c, &draft, seq, &found, &asked).await?;
+    let tasks = enqueue_invoked(c, &draft, seq, &asked, &chain).await?;
     if let Some(notice) = notice {
         let target = NoticeTarget {
             workspace: actor.workspace,
@@ -494,7 +567,7 @@ async fn commit_post(
 ///
 /// # Errors
 /// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`,
-/// `TooManyAgents`, `QuotaExceeded`, or any error of `writing`.
+/// `TooManyAgents`, `ChainTooLong`, `QuotaExceeded`, or any error of `writing`.
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,

@@ -110,7 +110,7 @@ async fn opening_agent(
 /// Starts a thread with its first message.
 ///
 /// # Errors
-/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, or any error of `writing`.
+/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, `ChainTooLong`, or any error of `writing`.
 pub async fn start_thread(
     c: &mut Conn,
     caller: &Caller,

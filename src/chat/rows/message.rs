@@ -112,6 +112,9 @@ pub struct MessageMetadata {
     /// The reply was cut off at the model's output limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// Tasks of the chain that the message started, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<crate::ids::TaskId>,
     /// API key that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -3,7 +3,7 @@
 //! A line is *doubtful* if it cannot be the source of a result: an agent's idea that nobody adopted, a joke, a dropped
 //! plan, or an order to a machine. In a language that the extractor does not read, only agents' lines are doubtful.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use chrono::{Datelike, NaiveDate};
 use openvibe_extract::{
@@ -48,7 +48,7 @@ struct Said {
     text: String,
     /// Its author, in the same form.
     name: String,
-    numbers: HashSet<String>,
+    numbers: BTreeSet<String>,
     doubt: Option<Doubt>,
 }
 

@@ -326,6 +326,7 @@ pub(super) async fn insert_task(
         requested_by: key.user,
         retry_of: None,
         parent: origin.parent,
+        link: None,
         lane: Lane::Background,
         prompt: String::new(),
         options: serde_json::to_value(options).ok(),

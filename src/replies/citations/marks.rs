@@ -2,8 +2,8 @@
 
 use std::{ops::Range, sync::LazyLock};
 
-use openvibe_extract::sentence_ranges;
-use pulldown_cmark::{Event, Parser, Tag};
+use openvibe_extract::{keywords, sentence_ranges};
+use pulldown_cmark::{Event, LinkType, Parser, Tag, TagEnd};
 use regex::Regex;
 
 use crate::{chat::plain::MARKDOWN, ids::MessageId};
@@ -11,15 +11,21 @@ use crate::{chat::plain::MARKDOWN, ids::MessageId};
 /// Maximum number of marks that are read; further ones are removed.
 const MARKS_MAX: usize = 500;
 
-/// Handles, as one mark or several, and numbers that a model wrote itself.
-const MARK: &str = r"[\[【]\s*([SsFf]\d{1,6}(?:\s*[,;]\s*[SsFf]\d{1,6})*|\d{1,3})\s*[\]】]";
-static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(MARK).ok());
+static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let handles = r"[SF]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SF]\d{1,6})*";
+    // Some models add a name.
+    let mark = format!(r"[\[【]\s*{handles}(?:\s*[:|][^\[\]\n]{{0,80}})?\s*[\]】]");
+    let numbers = r"\[\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]";
+    Regex::new(&format!(r"(?i){mark}(?:\s*[,;]\s*{mark})*|{numbers}")).ok()
+});
+static HANDLES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)\b([SF])0*(\d{1,6})\b").ok());
 
 /// A mark in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     range: Range<usize>,
-    /// In uppercase, without repetitions; empty for a number.
+    /// In uppercase, without repetitions; empty for numbers that the model wrote.
     handles: Vec<String>,
     /// Position of its sentence.
     sentence: usize,
@@ -31,8 +37,6 @@ pub(super) struct Marked {
     text: String,
     marks: Vec<Mark>,
     sentences: Vec<String>,
-    /// True if the text defines a link named by a number, so that `[1]` would be that link.
-    has_numbered_links: bool,
 }
 
 /// A text with `[n]` in place of marks.
@@ -56,11 +60,12 @@ impl Line {
     fn of(text: &str, line: Range<usize>, marks: &[(Range<usize>, Vec<String>)]) -> Self {
         let (mut plain, mut at, mut from) = (String::new(), Vec::new(), line.start);
         for (range, _) in marks {
-            plain.push_str(text[from..range.start].trim_end());
+            // Bold words do not hide the end of a sentence.
+            plain.push_str(&text[from..range.start].trim_end().replace("**", ""));
             at.push(plain.len());
             from = range.end;
         }
-        plain.push_str(&text[from..line.end]);
+        plain.push_str(&text[from..line.end].replace("**", ""));
         let sentences = sentence_ranges(&plain);
         Self {
             plain,
@@ -69,20 +74,60 @@ impl Line {
         }
     }
 
-    /// The sentence of a mark: the one that it is in, or that it follows; at the start of a line, the next one. A number
-    /// of a list is not a sentence.
-    fn sentence(&self, at: usize) -> Option<&str> {
-        let is_told = |range: &&Range<usize>| {
-            let text = &self.plain[(*range).clone()];
-            text.contains(char::is_alphabetic)
+    /// The sentence of a mark: the one that it is in, or that it follows; at the start of a line, the next one. One that says
+    /// little, such as "Source:", and one that starts in lowercase, after an abbreviation, come with the one before.
+    fn sentence(&self, at: usize, last: &str) -> String {
+        let text = |range: &Range<usize>| without_list_number(&self.plain[range.clone()]);
+        let is_told = |range: &Range<usize>| text(range).contains(char::is_alphabetic);
+        let before = self
+            .sentences
+            .iter()
+            .rposition(|range| range.start < at && is_told(range));
+        let after = || {
+            self.sentences
+                .iter()
+                .position(|range| range.start >= at && is_told(range))
         };
-        let mut before = self.sentences.iter().rev().filter(|range| range.start < at);
-        let mut after = self.sentences.iter().filter(|range| range.start >= at);
-        let found = before.find(is_told).or_else(|| after.find(is_told));
-        found
-            .or(self.sentences.last())
-            .map(|range| &self.plain[range.clone()])
-            .filter(|text| text.contains(char::is_alphanumeric))
+        let Some(found) = before
+            .or_else(after)
+            .or(self.sentences.len().checked_sub(1))
+        else {
+            return last.to_owned();
+        };
+        let own = text(&self.sentences[found]);
+        if !own.contains(char::is_alphanumeric) {
+            return last.to_owned();
+        }
+        let earlier = found
+            .checked_sub(1)
+            .map_or(last, |at| text(&self.sentences[at]));
+        let is_continued = own.starts_with(char::is_lowercase) && ends_short(earlier);
+        let says_little = || keywords(own).len() < 2 && !own.contains(|c: char| c.is_ascii_digit());
+        if !is_continued && !says_little() {
+            return own.to_owned();
+        }
+        format!("{earlier} {own}").trim().to_owned()
+    }
+}
+
+/// Checks whether a text ends like an abbreviation: "9 a.m.", "approx.".
+fn ends_short(text: &str) -> bool {
+    let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let stem = word.trim_end_matches('.');
+    word.ends_with('.') && (stem.contains('.') || stem.chars().count() <= 3)
+}
+
+/// A line or sentence without the number of its list entry, or of its row in a table.
+fn without_list_number(text: &str) -> &str {
+    let start = text.trim_start_matches(|c: char| c.is_whitespace() || "#>*+-|".contains(c));
+    let rest = start.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = start.len() - rest.len();
+    let is_row = text.starts_with('|') && rest.trim_start().starts_with('|');
+    let is_entry = rest.starts_with([')', '.']) && rest[1..].starts_with(char::is_whitespace);
+    if (1..=3).contains(&digits) && (is_row || is_entry) {
+        rest.trim_start().get(1..).unwrap_or_default().trim_start()
+    } else {
+        text
     }
 }
 
@@ -95,15 +140,17 @@ impl Marked {
             return marked;
         };
         let parser = Parser::new_ext(&text, MARKDOWN);
-        let definitions = parser.reference_definitions();
-        let is_number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
-        marked.has_numbered_links = definitions.iter().any(|(name, _)| is_number(name));
         let code = parser.into_offset_iter().filter_map(|(event, range)| {
-            let is_code = matches!(
-                event,
-                Event::Code(_)
-                    | Event::Start(Tag::CodeBlock(_) | Tag::Link { .. } | Tag::Image { .. })
-            );
+            let is_code = match event {
+                // A handle can look like the name of a link.
+                Event::Start(Tag::Link { link_type, .. } | Tag::Image { link_type, .. }) => {
+                    matches!(
+                        link_type,
+                        LinkType::Inline | LinkType::Autolink | LinkType::Email
+                    )
+                }
+                event => matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_))),
+            };
             is_code.then_some(range)
         });
         let mut spans: Vec<Range<usize>> = Vec::new();
@@ -117,30 +164,17 @@ impl Marked {
             let after = spans.partition_point(|span| span.start <= at);
             spans[..after].last().is_some_and(|span| span.contains(&at))
         };
-        let mut last: Option<String> = None;
+        let mut last = String::new();
         let mut start = 0;
         for row in text.split_inclusive('\n') {
             let line = start..start + row.trim_end().len();
             start += row.len();
-            let found = marks
-                .captures_iter(&text[line.clone()])
-                .filter_map(|found| {
-                    let (all, inner) = (found.get(0)?, found.get(1)?.as_str().to_uppercase());
-                    let range = line.start + all.start()..line.start + all.end();
-                    let is_number = inner.starts_with(|c: char| c.is_ascii_digit());
-                    // Like `items[1]`.
-                    let is_index =
-                        is_number && text[..range.start].ends_with(char::is_alphanumeric);
-                    let mut handles: Vec<String> = Vec::new();
-                    for handle in inner.split([',', ';']).filter(|_| !is_number) {
-                        let handle = handle.trim().to_owned();
-                        if !handles.contains(&handle) {
-                            handles.push(handle);
-                        }
-                    }
-                    (!is_code(range.start) && !is_index).then_some((range, handles))
-                });
-            let found: Vec<(Range<usize>, Vec<String>)> = found.collect();
+            let found = marks.find_iter(&text[line.clone()]).map(|found| {
+                let range = line.start + found.start()..line.start + found.end();
+                (range, handles_in(found.as_str(), handles_max))
+            });
+            let found: Vec<(Range<usize>, Vec<String>)> =
+                found.filter(|(range, _)| !is_code(range.start)).collect();
             let shown = Line::of(&text, line, &found);
             for ((range, mut handles), at) in found.into_iter().zip(&shown.at) {
                 if marked.marks.len() >= MARKS_MAX {
@@ -153,13 +187,9 @@ impl Marked {
                     });
                     continue;
                 }
-                let sentence = shown.sentence(*at).or(last.as_deref()).unwrap_or_default();
-                if marked
-                    .sentences
-                    .last()
-                    .is_none_or(|known| known != sentence)
-                {
-                    marked.sentences.push(sentence.to_owned());
+                let sentence = shown.sentence(*at, &last);
+                if marked.sentences.last() != Some(&sentence) {
+                    marked.sentences.push(sentence);
                 }
                 marked.marks.push(Mark {
                     range,
@@ -167,8 +197,9 @@ impl Marked {
                     sentence: marked.sentences.len() - 1,
                 });
             }
-            if let Some(sentence) = shown.sentence(usize::MAX) {
-                last = Some(sentence.to_owned());
+            let own = shown.sentence(usize::MAX, "");
+            if !own.is_empty() {
+                last = own;
             }
         }
         let mut known: Vec<String> = Vec::new();
@@ -240,12 +271,28 @@ impl Marked {
             }
             cited.push(numbers);
         }
+        let mut written = self.written(&cited, result.messages.len(), false);
+        if has_numbered_link(&written.text) {
+            written = self.written(&cited, result.messages.len(), true);
+        }
+        result.text = written.text;
+        result.removed += written.removed;
+        result
+    }
+
+    /// The text with these numbers in place of the marks. Numbers of the model up to `count` are removed.
+    fn written(&self, cited: &[Vec<usize>], count: usize, is_escaped: bool) -> Numbered {
+        let mut result = Numbered::default();
         let mut from = 0;
         for (mark, numbers) in self.marks.iter().zip(cited) {
-            if mark.handles.is_empty() && result.messages.is_empty() {
-                continue;
+            if mark.handles.is_empty() {
+                let groups = self.text[mark.range.clone()].split(|c: char| !c.is_ascii_digit());
+                let mut numbers = groups.filter_map(|group| group.parse::<usize>().ok());
+                if !numbers.any(|n| (1..=count).contains(&n)) {
+                    continue;
+                }
+                result.removed += 1;
             }
-            result.removed += usize::from(mark.handles.is_empty());
             let mut range = mark.range.clone();
             if numbers.is_empty() {
                 range = without_traces(&self.text, range);
@@ -254,28 +301,83 @@ impl Marked {
                 .text
                 .push_str(&self.text[from..range.start.max(from)]);
             let marks = numbers.iter().map(|n| {
-                if self.has_numbered_links || self.text[range.end..].starts_with([':', '(']) {
+                if is_escaped {
                     format!("\\[{n}\\]")
                 } else {
                     format!("[{n}]")
                 }
             });
             result.text.push_str(&marks.collect::<Vec<_>>().join(" "));
-            from = range.end;
+            from = range.end.max(from);
         }
         result.text.push_str(&self.text[from..]);
         result
     }
+
+    /// Leaves marks of files alone, which the text can mean otherwise: `Press [F5]`.
+    pub(super) fn without_files(mut self) -> Self {
+        let is_file = |handle: &String| handle.starts_with('F');
+        self.marks
+            .retain(|mark| mark.handles.is_empty() || !mark.handles.iter().all(is_file));
+        self
+    }
 }
 
-/// Extends the range of a removed mark: parentheses around nothing else, and the spaces before it.
+/// Handles of a mark in uppercase, without zeros at their start.
+fn handles_in(mark: &str, max: usize) -> Vec<String> {
+    let mut handles: Vec<String> = Vec::new();
+    for found in HANDLES
+        .as_ref()
+        .into_iter()
+        .flat_map(|all| all.captures_iter(mark))
+    {
+        let handle = format!("{}{}", found[1].to_uppercase(), &found[2]);
+        if handles.len() <= max && !handles.contains(&handle) {
+            handles.push(handle);
+        }
+    }
+    handles
+}
+
+/// Checks whether a number in brackets is, or names, a link.
+fn has_numbered_link(text: &str) -> bool {
+    let is_number = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    let parser = Parser::new_ext(text, MARKDOWN);
+    if parser
+        .reference_definitions()
+        .iter()
+        .any(|(name, _)| is_number(name))
+    {
+        return true;
+    }
+    let mut label: Option<String> = None;
+    for event in parser {
+        match event {
+            Event::Start(Tag::Link { .. } | Tag::Image { .. }) => label = Some(String::new()),
+            Event::Text(text) => label.iter_mut().for_each(|label| label.push_str(&text)),
+            Event::End(TagEnd::Link | TagEnd::Image)
+                if label.take().is_some_and(|label| is_number(label.trim())) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Extends the range of a removed mark: brackets around nothing else, and the spaces before it.
 fn without_traces(text: &str, range: Range<usize>) -> Range<usize> {
     let (mut start, mut end) = (range.start, range.end);
-    let before = text[..start].trim_end_matches(' ');
-    let after = text[end..].trim_start_matches(' ');
-    if before.ends_with('(') && after.starts_with(')') {
-        start = before.len() - 1;
-        end = text.len() - after.len() + 1;
+    for _ in 0..3 {
+        for (open, close) in [("(", ")"), ("[", "]"), ("**", "**")] {
+            let before = text[..start].trim_end_matches(' ');
+            let after = text[end..].trim_start_matches(' ');
+            if before.ends_with(open) && after.starts_with(close) {
+                start = before.len() - open.len();
+                end = text.len() - after.len() + close.len();
+            }
+        }
     }
     let before = text[..start].trim_end_matches([' ', '\t']);
     let is_line_start = before.is_empty() || before.ends_with('\n');
@@ -325,7 +427,19 @@ mod tests {
                 "Pears (the green ones) won.",
             ),
             ("| pears | won [S1] |", "| pears | won |"),
-            ("**42** [S1]", "**42**"),
+            ("**42** [S1]", "42"),
+            ("**Pears won.** Plums lost. [S1]", "Plums lost."),
+            (
+                "Pears won in June.\n(Source: [S1])",
+                "Pears won in June. (Source:)",
+            ),
+            ("Pears won in June. Yes [S1].", "Pears won in June. Yes."),
+            (
+                "Pears won at 9 a.m. on the coast [S1].",
+                "Pears won at 9 a.m. on the coast.",
+            ),
+            ("| 1 | Pears won | 40 [S1] |", "Pears won | 40 |"),
+            ("2) pears won again [S1]", "pears won again"),
             ("[S1]", ""),
         ] {
             let marked = marked(text);
@@ -335,9 +449,17 @@ mod tests {
 
     #[test]
     fn handles_are_read_in_every_form() {
-        let marked = marked("a [S1, s2; F3] b [S1][S4] c 【s5】 d [S1]");
-        assert_eq!(marked.handles(), ["S1", "S2", "F3", "S4", "S5"]);
+        let text = "a [S1, s2; F3] b [S1][S4] c 【s5】 d [S1]";
+        assert_eq!(marked(text).handles(), ["S1", "S2", "F3", "S4", "S5"]);
         assert_eq!(Marked::of("a [S1] b [S2] [S1]".into(), 1).handles(), ["S1"]);
+        for text in ["[S01, S1]", "[S1: Ada, #ops]", "[ s1 ]", "[S1], [S1]"] {
+            assert_eq!(marked(text).handles(), ["S1"], "{text}");
+        }
+        for text in ["[S1-S3]", "[S1 and S3]", "[S1; S3]", "[S1 & S3]"] {
+            assert_eq!(marked(text).handles(), ["S1", "S3"], "{text}");
+        }
+        let many: Vec<String> = (0..40_000).map(|n| format!("S{n}")).collect();
+        assert_eq!(marked(&format!("[{}]", many.join(","))).handles().len(), 64);
     }
 
     #[test]
@@ -348,7 +470,7 @@ mod tests {
             "a [S1](https://example.com)",
             "![S1](https://example.com/a.png)",
             "see [the list [S1]](https://example.com)",
-            "items[1] of [S]",
+            "[S] and [S3 bucket]",
             "no marks",
         ] {
             assert_eq!(marked(text).marks, [], "{text}");
@@ -374,6 +496,8 @@ mod tests {
             ("- [F1] Pears.\n[F1]\nPlums.", "- Pears.\n\nPlums."),
             ("Pears[F1][S1].", "Pears[1]."),
             ("Pears [F1] [F2]", "Pears"),
+            ("Pears ([F1], [S1]).", "Pears ([1])."),
+            ("Pears **[F1]** won [[F1]].", "Pears won."),
             ("[F1]", ""),
         ] {
             assert_eq!(numbered(text).text, wanted, "{text}");
@@ -384,6 +508,10 @@ mod tests {
     #[test]
     fn numbers_of_the_model_are_not_citations() {
         assert_eq!(numbered("Pears [1].").text, "Pears [1].");
+        assert_eq!(
+            numbered("Pears [S1], items[2], rose[1], [1, 2].").text,
+            "Pears [1], items[2], rose,."
+        );
         let result = numbered("Pears [1], plums [S1].");
         assert_eq!(
             (result.text.as_str(), result.removed),
@@ -393,16 +521,35 @@ mod tests {
 
     #[test]
     fn a_number_is_never_a_link() {
-        assert_eq!(
-            numbered("[S1]: https://example.com").text,
-            "\\[1\\]: https://example.com"
-        );
-        let text = "Pears [S1].\n\n[1]: https://example.com";
-        assert!(
-            numbered(text).text.starts_with("Pears \\[1\\]."),
-            "{}",
-            numbered(text).text
-        );
+        for text in [
+            "[S1]: https://example.com",
+            "Pears [S1].\n\n[1]: https://example.com",
+            "Pears [S1].\n\n[S1]: https://example.com",
+            "Pears [S1] ([F9])(https://example.com)",
+            "Pears [S1] [[2]](https://example.com)",
+            "Pears [S1][F9]: https://example.com",
+            "[S1][F9]: https://example.com",
+        ] {
+            let result = numbered(text);
+            assert_eq!(result.messages.len(), 1, "{text}");
+            assert!(!links_a_citation(&result.text), "{text}: {}", result.text);
+        }
+    }
+
+    /// Checks whether `1` is a link.
+    fn links_a_citation(text: &str) -> bool {
+        let mut is_link = false;
+        Parser::new_ext(text, MARKDOWN).any(|event| {
+            match &event {
+                Event::Start(Tag::Link { .. }) => is_link = true,
+                Event::End(TagEnd::Link) => is_link = false,
+                _ => {}
+            }
+            is_link && matches!(event, Event::Text(text) if &*text == "1")
+        }) || Parser::new_ext(text, MARKDOWN)
+            .reference_definitions()
+            .get("1")
+            .is_some()
     }
 
     #[test]

@@ -39,9 +39,8 @@ use marks::Marked;
 const SUPPORT_PERCENT_MIN: usize = 30;
 /// Maximum number of distinct handles in a reply; further ones are removed.
 const HANDLES_MAX: usize = 64;
-/// Maximum number of bytes that are read of a cited file, and of files of a reply.
-const FILE_BYTES_MAX: u64 = 512 * 1024;
-const FILES_MAX: usize = 8;
+/// Maximum number of bytes that are read of the cited files together.
+const FILE_BYTES_MAX: usize = 1024 * 1024;
 
 /// The end of a reply.
 #[derive(Debug, Clone)]
@@ -76,7 +75,7 @@ struct Source {
     /// Content words of the text, and of the name and place.
     words: BTreeSet<String>,
     names: BTreeSet<String>,
-    numbers: HashSet<String>,
+    numbers: BTreeSet<String>,
 }
 
 impl CitedText {
@@ -107,15 +106,26 @@ impl Cited {
         task: &ToolTask,
         text: &str,
     ) -> Result<Self, DbError> {
-        let marked = Marked::of(text.to_owned(), HANDLES_MAX);
+        // Long texts take time.
+        let read = text.to_owned();
+        let read = tokio::task::spawn_blocking(move || Marked::of(read, HANDLES_MAX)).await;
+        let Ok(mut marked) = read else {
+            return Ok(Self::ready(text, Vec::new()));
+        };
+        let found = if marked.is_empty() {
+            Found::default()
+        } else {
+            Found::load(db, task, &marked.handles()).await?
+        };
+        if !found.has_files() {
+            marked = marked.without_files();
+        }
         if marked.is_empty() {
             return Ok(Self::ready(text, Vec::new()));
         }
-        let found = Found::load(db, task, &marked.handles()).await?;
         let files = found.read_files(blobs).await;
         let places = found.places();
         let task = task.clone();
-        // Comparing long texts takes time.
         let compared = tokio::task::spawn_blocking(move || {
             let supported = found.support(&marked, &files);
             let checked = Checked {
@@ -188,9 +198,9 @@ impl Checked {
 struct Found {
     handles: Vec<(String, MessageId, Option<FileId>)>,
     messages: HashMap<MessageId, TaskMessage>,
-    /// Text of published results, which their messages do not contain.
+    /// Texts of published results, which their messages do not contain.
     results: HashMap<MessageId, String>,
-    files: Vec<Stored>,
+    files: HashMap<FileId, Stored>,
 }
 
 impl Found {
@@ -202,13 +212,12 @@ impl Found {
         let mut found = Self::default();
         for handle in handles {
             let (message, file) = match handles::find(&mut c, task.task, handle).await? {
-                Some(Handled::Message(id)) => (Some(id), None),
+                // The question is no source of its answer.
+                Some(Handled::Message(id)) => (Some(id).filter(|id| *id != task.trigger), None),
                 Some(Handled::File(id)) => {
                     let stored = files::find(&mut c, id).await?;
                     let message = stored.as_ref().and_then(|stored| stored.message_id);
-                    found
-                        .files
-                        .extend(stored.filter(|_| found.files.len() < FILES_MAX));
+                    found.files.extend(stored.map(|stored| (id, stored)));
                     (message, Some(id))
                 }
                 None => (None, None),
@@ -228,35 +237,56 @@ impl Found {
             1,
             ""
         );
-        let results: Vec<(MessageId, String)> = c
+        let ids: Vec<MessageId> = results.map(|message| message.id).collect();
+        let mut lines: Vec<(MessageId, String)> = c
             .q(sql)
-            .bind(hexadecimal_ids(results.map(|message| message.id.0)))
+            .bind(hexadecimal_ids(ids.iter().map(|id| id.0)))
             .all()
             .await?;
-        found.results = results.into_iter().collect();
+        let sql = sql_with_ids!(
+            c,
+            "select r.message_id, coalesce(u.name, i.owner_name, '') || ' ' || coalesce(i.due, '') as line from resolutions r \
+             join action_items i on i.resolution_id = r.id left join users u on u.id = i.owner_id \
+             where r.status = 'published' and r.message_id in",
+            1,
+            ""
+        );
+        let owners: Vec<(MessageId, String)> = c
+            .q(sql)
+            .bind(hexadecimal_ids(ids.iter().map(|id| id.0)))
+            .all()
+            .await?;
+        lines.extend(owners);
+        for (message, line) in lines {
+            let text = found.results.entry(message).or_default();
+            text.push('\n');
+            text.push_str(&line);
+        }
         found.messages = messages.into_iter().map(|m| (m.id, m)).collect();
         Ok(found)
+    }
+
+    fn has_files(&self) -> bool {
+        self.handles.iter().any(|(_, _, file)| file.is_some())
     }
 
     /// Texts of the files whose messages can be read. A file that is not a text has none.
     async fn read_files(&self, blobs: &Blobs) -> HashMap<FileId, String> {
         let mut texts = HashMap::new();
-        for file in &self.files {
-            if !file
-                .message_id
-                .is_some_and(|id| self.messages.contains_key(&id))
-            {
-                continue;
-            }
+        let mut left = FILE_BYTES_MAX;
+        for (id, file) in &self.files {
+            let is_readable = |id| self.messages.contains_key(&id);
             let (mut text, mut next) = (String::new(), Some(0));
-            while let Some(offset) = next.filter(|offset| *offset < FILE_BYTES_MAX) {
-                let Ok(part) = read_part(blobs, file, offset).await else {
+            while let Some(offset) = next.filter(|_| file.message_id.is_some_and(is_readable)) {
+                let part = read_part(blobs, file, offset).await.ok();
+                let Some(part) = part.filter(|part| part.text.len() <= left) else {
                     break;
                 };
+                left -= part.text.len();
                 text.push_str(&part.text);
                 next = part.next_offset();
             }
-            texts.insert(file.about.id, text);
+            texts.insert(*id, text);
         }
         texts
     }
@@ -326,9 +356,9 @@ impl Found {
                 let source = sources.get(handle)?;
                 Some((*handle, source))
             });
-            let supporting = supporting(sentence, cited.collect());
-            let supporting = supporting.into_iter();
-            supporting
+            let cited: Vec<(&str, &Source)> = cited.collect();
+            supporting(sentence, &cited)
+                .into_iter()
                 .map(|(handle, source)| (handle.to_owned(), source.message))
                 .collect()
         });
@@ -338,15 +368,15 @@ impl Found {
 
 /// The sources that support a sentence together: they contain enough of its words, and all of its numbers. Those that
 /// contribute nothing are left out.
-fn supporting<'s>(sentence: &str, cited: Vec<(&'s str, &'s Source)>) -> Vec<(&'s str, &'s Source)> {
+fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s str, &'s Source)> {
     let mut words = keywords(sentence);
     let is_named = |word: &String| cited.iter().any(|(_, source)| source.names.contains(word));
     let has_name = words.iter().any(is_named);
     words.retain(|word| !is_named(word));
-    let mut known = HashSet::new();
+    let mut known = BTreeSet::new();
     let mut said = BTreeSet::new();
     let mut supporting = Vec::new();
-    for (handle, source) in &cited {
+    for (handle, source) in cited {
         let own: Vec<&String> = words.intersection(&source.words).collect();
         // The name alone can be the answer.
         if !own.is_empty() || words.is_empty() && has_name {
@@ -386,8 +416,8 @@ mod tests {
     }
 
     fn supports(sentence: &str, sources: &[&Source]) -> usize {
-        let cited = sources.iter().map(|source| ("S1", *source)).collect();
-        supporting(sentence, cited).len()
+        let cited: Vec<(&str, &Source)> = sources.iter().map(|source| ("S1", *source)).collect();
+        supporting(sentence, &cited).len()
     }
 
     #[test]

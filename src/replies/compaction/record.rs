@@ -398,6 +398,7 @@ pub async fn start(
         requested_by: access.channel_access.actor.user,
         retry_of: None,
         parent: None,
+        link: None,
         lane: Lane::Background,
         prompt: String::new(),
         options: serde_json::to_value(options).ok(),

@@ -403,6 +403,7 @@ pub(super) async fn insert(
         requested_by: parent.requested_by,
         retry_of: None,
         parent: Some(parent.id),
+        link: None,
         lane: Lane::Background,
         prompt: String::new(),
         options: serde_json::to_value(options).ok(),

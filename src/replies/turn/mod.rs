@@ -272,7 +272,8 @@ impl ReplyHandler {
                 }
                 Ok(answer) => {
                     let options = Self::options(&agent, &loaded, &model);
-                    let cited = if task.round == 0 && requests.offer.is_empty() {
+                    let uses_tools = task.round > 0 || !agent.profile.tools.is_empty();
+                    let cited = if ready.is_some() || !uses_tools {
                         Cited::ready(&answer.text, sources)
                     } else {
                         Cited::check(&self.db, &self.blobs, &requests.task, &answer.text).await?
@@ -530,6 +531,7 @@ impl ReplyHandler {
                 )
                 .await?;
                 remove_superseded(c, retry_of, lease).await?;
+                post::continue_chain(c, &task, lease.audience).await?;
                 store::note_reply(c, key, agent_id, start).await?;
                 if let Some(preset) = &preset {
                     let place = (key.workspace, lease.audience);
@@ -576,6 +578,7 @@ impl ReplyHandler {
                 let model = model.clone();
                 queue::finish(c, &lease, &End::Completed { output, model }).await?;
                 remove_superseded(c, retry_of, lease).await?;
+                post::continue_chain(c, &task, lease.audience).await?;
                 if let Some(noted) = &noted {
                     noted.store(c, &task, &lease).await?;
                 }
@@ -678,6 +681,7 @@ impl ReplyHandler {
                     (Some(wait), None, None) => wait_notice(&name, wait, failed_at),
                     (None, None, None) => notice_text(&name, code),
                 };
+                let message = post::end_chain(c, &task, message, lease.audience).await?;
                 let notice = post::insert_notice(
                     c,
                     (&lease).into(),

@@ -7,6 +7,7 @@ mod frames;
 mod messages;
 mod presets;
 mod search;
+mod task_tree;
 mod tasks;
 mod threads;
 
@@ -45,6 +46,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(presets::router())
         .merge(search::router())
         .merge(tasks::router())
+        .merge(task_tree::router())
 }
 
 /// A resend changes nothing and returns 200.

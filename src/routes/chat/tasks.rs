@@ -7,12 +7,15 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, WhichObject, write_for};
 use crate::{
     auth::{Actor, Caller, Role, Scope, WorkspaceCaller},
-    chat::{ChatError, access, post, remove},
+    chat::{
+        ChatError, access, post,
+        remove::{self, CancelScope},
+    },
     cursor,
     db::Conn,
     http::{
         ApiError, ErrorCode,
-        extract::{Path, Query},
+        extract::{Body, Path, Query},
         page::{Limit, List, Page, PageQuery},
     },
     ids::{AgentId, TaskId, ThreadId},
@@ -248,21 +251,32 @@ pub fn reader_of(actor: &Actor<'_>) -> CostReader {
     CostReader::new(actor.scopes.has(Scope::WorkspaceAdmin))
 }
 
-/// Cancel a task; its partial reply stays
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct CancelForm {
+    /// `task` (default) cancels the task, everything that it asked for, and the later links of its chain; `tree` everything
+    /// active in its tree.
+    #[serde(default)]
+    scope: Option<CancelScope>,
+}
+
+/// Cancel a task or its tree; partial replies stay
 ///
 /// For a task of the Responses API: its requester or an admin.
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = TaskId, Path)),
+    params(("id" = TaskId, Path)), request_body(content = Option<CancelForm>, example = json!({"scope": "task"})),
     responses((status = 200, body = Task, description = "The canceled task, or the task as it ended before")))]
 async fn cancel_task(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<TaskId>,
+    Body(form): Body<CancelForm>,
 ) -> Result<Json<Task>, ApiError> {
     let hub = std::sync::Arc::clone(&state.hub);
     let sender = caller.clone();
-    let cancel = async move |c: &mut Conn| remove::cancel_task(c, &sender, id, &hub).await;
+    let scope = form.scope.unwrap_or(CancelScope::Task);
+    let cancel = async move |c: &mut Conn| remove::cancel_task(c, &sender, id, scope, &hub).await;
     let task = write_for(&state, WhichObject::Task(id), cancel).await?;
     Ok(Json(
         seen(&mut state.db.read().await?, &caller, task).await?,

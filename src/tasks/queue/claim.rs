@@ -14,6 +14,33 @@ use crate::{
     tasks::TaskKind,
 };
 
+/// Maximum number of tasks of a tree that run at once.
+const RUNNING_IN_TREE_MAX: i64 = 5;
+
+/// Condition on a queued task: no other task of its agent in its conversation runs or comes before it. A task that keeps its
+/// turn while it waits briefly comes first, even if an older one was parked and is due again. Work in the background has no turns.
+macro_rules! has_turn {
+    ($task:literal, $now:literal) => {
+        concat!(
+            "(",
+            $task,
+            ".lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = ",
+            $task,
+            ".conversation_id and o.agent_id = ",
+            $task,
+            ".agent_id and o.lane = 'foreground' and o.id <> ",
+            $task,
+            ".id and (o.status = 'running' or (not ",
+            $task,
+            ".holds_slot and o.status = 'queued' and not o.parked and (o.holds_slot or (o.id < ",
+            $task,
+            ".id and (o.retry_at is null or o.retry_at <= ",
+            $now,
+            ")))))))"
+        )
+    };
+}
+
 /// A due task and its workspace.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Due {
@@ -94,9 +121,9 @@ fn half(share: i64) -> i64 {
 
 /// Tasks that this worker can run now: first those of workspaces for which it runs nothing, then by
 /// least recent claim of the workspace, then by age. At most one task of an agent runs in a
-/// conversation, and no task overtakes one that waits briefly. Work in the background comes last.
+/// conversation, no child starts while five tasks of its tree run, and no task overtakes one that waits briefly. Work in the background comes last.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
-    c.q("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
+    c.q(concat!("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
          left join (select workspace_id, count(*) as running from tasks \
            where status = 'running' and worker_id = $3 group by workspace_id) of_workspace on of_workspace.workspace_id = t.workspace_id \
          left join (select requested_by, count(*) as running from tasks \
@@ -106,10 +133,9 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
            and coalesce(of_person.running, 0) < case t.lane when 'foreground' then $5 else $8 end \
            and (t.lane = 'foreground' or $6 > (select count(*) from tasks b where b.status = 'running' and b.worker_id = $3 \
              and b.lane = 'background')) \
-           and (t.lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = t.conversation_id \
-             and o.agent_id = t.agent_id and o.lane = 'foreground' and o.id <> t.id and (o.status = 'running' or (o.status = 'queued' and not o.parked and (o.holds_slot \
-               or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1))))))) \
-         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
+           and (t.parent_task_id is null or $9 > (select count(*) from tasks r where r.root_task_id = t.root_task_id and r.status = 'running')) \
+           and ", has_turn!("t", "$1"), " \
+         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2"))
         .bind(now())
         .bind(limit)
         .bind(claimer.worker)
@@ -118,6 +144,7 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
         .bind(claimer.background_max)
         .bind(half(claimer.workspace_max()))
         .bind(half(claimer.person_max()))
+        .bind(RUNNING_IN_TREE_MAX)
         .all()
         .await
 }
@@ -156,19 +183,19 @@ pub async fn claim(
     let token = Uuid::now_v7();
     let task: Option<Task> = c
         .q(task_sql!(
-            "update tasks set status = 'running', worker_id = $2, lease_token = $3, lease_until = $4, retry_at = null, \
-             wait_reason = null, holds_slot = TRUE, started_at = coalesce(started_at, $5) \
+            concat!("update tasks set status = 'running', worker_id = $2, lease_token = $3, lease_until = $4, retry_at = null, \
+             wait_reason = null, holds_slot = TRUE, started_at = coalesce(started_at, $5), run_since = $11 \
              where id = $1 and status = 'queued' and not parked and (retry_at is null or retry_at <= $5) \
-               and (lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = tasks.conversation_id \
-                 and o.agent_id = tasks.agent_id and o.lane = 'foreground' and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and not o.parked and (o.holds_slot \
-                   or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5))))))) \
+               and ", has_turn!("tasks", "$5"), " \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
                  and r.workspace_id = tasks.workspace_id) < case lane when 'foreground' then $6 else $9 end \
                and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
                  and r.requested_by = tasks.requested_by) < case lane when 'foreground' then $7 else $10 end \
                and (lane = 'foreground' or (select count(*) from tasks b where b.status = 'running' and b.worker_id = $2 \
                  and b.lane = 'background') < $8) \
-             returning",
+               and (parent_task_id is null or (select count(*) from tasks r where r.root_task_id = tasks.root_task_id \
+                 and r.status = 'running') < $12) \
+             returning"),
             ""
         ))
         .bind(due.id)
@@ -181,6 +208,8 @@ pub async fn claim(
         .bind(claimer.background_max)
         .bind(half(claimer.workspace_max()))
         .bind(half(claimer.person_max()))
+        .bind(at.unix_ms())
+        .bind(RUNNING_IN_TREE_MAX)
         .opt()
         .await?;
     let started = announce_start(c, task, token).await?;
@@ -227,13 +256,14 @@ pub async fn take(
     let task: Option<Task> = c
         .q(task_sql!(
             "update tasks set status = 'running', worker_id = null, lease_token = $2, lease_until = $3, retry_at = null, wait_reason = null, \
-             started_at = coalesce(started_at, $4) where id = $1 and status = 'queued' and not parked and (retry_at is null or retry_at <= $4) returning",
+             started_at = coalesce(started_at, $4), run_since = $5 where id = $1 and status = 'queued' and not parked and (retry_at is null or retry_at <= $4) returning",
             ""
         ))
         .bind(id)
         .bind(token)
         .bind(at + time_max)
         .bind(at)
+        .bind(at.unix_ms())
         .opt()
         .await?;
     announce_start(c, task, token).await
@@ -280,14 +310,14 @@ pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
 /// `Gone` if its worker has returned in the meantime.
 pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
-    let row: Option<(Json<serde_json::Value>,)> = c
-        .q("select retry_counts from tasks where id = $1 and lease_token = $2 and status = 'running' and lease_until < $3")
+    let row: Option<(Json<serde_json::Value>, Timestamp)> = c
+        .q("select retry_counts, lease_until from tasks where id = $1 and lease_token = $2 and status = 'running' and lease_until < $3")
         .bind(lease.task)
         .bind(lease.token)
         .bind(now())
         .opt()
         .await?;
-    let Some((Json(mut counts),)) = row else {
+    let Some((Json(mut counts), lease_until)) = row else {
         return Err(LeaseLost::Gone);
     };
     let lost = counts
@@ -297,6 +327,16 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
         + 1;
     counts["lost"] = lost.into();
     calls::close_lost(c, lease.task).await?;
+    // The time since then does not count as run time.
+    c.q(concat!(
+        "update tasks set ",
+        ends_run!("$2"),
+        " where id = $1"
+    ))
+    .bind(lease.task)
+    .bind(lease_until.unix_ms())
+    .run()
+    .await?;
     if lost >= LOST_MAX {
         return Ok(false);
     }

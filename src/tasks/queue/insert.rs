@@ -1,16 +1,17 @@
 //! Adds tasks to the queue and announces them.
 
-use super::Wake;
+use super::{Wake, tree};
 
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{
         Audience, EventType, NewEvent,
         log::{self, Recipients},
     },
     tasks::{
-        Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, calls,
+        ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, WaitReason,
+        calls,
         costs::{self, CostReader},
         usage::{self, Ended},
     },
@@ -20,6 +21,20 @@ use crate::{
 /// command uses the same value.
 const QUEUED_MAX: &str = "tasks_queued_max";
 const QUEUED_MAX_DEFAULT: i64 = 200;
+
+/// Place of a task in a chain.
+#[derive(Debug, Clone, Copy)]
+pub struct NewLink {
+    pub id: TaskId,
+    /// The link before it; until that one completes, this one is parked.
+    pub after: Option<TaskId>,
+    pub step: ChainStep,
+    /// It reads the messages before this number. Links after the first get theirs when they wake.
+    pub before_seq: Option<i64>,
+    /// Key that posts the chain or retries it.
+    pub api_key: Option<ApiKeyId>,
+}
+
 /// A task to queue.
 #[derive(Debug, Clone)]
 pub struct NewTask {
@@ -35,6 +50,7 @@ pub struct NewTask {
     pub retry_of: Option<TaskId>,
     /// The task that asks for this one.
     pub parent: Option<TaskId>,
+    pub link: Option<NewLink>,
     pub lane: Lane,
     pub prompt: String,
     pub options: Option<serde_json::Value>,
@@ -66,13 +82,20 @@ pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbE
 /// Inserts a queued task, or a task that failed with `queue_full` if `full` is set. The caller
 /// appends its event.
 ///
-/// Returns `None` if `retry_of` was already retried.
+/// Returns `None` if `retry_of` was already retried, or if the link exists or its tree was stopped.
 pub async fn insert(
     c: &mut Conn,
     new: &NewTask,
     full: Option<&TaskError>,
 ) -> Result<Option<Task>, DbError> {
-    let id = TaskId::new();
+    let link = new.link;
+    let id = link.map_or_else(TaskId::new, |link| link.id);
+    if let Some(root) = new.parent.filter(|_| link.is_some())
+        && !tree::lock_running(c, root).await?
+    {
+        return Ok(None);
+    }
+    let is_parked = full.is_none() && link.is_some_and(|link| link.after.is_some());
     let at = now();
     let conversation = new.fork.map_or(new.thread.0, |fork| fork.0);
     if full.is_none() {
@@ -81,9 +104,9 @@ pub async fn insert(
     let task: Option<Task> = c.q(task_sql!(
         "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
          trigger_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, \
-         error, queued_at, completed_at) \
+         error, queued_at, completed_at, after_task_id, child_key, before_seq, parked, wait_reason, api_key_id) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, coalesce((select root_task_id from tasks where id = $13), $1), \
-         coalesce((select depth + 1 from tasks where id = $13), 0), $14, 1, $15, FALSE, $16, $17, $18, $19) \
+         coalesce((select depth + 1 from tasks where id = $13), 0), $14, 1, $15, FALSE, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25) \
          on conflict do nothing returning",
         ""
     ))
@@ -102,10 +125,20 @@ pub async fn insert(
     .bind(new.parent)
     .bind(new.lane)
     .bind(Json(serde_json::json!({})))
-    .bind(Json(TaskInput { prompt: new.prompt.clone(), options: new.options.clone() }))
+    .bind(Json(TaskInput {
+        prompt: new.prompt.clone(),
+        chain: link.map(|link| link.step),
+        options: new.options.clone(),
+    }))
     .bind(full.map(|error| Json(error.clone())))
     .bind(at)
     .bind(full.map(|_| at))
+    .bind(link.and_then(|link| link.after))
+    .bind(link.filter(|_| new.parent.is_some()).map(|link| link.step.step.to_string()))
+    .bind(link.and_then(|link| link.before_seq))
+    .bind(is_parked)
+    .bind(is_parked.then_some(WaitReason::Chain))
+    .bind(link.and_then(|link| link.api_key))
     .opt()
     .await?;
     if let Some(task) = &task {

@@ -2,15 +2,16 @@
 //! transaction.
 //!
 //! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, `run` contains the
-//! writes of a task's worker, and `rounds` those around its calls of tools.
+//! writes of a task's worker, `rounds` those around its calls of tools, `parked` those of tasks that wait for people or
+//! for other tasks, and `tree` those of all tasks of a root.
 
 macro_rules! task_sql {
-    ($head:literal, $tail:expr) => {
+    ($head:expr, $tail:expr) => {
         concat!(
             $head,
             " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
              nullif(conversation_id, thread_id) as fork_id, trigger_message_id, \
-             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
+             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, after_task_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
              queued_at, started_at, completed_at ",
             $tail
         )
@@ -25,12 +26,25 @@ macro_rules! is_not_personal {
 }
 pub(crate) use is_not_personal;
 
+/// Part of an update that ends a run of a task at `$at`, a number of the statement: Unix time in ms.
+macro_rules! ends_run {
+    ($at:literal) => {
+        concat!(
+            "run_ms = run_ms + case when run_since is null then 0 else ",
+            $at,
+            " - run_since end, run_since = null"
+        )
+    };
+}
+
 mod claim;
 mod find;
 mod insert;
 mod lease;
+mod parked;
 mod rounds;
 mod run;
+mod tree;
 
 pub use claim::{
     Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
@@ -41,12 +55,16 @@ pub use find::{
     active_of_reply, active_of_trigger, active_reflections, count_active, find_task, latest_reply,
     left_behind, list, tasks_of_message,
 };
-pub use insert::{NewTask, announce, announce_as, free_slots, insert, set_queued_max};
+pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
-pub use rounds::{
-    NextRound, Round, begin_round, count_parked, list_left, park, rounds_of, wake_if_decided,
-};
+pub use parked::{count_parked, fail_parked, list_left, park, wake_if_decided, wake_link};
+pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, counts_of, finish, lock_lease, next_attempt,
-    record_call, renew, requeue, requeue_on_shutdown, set_notice, set_reply,
+    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, finish, lock_lease,
+    next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input, set_notice,
+    set_reply,
+};
+pub use tree::{
+    TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
+    score_of, stop_tree, use_of,
 };

@@ -1,11 +1,9 @@
-//! Rounds of a task: a model call and its calls of tools. A task whose actions wait for people is parked.
+//! Rounds of a task: a model call and its calls of tools.
 
-use super::{Lease, LeaseLost, Wake, announce, counts_of};
+use super::{Lease, LeaseLost};
 use crate::{
-    db::{Conn, DbError, Json, is_reader},
-    ids::{TaskId, WorkspaceId},
-    realtime::Audience,
-    tasks::{Task, WaitReason, actions},
+    db::{Conn, DbError, Json},
+    ids::TaskId,
 };
 
 /// A round of a task.
@@ -59,73 +57,4 @@ pub async fn rounds_of(c: &mut Conn, task: TaskId) -> Result<Vec<Round>, DbError
         .bind(task)
         .all()
         .await
-}
-
-/// Number of parked tasks in a workspace.
-pub async fn count_parked(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued' and parked")
-        .bind(workspace)
-        .value()
-        .await
-}
-
-/// Parked tasks whose requester can no longer read their conversation, and so cannot decide.
-pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
-    c.q(task_sql!(
-        "select",
-        concat!(
-            "from tasks t where t.parked and t.status = 'queued' and t.channel_id is not null and not ",
-            is_reader!("t.workspace_id", "t.channel_id", "t.requested_by"),
-            " order by t.id limit $1"
-        )
-    ))
-    .bind(limit)
-    .all()
-    .await
-}
-
-/// Parks a running task until people have decided about its actions, and stores how long its rounds ran. The caller has checked the
-/// lease in this transaction.
-pub async fn park(c: &mut Conn, lease: &Lease, ran_ms: u64) -> Result<Task, DbError> {
-    let mut counts = counts_of(c, lease.task).await?;
-    counts["ran_ms"] = ran_ms.into();
-    let task: Task = c
-        .q(task_sql!(
-            "update tasks set status = 'queued', parked = TRUE, holds_slot = FALSE, retry_at = null, wait_reason = $3, \
-             retry_counts = $4, lease_token = null, lease_until = null, worker_id = null where id = $1 and lease_token = $2 returning",
-            ""
-        ))
-        .bind(lease.task)
-        .bind(lease.token)
-        .bind(WaitReason::Approval)
-        .bind(Json(counts))
-        .one()
-        .await?;
-    announce(c, &task, lease.audience).await?;
-    // Its turn in the conversation is free.
-    c.notify(Box::new(Wake));
-    Ok(task)
-}
-
-/// Queues a parked task again if none of its actions needs a person any more.
-pub async fn wake_if_decided(
-    c: &mut Conn,
-    task: TaskId,
-    audience: Audience,
-) -> Result<(), DbError> {
-    let task: Option<Task> = c
-        .q(task_sql!(
-            "update tasks set parked = FALSE, wait_reason = null where id = $1 and status = 'queued' and parked and not exists \
-             (select 1 from actions a where a.task_id = tasks.id and a.state in ('waiting', 'unknown')) returning",
-            ""
-        ))
-        .bind(task)
-        .opt()
-        .await?;
-    if let Some(task) = task {
-        actions::approve_again(c, task.id).await?;
-        announce(c, &task, audience).await?;
-        c.notify(Box::new(Wake));
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::time::Timestamp;
 
-use super::{Lease, LeaseLost, Stopped, Wake, announce, insert::count, lease_length};
+use super::{Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length};
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
     actions::{self, Closing},
@@ -63,6 +63,7 @@ pub enum End {
 
 /// Ends a running task and appends the event. The caller has checked the lease in this transaction.
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
+    let at = now();
     let (status, output, unused, error, notice) = match end {
         End::Completed { output, model } => (
             TaskStatus::Completed,
@@ -81,9 +82,12 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     };
     let task: Task = c
         .q(task_sql!(
-            "update tasks set status = $3, output = $4, token_usage = coalesce(token_usage, $5), error = $6, notice_message_id = $7, completed_at = $8, \
-             holds_slot = FALSE, lease_token = null, lease_until = null, worker_id = null \
-             where id = $1 and lease_token = $2 returning",
+            concat!(
+                "update tasks set status = $3, output = $4, token_usage = coalesce(token_usage, $5), error = $6, notice_message_id = $7, completed_at = $8, \
+                 holds_slot = FALSE, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$9"),
+                " where id = $1 and lease_token = $2 returning"
+            ),
             ""
         ))
         .bind(lease.task)
@@ -93,7 +97,8 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
         .bind(unused)
         .bind(error)
         .bind(notice)
-        .bind(now())
+        .bind(at)
+        .bind(at.unix_ms())
         .one()
         .await?;
     count(c, &task).await?;
@@ -133,9 +138,12 @@ pub async fn requeue(
 ) -> Result<Task, DbError> {
     let task: Task = c
         .q(task_sql!(
-            "update tasks set status = 'queued', retry_at = $3, wait_reason = $4, holds_slot = $5, retry_counts = $6, \
-             attempt = attempt + case when $4 = 'budget' then 0 else 1 end, lease_token = null, lease_until = null, worker_id = null \
-             where id = $1 and lease_token = $2 returning",
+            concat!(
+                "update tasks set status = 'queued', retry_at = $3, wait_reason = $4, holds_slot = $5, retry_counts = $6, \
+                 attempt = attempt + case when $4 = 'budget' then 0 else 1 end, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$7"),
+                " where id = $1 and lease_token = $2 returning"
+            ),
             ""
         ))
         .bind(lease.task)
@@ -144,6 +152,7 @@ pub async fn requeue(
         .bind(reason)
         .bind(keeps_slot)
         .bind(Json(counts))
+        .bind(now().unix_ms())
         .one()
         .await?;
     announce(c, &task, lease.audience).await?;
@@ -156,12 +165,16 @@ pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<T
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     let task: Option<Task> = c
         .q(task_sql!(
-            "update tasks set status = 'queued', attempt = attempt + 1, lease_token = null, lease_until = null, worker_id = null \
-             where id = $1 and lease_token = $2 and status = 'running' returning",
+            concat!(
+                "update tasks set status = 'queued', attempt = attempt + 1, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$3"),
+                " where id = $1 and lease_token = $2 and status = 'running' returning"
+            ),
             ""
         ))
         .bind(lease.task)
         .bind(lease.token)
+        .bind(now().unix_ms())
         .opt()
         .await?;
     if let Some(task) = &task {
@@ -215,8 +228,8 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels an active task with everything that it asked for, and appends the events. Returns `None`, without changes, if
-/// the task has ended.
+/// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns
+/// `None`, without changes, if the task has ended.
 pub async fn cancel(
     c: &mut Conn,
     task: TaskId,
@@ -225,8 +238,8 @@ pub async fn cancel(
     let cancelled = cancel_one(c, task, audience).await?;
     if cancelled.is_some() {
         let descendants: Vec<(TaskId,)> = c
-            .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 union all \
-                select t.id from tasks t join descendants d on t.parent_task_id = d.id) \
+            .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
+                select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
                 select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
             .bind(task)
             .all()
@@ -238,20 +251,38 @@ pub async fn cancel(
     Ok(cancelled)
 }
 
+/// Cancels the links after a task that failed, and returns them in order.
+pub async fn cancel_later(
+    c: &mut Conn,
+    failed: TaskId,
+    audience: Audience,
+) -> Result<Vec<Task>, DbError> {
+    let mut cancelled = Vec::new();
+    for link in later_links(c, failed).await? {
+        cancelled.extend(cancel_one(c, link.id, audience).await?);
+    }
+    Ok(cancelled)
+}
+
 async fn cancel_one(
     c: &mut Conn,
     task: TaskId,
     audience: Audience,
 ) -> Result<Option<Task>, DbError> {
+    let at = now();
     let task: Option<Task> = c
         .q(task_sql!(
-            "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, parked = FALSE, retry_at = null, wait_reason = null, \
-             lease_token = null, lease_until = null, worker_id = null \
-             where id = $1 and status in ('queued', 'running') returning",
+            concat!(
+                "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, parked = FALSE, retry_at = null, wait_reason = null, \
+                 lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$3"),
+                " where id = $1 and status in ('queued', 'running') returning"
+            ),
             ""
         ))
         .bind(task)
-        .bind(now())
+        .bind(at)
+        .bind(at.unix_ms())
         .opt()
         .await?;
     if let Some(task) = &task {
@@ -271,10 +302,7 @@ async fn cancel_one(
 pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbError> {
     c.q("update tasks set input = $2 where trigger_message_id = $1")
         .bind(trigger)
-        .bind(Json(TaskInput {
-            prompt: String::new(),
-            options: None,
-        }))
+        .bind(Json(TaskInput::default()))
         .run()
         .await?;
     Ok(())
@@ -282,12 +310,13 @@ pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbErro
 
 /// Removes the prompt and the options of a task.
 pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    set_input(c, task, TaskInput::default()).await
+}
+
+pub async fn set_input(c: &mut Conn, task: TaskId, input: TaskInput) -> Result<(), DbError> {
     c.q("update tasks set input = $2 where id = $1")
         .bind(task)
-        .bind(Json(TaskInput {
-            prompt: String::new(),
-            options: None,
-        }))
+        .bind(Json(input))
         .run()
         .await?;
     Ok(())
@@ -330,7 +359,7 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
         .bind(call.requested_by)
         .bind(call.attempt)
         .bind(Json(serde_json::json!({})))
-        .bind(Json(TaskInput { prompt: String::new(), options: None }))
+        .bind(Json(TaskInput::default()))
         .bind(call.output.clone().map(Json))
         .bind(usage.map(Json))
         .bind(call.error.clone().map(Json))

@@ -160,7 +160,9 @@ pub(super) fn note_source(output: &mut ToolOutput, message: &TaskMessage) {
 
 fn neighbor(output: &mut ToolOutput, side: &str, message: &TaskMessage) {
     note_source(output, message);
-    output.own(format!("({side}) "));
+    output.own("[");
+    output.handle(Handled::Message(message.id));
+    output.own(format!("] ({side}) "));
     output.data(format!(
         "{}: {}",
         one_line(message.author_name.as_deref().unwrap_or("somebody")),

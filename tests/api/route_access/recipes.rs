@@ -487,9 +487,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         }
 
         // Tasks
-        ("GET /v1/tasks/{id}" | "POST /v1/tasks/{id}/cancel", "of the API" | "own of the API") => {
-            unplaced(row, w, by).await
-        }
+        (
+            "GET /v1/tasks/{id}" | "GET /v1/tasks/{id}/tree" | "POST /v1/tasks/{id}/cancel",
+            "of the API" | "own of the API",
+        ) => unplaced(row, w, by).await,
 
         // Agents
         ("POST /v1/agents", _) => Call::post(path, agent(n)),

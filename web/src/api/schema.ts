@@ -2517,7 +2517,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel a task; its partial reply stays
+         * Cancel a task or its tree; partial replies stay
          * @description For a task of the Responses API: its requester or an admin.
          *
          *     **Access:** members and admins; keys need `chat:write`.
@@ -2565,6 +2565,28 @@ export interface paths {
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
         post: operations["retry_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{id}/tree": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the tree of a task: its root and all tasks that were started for it
+         * @description Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_task_tree"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3805,6 +3827,28 @@ export interface components {
             /** @description At most 100. */
             data: components["schemas"]["BudgetForm"][];
         };
+        CancelForm: {
+            scope?: components["schemas"]["CancelScope"] | null;
+        };
+        /**
+         * @description Extent of a cancellation.
+         *
+         *     `task`: The task, everything that it asked for, and the later links of its chain.
+         *
+         *     `tree`: Everything active in the tree of the task, even if the root has ended.
+         * @enum {string}
+         */
+        CancelScope: "task" | "tree";
+        /** @description Position of a link in its chain. */
+        ChainStep: {
+            /**
+             * Format: int64
+             * @description The first is 1.
+             */
+            step: number;
+            /** Format: int64 */
+            steps: number;
+        };
         /** @description A server that changed accepted functions. */
         ChangedTool: {
             tool_id: components["schemas"]["ToolId"];
@@ -4560,7 +4604,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -4640,9 +4684,13 @@ export interface components {
         };
         /**
          * @description Reason why a task failed.
+         *
+         *     `not_allowed`: The requester can no longer invoke the agent, or post in the conversation.
+         *
+         *     `tree_limit`: The tree of the task has used up its model calls or its run time.
          * @enum {string}
          */
-        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded";
+        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "tree_limit";
         /** @description Reason why the response failed. */
         Fault: {
             code: components["schemas"]["FaultCode"];
@@ -4919,6 +4967,13 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             name: string;
             count: number;
+        };
+        /** @description A task of a tree in a conversation that the caller cannot read. */
+        HiddenTask: {
+            id: components["schemas"]["TaskId"];
+            status: components["schemas"]["TaskStatus"];
+            /** @description Always true. */
+            hidden: boolean;
         };
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
@@ -5841,6 +5896,8 @@ export interface components {
             task_id?: components["schemas"]["TaskId"];
             /** @description The reply was cut off at the model's output limit. */
             truncated?: boolean;
+            /** @description Tasks of the chain that the message started, in order. */
+            chain?: components["schemas"]["TaskId"][];
             /** @description API key that posted the message. */
             api_key_id?: components["schemas"]["ApiKeyId"];
             /** @description The resolution that this message publishes. */
@@ -5852,6 +5909,12 @@ export interface components {
             steps?: number;
             /** @description Messages that the reply cites, in the order of `n`. */
             sources?: components["schemas"]["MessageSource"][];
+            /**
+             * Format: int64
+             * @description Number of removed citations: unknown, deleted, or hidden messages, and those that do not support their sentence;
+             *     omitted if 0.
+             */
+            sources_removed?: number;
             /** @description The fork of the resolution that this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
             /** @description Users notified of a resolution message as if mentioned. */
@@ -6822,6 +6885,7 @@ export interface components {
             name: string;
         };
         RankingOptions: {
+            /** @description Always `auto`. */
             ranker?: string | null;
             /**
              * Format: double
@@ -7514,6 +7578,7 @@ export interface components {
             /** @enum {string} */
             type: "mcp";
         } | {
+            /** @description Always empty: this server has no vector stores. */
             vector_store_ids?: string[];
             /**
              * Format: int32
@@ -7521,6 +7586,7 @@ export interface components {
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
+            /** @description `{"channel_ids": […]}`: only messages in these channels. */
             filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
@@ -7732,8 +7798,9 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             retry_of: components["schemas"]["TaskId"] | null;
             parent_task_id: components["schemas"]["TaskId"] | null;
-            /** @description The first task of the chain of parents; the task itself if it has no parent. */
+            /** @description The first task of the line of parents; the task itself if it has no parent. */
             root_task_id: components["schemas"]["TaskId"];
+            after_task_id: components["schemas"]["TaskId"] | null;
             /**
              * Format: int64
              * @description Number of parents above.
@@ -7798,8 +7865,13 @@ export interface components {
         /** @description ID of a task: `task_` and 26 base-32 characters */
         TaskId: string;
         TaskInput: {
-            /** @description The trigger message without the mention; for a `resolve`, the guidance for the draft. */
+            /**
+             * @description The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
+             *     the draft.
+             */
             prompt: string;
+            /** @description Set for a link of a chain. */
+            chain?: components["schemas"]["ChainStep"];
             /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
             options?: Record<string, unknown>;
         };
@@ -7839,6 +7911,19 @@ export interface components {
         };
         /** @enum {string} */
         TaskStatus: "queued" | "running" | "completed" | "failed" | "cancelled";
+        /** @description A root task and all tasks that were started for it */
+        TaskTree: {
+            /** @enum {string} */
+            object: "task_tree";
+            root_task_id: components["schemas"]["TaskId"];
+            status: components["schemas"]["TreeStatus"];
+            /** @description By creation, at most 200. */
+            tasks: components["schemas"]["TreeTask"][];
+            spent: components["schemas"]["TreeSpent"];
+            limits: components["schemas"]["TreeLimits"];
+            /** Format: int64 */
+            score: number;
+        };
         /** @description Fields of `POST /v1/agents`, filled in. */
         Template: {
             /** @description Set by the server; ignored in requests. */
@@ -8081,6 +8166,7 @@ export interface components {
             /** @enum {string} */
             type: "mcp";
         } | {
+            /** @description Always empty: this server has no vector stores. */
             vector_store_ids?: string[];
             /**
              * Format: int32
@@ -8088,6 +8174,7 @@ export interface components {
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
+            /** @description `{"channel_ids": […]}`: only messages in these channels. */
             filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
@@ -8217,6 +8304,45 @@ export interface components {
          * @enum {string}
          */
         ToolStatus: "ok" | "unreachable" | "auth_failed" | "secret_unreadable";
+        TreeLimits: {
+            /** Format: int64 */
+            calls: number;
+            /** Format: int64 */
+            run_ms: number;
+        };
+        /** @description What the tasks of a tree have used so far, without personal ones. */
+        TreeSpent: {
+            /**
+             * Format: int64
+             * @description Model calls whose records are still kept.
+             */
+            calls: number;
+            /**
+             * Format: int64
+             * @description Tokens and costs of tasks that the caller sees and that have ended.
+             */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description In US dollars; null if a price is not known, or the policy does not show costs to the caller.
+             */
+            cost_usd: number | null;
+            /**
+             * Format: int64
+             * @description Time for which its tasks ran.
+             */
+            run_ms: number;
+        };
+        /**
+         * @description State of a tree.
+         *
+         *     `running`: A task is queued or running.
+         * @enum {string}
+         */
+        TreeStatus: "running" | "completed" | "failed" | "cancelled";
+        TreeTask: components["schemas"]["Task"] | components["schemas"]["HiddenTask"];
         /**
          * @description Kind of trigger.
          *
@@ -8427,9 +8553,11 @@ export interface components {
          *     `budget`: Running calls have reserved the rest of a budget.
          *
          *     `approval`: People must decide about its actions; `retry_at` is null.
+         *
+         *     `chain`: The link before it in its chain has not completed; `retry_at` is null.
          * @enum {string}
          */
-        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval";
+        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain";
         /** @description Things to decide, and the caller's permissions. */
         WaitingSeen: {
             /** @description Actions that the caller can approve, deny, or settle; oldest first. */
@@ -10944,6 +11072,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "after_task_id": null,
                      *         "agent_id": null,
                      *         "agent_version": null,
                      *         "attempt": 1,
@@ -12778,6 +12907,7 @@ export interface operations {
                      *         {
                      *           "active_tasks": [
                      *             {
+                     *               "after_task_id": null,
                      *               "agent_id": null,
                      *               "agent_version": null,
                      *               "attempt": 1,
@@ -12943,6 +13073,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -12957,6 +13090,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -12980,6 +13114,7 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -13101,6 +13236,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -13115,6 +13253,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -13138,6 +13277,7 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -13772,6 +13912,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "after_task_id": null,
                      *         "agent_id": null,
                      *         "agent_version": null,
                      *         "attempt": 1,
@@ -14645,6 +14786,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "after_task_id": null,
                      *         "agent_id": null,
                      *         "agent_version": null,
                      *         "attempt": 1,
@@ -14904,6 +15046,9 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chain": [
+                     *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -14918,6 +15063,7 @@ export interface operations {
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
+                     *             "sources_removed": 0,
                      *             "steps": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
@@ -15030,6 +15176,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -15044,6 +15193,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -15067,6 +15217,7 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -15157,6 +15308,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -15171,6 +15325,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -15194,6 +15349,7 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -15450,6 +15606,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -15464,6 +15623,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -16019,6 +16179,7 @@ export interface operations {
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "task": {
+                     *         "after_task_id": null,
                      *         "agent_id": null,
                      *         "agent_version": null,
                      *         "attempt": 1,
@@ -17366,6 +17527,9 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -17380,6 +17544,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "sources_removed": 0,
                      *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
@@ -17479,6 +17644,9 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -17493,6 +17661,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "sources_removed": 0,
                      *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
@@ -17603,6 +17772,9 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -17617,6 +17789,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "sources_removed": 0,
                      *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
@@ -17724,6 +17897,9 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -17738,6 +17914,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "sources_removed": 0,
                      *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
@@ -17844,6 +18021,9 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -17858,6 +18038,7 @@ export interface operations {
                      *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           }
                      *         ],
+                     *         "sources_removed": 0,
                      *         "steps": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
@@ -19688,6 +19869,9 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chain": [
+                     *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -19702,6 +19886,7 @@ export interface operations {
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
+                     *             "sources_removed": 0,
                      *             "steps": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
@@ -19763,6 +19948,7 @@ export interface operations {
                      * @example {
                      *       "active_tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -19960,6 +20146,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -20029,6 +20216,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "after_task_id": null,
                      *       "agent_id": null,
                      *       "agent_version": null,
                      *       "attempt": 1,
@@ -20082,7 +20270,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "scope": "task"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CancelForm"] | null;
+            };
+        };
         responses: {
             /** @description The canceled task, or the task as it ended before */
             200: {
@@ -20092,6 +20289,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "after_task_id": null,
                      *       "agent_id": null,
                      *       "agent_version": null,
                      *       "attempt": 1,
@@ -20131,6 +20329,7 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -20290,6 +20489,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "after_task_id": null,
                      *       "agent_id": null,
                      *       "agent_version": null,
                      *       "attempt": 1,
@@ -20335,6 +20535,89 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_task_tree: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a task: `task_` and 26 base-32 characters */
+                id: components["schemas"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "limits": {
+                     *         "calls": 0,
+                     *         "run_ms": 0
+                     *       },
+                     *       "object": "task_tree",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "score": 0,
+                     *       "spent": {
+                     *         "calls": 0,
+                     *         "cost_usd": null,
+                     *         "input_tokens": 0,
+                     *         "output_tokens": 0,
+                     *         "run_ms": 0
+                     *       },
+                     *       "status": "running",
+                     *       "tasks": [
+                     *         {
+                     *           "after_task_id": null,
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
+                     *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
+                     *           "started_at": null,
+                     *           "status": "queued",
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskTree"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     get_thread: {
         parameters: {
             query?: never;
@@ -20357,6 +20640,7 @@ export interface operations {
                      * @example {
                      *       "active_tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -20473,6 +20757,7 @@ export interface operations {
                      * @example {
                      *       "active_tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -20708,6 +20993,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "task": {
+                     *         "after_task_id": null,
                      *         "agent_id": null,
                      *         "agent_version": null,
                      *         "attempt": 1,
@@ -21246,6 +21532,9 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chain": [
+                     *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21260,6 +21549,7 @@ export interface operations {
                      *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *               }
                      *             ],
+                     *             "sources_removed": 0,
                      *             "steps": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
@@ -21372,6 +21662,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21386,6 +21679,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -21409,6 +21703,7 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,
@@ -21499,6 +21794,9 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21513,6 +21811,7 @@ export interface operations {
                      *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
+                     *           "sources_removed": 0,
                      *           "steps": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
@@ -21536,6 +21835,7 @@ export interface operations {
                      *       },
                      *       "tasks": [
                      *         {
+                     *           "after_task_id": null,
                      *           "agent_id": null,
                      *           "agent_version": null,
                      *           "attempt": 1,

@@ -20,6 +20,10 @@ export function lazyComponent<P extends Record<string, unknown>>(
 
 /** Card of a result. */
 export const resultCard = lazyComponent(() => import('./ResultCard.svelte'));
+/** System message. */
+export const notice = lazyComponent(() => import('./Notice.svelte'));
+/** Deep dives of a message. */
+export const forkChips = lazyComponent(() => import('../fork/ForkChips.svelte'));
 /** Attachments of a message. */
 export const messageFiles = lazyComponent(() => import('../files/MessageFiles.svelte'));
 /** Page of something that was not found. */
@@ -30,8 +34,10 @@ export const sidebarLinks = lazyComponent(() => import('./SidebarOutcomes.svelte
 export const replyActions = lazyComponent(() => import('../approvals/ReplyActions.svelte'));
 /** Unread messages above the view. */
 export const unreadBar = lazyComponent(() => import('./UnreadBar.svelte'));
+/** Agents that reply one after the other, of a message or a draft. */
+export const chains = lazyComponent(() => import('../chains/Chains.svelte'));
 /** Sources of a reply. */
-export const messageSources = lazyComponent(() => import('./MessageSources.svelte'));
+export const messageSources = lazyComponent(() => import('../sources/MessageSources.svelte'));
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
 /** Summary that agents read instead of older messages. */

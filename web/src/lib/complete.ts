@@ -8,7 +8,7 @@ export interface Trigger {
 }
 export interface Candidate {
   key: string;
-  kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji' | 'command' | 'nobody';
+  kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji' | 'command' | 'nobody' | 'then';
   /** Replacement of the trigger. */
   insert: string;
   title: string;
@@ -63,7 +63,7 @@ export function complete(candidates: Candidate[], query: string): Candidate[] {
     .map((x) => x.c);
 }
 
-/** The text with the trigger replaced, followed by one space, and the caret position. */
+/** The text with the trigger replaced, followed by one space unless a handle follows, and the caret position. */
 export function apply(
   text: string,
   caret: number,
@@ -71,8 +71,9 @@ export function apply(
   insert: string,
 ): { text: string; caret: number } {
   const tail = text.slice(caret);
-  const head = text.slice(0, trigger.start) + insert + (tail.startsWith(' ') ? '' : ' ');
-  return { text: head + tail, caret: head.length + (tail.startsWith(' ') ? 1 : 0) };
+  const isOpen = insert.endsWith('@');
+  const head = text.slice(0, trigger.start) + insert + (isOpen || tail.startsWith(' ') ? '' : ' ');
+  return { text: head + tail, caret: head.length + (!isOpen && tail.startsWith(' ') ? 1 : 0) };
 }
 
 /**

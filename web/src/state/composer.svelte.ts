@@ -26,6 +26,8 @@ export interface Slashes {
 export class Completion {
   trigger = $state.raw<Trigger | null>(null);
   index = $state(0);
+  /** Further entries; set by the menu. */
+  more = $state.raw<((t: Trigger) => Candidate[]) | null>(null);
   /** For `/agent`, the menu lists agents only, not commands or people. */
   choosing = $state(false);
   #ws: WorkspaceState;
@@ -69,7 +71,7 @@ export class Completion {
   }
 
   #list(t: Trigger): Candidate[] {
-    if (!this.choosing) return complete(this.#all(t), t.query);
+    if (!this.choosing) return [...complete(this.#all(t), t.query), ...(this.more?.(t) ?? [])];
     const now = this.#slashes?.now();
     const all = [...this.#ws.people.agents.map(candidate), NOBODY].map((c) =>
       c.key === now ? { ...c, note: 'Current' } : c,

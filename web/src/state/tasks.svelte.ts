@@ -3,8 +3,9 @@ import type { Task } from '../api/types';
 
 const KEEP = 600;
 export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
-/** Nobody waits for other kinds. */
-const isShown = (t: Task): boolean => t.kind === 'reply' || t.kind === 'resolve';
+/** Nobody waits for other kinds, and a link of a chain is shown below its message until it starts. */
+const isShown = (t: Task): boolean =>
+  (t.kind === 'reply' || t.kind === 'resolve') && !(t.after_task_id && !t.started_at);
 
 /** The fork of a task or message, else its thread. */
 export const placeOf = <T extends string | null>(x: { thread_id: T; fork_id: string | null }): string | T =>

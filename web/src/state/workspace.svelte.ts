@@ -7,6 +7,7 @@ import type { Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
+import type { CitedMessages } from '../sources/cited-messages.svelte';
 import type { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
 import { Connection } from './connection.svelte';
@@ -30,7 +31,7 @@ import { Tasks } from './tasks.svelte';
 import type { ThreadState } from './thread.svelte';
 import { Threads } from './threads.svelte';
 import { Typing } from './typing.svelte';
-import type { Loading } from './window.svelte';
+import type { Loading, MessageWindow } from './window.svelte';
 import type { WorkspaceParts } from './workspace-parts';
 
 export interface WorkspaceDeps {
@@ -75,6 +76,8 @@ export class WorkspaceState implements WorkspaceParts {
   readonly outcomes = new Outcomes(this);
   /** Calls of tools, and what waits for the user; created after startup. */
   actions = $state.raw<Actions | null>(null);
+  /** Messages that replies cite; created with the first list of sources. */
+  cited: CitedMessages | null = null;
   /** Uploads; created with the first file. */
   uploads = $state.raw<Uploads | null>(null);
 
@@ -172,6 +175,10 @@ export class WorkspaceState implements WorkspaceParts {
   }
   channel(id: string): ChannelState {
     return this.#open.channels.get(id);
+  }
+  /** Open conversation in which these messages are shown, if any. */
+  window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
+    return this.#open.window(x);
   }
   /** Deltas of a thread or fork are sent only to its subscribers. */
   watch(place: string): () => void {

@@ -7,6 +7,7 @@ import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, snapshot, thread } from './make';
+import type { TaskTree } from '../api/task-trees';
 import { waiting } from './make-actions';
 
 /** In-memory server: implements the routes that the state uses, with data from the test. */
@@ -17,6 +18,8 @@ export class Backend {
   forks = new Map<string, Fork>();
   messages: Message[] = [];
   tasks: Task[] = [];
+  /** Tree of each of them. */
+  tree: TaskTree | null = null;
   /** Mia's adaptation states. */
   adaptation: AdaptationState[] = [];
   /** Reply styles of the workspace. */
@@ -56,6 +59,8 @@ export class Backend {
     const id = url.pathname.split('/')[3]!;
     if (call === 'GET /v1/snapshot') return this.snapshot;
     if (call === 'GET /v1/tasks') return list(this.tasks);
+    if (/^GET \/v1\/tasks\/\w+\/tree$/.test(call)) return this.tree;
+    if (/^(GET|POST) \/v1\/tasks\/\w+(\/cancel)?$/.test(call)) return this.tasks.find((t) => t.id === id);
     if (call === 'GET /v1/waiting') return this.waiting;
     if (call === 'GET /v1/tools') return list(this.tools);
     if (call === 'GET /v1/actions') {

@@ -53,6 +53,7 @@ export function task(x: Partial<Task> = {}): Task {
     retry_of: null,
     parent_task_id: null,
     root_task_id: 'task_1',
+    after_task_id: null,
     depth: 0,
     attempt: 1,
     round: 0,

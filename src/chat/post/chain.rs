@@ -1,0 +1,87 @@
+//! Chains: wakes the next link, or cancels the later ones.
+
+use super::insert::{NoticeTarget, insert_notice};
+use crate::{
+    agents::profiles,
+    chat::access,
+    db::{Conn, DbError},
+    ids::AgentId,
+    realtime::Audience,
+    tasks::{
+        FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, Task, TaskError, not_asked_text, notice_text, queue,
+    },
+};
+
+/// Wakes the link after one that has completed. If it cannot start, it fails with a notice, and the later ones are canceled.
+pub async fn continue_chain(
+    c: &mut Conn,
+    completed: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
+    if completed.input.0.chain.is_none() {
+        return Ok(());
+    }
+    let next = queue::next_link(c, completed.id).await?;
+    let Some(next) = next.filter(Task::is_active) else {
+        return Ok(());
+    };
+    let Some(code) = obstacle(c, &next).await? else {
+        return queue::wake_link(c, &next, audience).await;
+    };
+    let Some((agent, target)) = next.agent_id.zip(NoticeTarget::of(&next)) else {
+        return Ok(());
+    };
+    let name = profiles::shown_name(c, agent).await?;
+    let message = end_chain(c, &next, notice_text(&name, code), audience).await?;
+    let trigger = next.trigger_message_id;
+    let notice = insert_notice(c, target, audience, trigger, message.clone()).await?;
+    queue::fail_parked(c, next.id, TaskError { code, message }, notice.id, audience).await
+}
+
+/// Cancels the links after one that fails. Returns its notice, with the agents that are not asked.
+pub async fn end_chain(
+    c: &mut Conn,
+    failed: &Task,
+    notice: String,
+    audience: Audience,
+) -> Result<String, DbError> {
+    let Some(agent) = failed.agent_id.filter(|_| failed.input.0.chain.is_some()) else {
+        return Ok(notice);
+    };
+    let later = queue::cancel_later(c, failed.id, audience).await?;
+    let agents: Vec<AgentId> = later.iter().filter_map(|link| link.agent_id).collect();
+    with_later(c, notice, agent, &agents).await
+}
+
+/// Adds the agents of later links to the notice of a failed one.
+pub(super) async fn with_later(
+    c: &mut Conn,
+    notice: String,
+    failed: AgentId,
+    later: &[AgentId],
+) -> Result<String, DbError> {
+    if later.is_empty() {
+        return Ok(notice);
+    }
+    let mut names = Vec::with_capacity(later.len());
+    for agent in later {
+        names.push(profiles::shown_name(c, *agent).await?);
+    }
+    let failed = profiles::shown_name(c, failed).await?;
+    Ok(format!("{notice} {}", not_asked_text(&failed, &names)))
+}
+
+/// Reason why a link cannot start.
+async fn obstacle(c: &mut Conn, link: &Task) -> Result<Option<FailCode>, DbError> {
+    let can_invoke = match link.agent_id {
+        Some(agent) => profiles::is_invocable_by(c, agent, link.requested_by).await?,
+        None => false,
+    };
+    if !can_invoke || !access::requester_can_post(c, link).await? {
+        return Ok(Some(FailCode::NotAllowed));
+    }
+    let used = queue::use_of(c, link.root_task_id).await?;
+    let run_ms_max = i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX);
+    let is_used_up = used.calls >= TREE_CALLS_MAX || used.run_ms >= run_ms_max;
+    Ok(is_used_up.then_some(FailCode::TreeLimit))
+}

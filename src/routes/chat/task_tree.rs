@@ -1,0 +1,219 @@
+//! Trees of tasks over HTTP.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use serde::Serialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    St,
+    tasks::{reader_of, visible_task},
+};
+use crate::{
+    auth::Caller,
+    chat::{ChatError, access},
+    db::Conn,
+    http::{ApiError, extract::Path},
+    ids::{TaskId, ThreadId},
+    server::State,
+    tasks::{
+        TREE_CALLS_MAX, TREE_RUN_MAX, Task, TaskKind, TaskStatus, costs,
+        queue::{self, TreeUse},
+    },
+    text_enum::{constant, text_enum},
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(get_task_tree))
+}
+
+constant! { TreeObject = "task_tree" }
+
+text_enum! {
+    /// State of a tree.
+    enum TreeStatus {
+        /// A task is queued or running.
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+}
+
+/// A task of a tree in a conversation that the caller cannot read.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct HiddenTask {
+    id: TaskId,
+    status: TaskStatus,
+    /// Always true.
+    hidden: bool,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum TreeTask {
+    Task(Box<Task>),
+    Hidden(HiddenTask),
+}
+
+/// What the tasks of a tree have used so far, without personal ones.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct TreeSpent {
+    /// Model calls whose records are still kept.
+    calls: i64,
+    /// Tokens and costs of tasks that the caller sees and that have ended.
+    input_tokens: i64,
+    output_tokens: i64,
+    /// In US dollars; null if a price is not known, or the policy does not show costs to the caller.
+    cost_usd: Option<f64>,
+    /// Time for which its tasks ran.
+    run_ms: i64,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct TreeLimits {
+    calls: i64,
+    run_ms: i64,
+}
+
+/// A root task and all tasks that were started for it
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct TaskTree {
+    #[schema(inline)]
+    object: TreeObject,
+    root_task_id: TaskId,
+    status: TreeStatus,
+    /// By creation, at most 200.
+    tasks: Vec<TreeTask>,
+    spent: TreeSpent,
+    limits: TreeLimits,
+    score: i64,
+}
+
+/// Get the tree of a task: its root and all tasks that were started for it
+///
+/// Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out.
+#[utoipa::path(get, path = "/v1/tasks/{id}/tree", tag = "tasks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = TaskId, Path)), responses((status = 200, body = TaskTree)))]
+async fn get_task_tree(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<TaskId>,
+) -> Result<Json<TaskTree>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    let task = visible_task(&mut c, &caller, id).await?;
+    let root = task.root_task_id;
+    let mut tasks = queue::list_tree(&mut c, root).await?;
+    let status = status_of(&tasks, root);
+    tasks.retain(|task| !task.kind.is_personal() || task.requested_by == caller.user);
+    let used = queue::use_of(&mut c, root).await?;
+    let score = queue::score_of(&mut c, root).await?;
+    let reader = reader_of(&caller.enter(&mut c, task.workspace_id).await?);
+    if !costs::are_visible(&mut c, task.workspace_id, reader).await? {
+        tasks = tasks.into_iter().map(Task::without_cost).collect();
+    }
+    let tasks = seen_tasks(&mut c, &caller, tasks).await?;
+    Ok(Json(TaskTree {
+        object: TreeObject,
+        root_task_id: root,
+        status,
+        spent: TreeSpent::of(&tasks, used),
+        tasks,
+        limits: TreeLimits {
+            calls: TREE_CALLS_MAX,
+            run_ms: i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX),
+        },
+        score,
+    }))
+}
+
+/// Running while any work is active, otherwise as the root ended; a chain, as its last link.
+fn status_of(tasks: &[Task], root: TaskId) -> TreeStatus {
+    let is_work = |task: &Task| {
+        task.id == root
+            || !matches!(
+                task.kind,
+                TaskKind::Compact | TaskKind::Reflect | TaskKind::Utility
+            )
+    };
+    if tasks.iter().any(|task| task.is_active() && is_work(task)) {
+        return TreeStatus::Running;
+    }
+    let last_link = tasks.iter().rfind(|task| task.after_task_id.is_some());
+    let root = tasks.iter().find(|task| task.id == root);
+    match last_link.or(root).map(|task| task.status) {
+        Some(TaskStatus::Failed) => TreeStatus::Failed,
+        Some(TaskStatus::Cancelled) => TreeStatus::Cancelled,
+        _ => TreeStatus::Completed,
+    }
+}
+
+/// The tasks as the caller sees them.
+async fn seen_tasks(
+    c: &mut Conn,
+    caller: &Caller,
+    tasks: Vec<Task>,
+) -> Result<Vec<TreeTask>, ApiError> {
+    let mut readable: HashMap<ThreadId, bool> = HashMap::new();
+    let mut seen = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let is_readable = match task.thread_id {
+            // Only a root is in no conversation, and the caller sees it.
+            None => true,
+            Some(thread) => {
+                let is_readable = match readable.get(&thread) {
+                    Some(is_readable) => *is_readable,
+                    None => can_read(c, caller, thread).await?,
+                };
+                readable.insert(thread, is_readable);
+                is_readable
+            }
+        };
+        seen.push(if is_readable {
+            TreeTask::Task(Box::new(task))
+        } else {
+            TreeTask::Hidden(HiddenTask {
+                id: task.id,
+                status: task.status,
+                hidden: true,
+            })
+        });
+    }
+    Ok(seen)
+}
+
+async fn can_read(c: &mut Conn, caller: &Caller, thread: ThreadId) -> Result<bool, ApiError> {
+    match access::thread(c, caller, thread).await {
+        Ok(access) => Ok(access.reading().is_ok()),
+        Err(ChatError::ThreadNotFound) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+impl TreeSpent {
+    fn of(tasks: &[TreeTask], used: TreeUse) -> Self {
+        let mut spent = Self {
+            calls: used.calls,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: None,
+            run_ms: used.run_ms,
+        };
+        let usages = tasks.iter().filter_map(|task| match task {
+            TreeTask::Task(task) if !task.kind.is_personal() => task.token_usage.as_ref(),
+            TreeTask::Task(_) | TreeTask::Hidden(_) => None,
+        });
+        let called = usages.filter(|usage| usage.0.input_tokens + usage.0.output_tokens > 0);
+        for (n, usage) in called.enumerate() {
+            spent.input_tokens += usage.0.input_tokens;
+            spent.output_tokens += usage.0.output_tokens;
+            spent.cost_usd = match n {
+                0 => usage.0.cost_usd,
+                _ => spent.cost_usd.zip(usage.0.cost_usd).map(|(a, b)| a + b),
+            };
+        }
+        spent
+    }
+}

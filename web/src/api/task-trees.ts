@@ -1,0 +1,25 @@
+import { at, type Transport } from './http';
+import type { components } from './schema';
+import type { Task } from './types';
+
+export type TaskTree = components['schemas']['TaskTree'];
+
+/** Trees of tasks; loaded on demand. */
+export class TaskTreesApi {
+  #http: Transport['http'];
+  #take: Transport['take'];
+  constructor({ http, take }: Transport) {
+    this.#http = http;
+    this.#take = take;
+  }
+
+  get(task: string): Promise<TaskTree> {
+    return this.#take(this.#http.GET('/v1/tasks/{id}/tree', at({ id: task })));
+  }
+  /** Stops every active task of the tree. */
+  stop(task: string): Promise<Task> {
+    return this.#take(
+      this.#http.POST('/v1/tasks/{id}/cancel', { ...at({ id: task }), body: { scope: 'tree' } }),
+    );
+  }
+}

@@ -1,0 +1,36 @@
+/** Arrows between agents, as the server finds them (tests/corpus/arrows.json). No state, no framework. */
+
+/** Replaces what a pattern finds by characters that match nothing, and keeps the offsets. */
+const masked = (text: string, ...patterns: RegExp[]): string =>
+  patterns.reduce((rest, pattern) => rest.replace(pattern, (found) => '\uE000'.repeat(found.length)), text);
+
+const FENCES = /^ {0,3}(```|~~~)[\s\S]*?(?:^ {0,3}\1|$(?![\s\S]))/gm;
+const INDENTED = /(?<=^|\n[ \t]*\n)(?:(?: {4}|\t)[^\n]*(?:\n|$))+/g;
+/** Ends in the same paragraph. Lengths are limited because a search that finds no end is repeated at each possible start. */
+const CODE = /(?<![\\`])(`+)(?!`)(?:[^\n]|\n(?![ \t]*(?:\n|$))){1,2000}?(?<!`)\1(?!`)/g;
+/** A line directly below a quote continues it. */
+const QUOTES = /^ {0,3}>.*(?:\n.*\S.*)*/gm;
+const URLS = /\bhttps?:\/\/\S+/g;
+const ADDRESSES = /(?<=\])\([^)\n]{0,2000}\)/g;
+const LINKS = /!?\[[^\]\n]{0,2000}\](?=\uE000)/g;
+const MENTION = /(?<![A-Za-z0-9_\\.+-])@([a-z0-9][a-z0-9_-]{0,63})/gi;
+
+/** Handles of the agents of a chain, in order; empty if the text is no chain. */
+export function chainIn(text: string, isAgent: (handle: string) => boolean): string[] {
+  const bare = masked(text, FENCES, INDENTED, CODE, QUOTES, ADDRESSES, URLS);
+  const outside = masked(bare, LINKS);
+  let first: string | null = null;
+  const chain: string[] = [];
+  for (const found of bare.matchAll(MENTION)) {
+    const whole = found[1]!.toLowerCase();
+    const handle = isAgent(whole) ? whole : whole.replace(/-+$/, '');
+    if (!isAgent(handle)) continue;
+    const before = outside.slice(0, found.index).trimEnd();
+    const follows = /\s(?:→|->)$/.test(before.slice(-3));
+    if (first === null) {
+      if (follows) return [];
+      first = handle;
+    } else if (follows) chain.push(handle);
+  }
+  return first !== null && chain.length ? [first, ...chain] : [];
+}

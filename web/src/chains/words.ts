@@ -1,0 +1,53 @@
+import type { Task } from '../api/types';
+import type { TaskTree } from '../api/task-trees';
+import { count, money } from '../lib/numbers';
+import { plural, seconds } from '../lib/time';
+
+/** Milliseconds from the start of a task to its end, or until now. */
+const took = (t: Task, now: number): number =>
+  t.started_at
+    ? Math.max(0, (t.completed_at ? Date.parse(t.completed_at) : now) - Date.parse(t.started_at))
+    : 0;
+
+/** State of a link in a word or two: `done`, `writing 7 s`, `waiting`. */
+export function linkState(t: Task, now: number): string {
+  switch (t.status) {
+    case 'completed':
+      return 'done';
+    case 'failed':
+      return 'failed';
+    case 'cancelled':
+      return t.started_at ? 'stopped' : 'not asked';
+    case 'running':
+      return `writing ${Math.floor(took(t, now) / 1000)} s`;
+    default:
+      return t.wait_reason === 'approval' ? 'waiting for approval' : 'waiting';
+  }
+}
+
+/** A line of the panel: `Coder, step 1, done in 14 s, $0.02`. */
+export function stepText(t: Task, name: string, now: number): string {
+  const cost = t.token_usage?.cost_usd ?? null;
+  const state =
+    t.status === 'completed' && t.started_at ? `done in ${seconds(took(t, now))}` : linkState(t, now);
+  return [name, t.input.chain && `step ${t.input.chain.step}`, state, cost === null ? null : money(cost)]
+    .filter(Boolean)
+    .join(', ');
+}
+
+/** Sums of a tree. */
+export function sumsText({ spent }: TaskTree): string {
+  const tokens = spent.input_tokens + spent.output_tokens;
+  return [
+    plural(spent.calls, 'model call'),
+    `${count(tokens)} tokens`,
+    seconds(spent.run_ms),
+    spent.cost_usd === null ? null : money(spent.cost_usd),
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+/** `Coder answers first, then Reviewer, then Tester.` */
+export const orderText = (names: string[]): string =>
+  `${names[0]} answers first, then ${names.slice(1).join(', then ')}.`;

@@ -1,0 +1,21 @@
+import type { Channel } from '../api/types';
+import { upper } from '../lib/text';
+
+const monthDay = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'numeric' });
+const monthDayYear = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'numeric', year: 'numeric' });
+
+/** "May 3", as in the quotations of replies; with the year unless it is this year. */
+function dateText(iso: string, now: Date): string {
+  const date = new Date(iso);
+  return (date.getFullYear() === now.getFullYear() ? monthDay : monthDayYear).format(date);
+}
+
+/** "Ada in #ops, May 3"; only the channel as long as the message is not known. */
+export function sourceText(
+  channel: Pick<Channel, 'kind' | 'name'>,
+  message?: { author: string; at: string },
+  now = new Date(),
+): string {
+  const place = channel.kind === 'direct' ? 'a direct message' : `#${channel.name}`;
+  return message ? `${message.author} in ${place}, ${dateText(message.at, now)}` : upper(place);
+}
