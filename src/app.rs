@@ -741,7 +741,7 @@ async fn announce_edits_forever(state: State) {
     }
 }
 
-/// Ends actions and parked tasks that nobody can decide anymore.
+/// Ends actions and parked tasks that nobody can decide about anymore.
 async fn expire_approvals_forever(state: State) {
     loop {
         tokio::select! {

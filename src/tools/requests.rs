@@ -470,7 +470,7 @@ impl Requests {
             return Ok(Some(ToolErrorCode::NotAllowed));
         }
         let policy = policy::find(c, self.task.workspace).await?;
-        // What the task saw after it wrote the call cannot have changed the arguments.
+        // Texts that the task read after it wrote the call cannot have changed the arguments.
         let decision = self.decide(&policy, &action.sources.0, (function, &arguments));
         let is_sufficient = match (&decision, action.granted_by) {
             (Decision::NotOffered, _)

@@ -38,6 +38,6 @@ pub async fn find(c: &mut Conn, task: &ToolTask) -> Result<Option<Rights>, DbErr
 pub fn refusal() -> ToolFault {
     ToolFault::new(
         ToolErrorCode::NotAllowed,
-        "the person who asked may not read this conversation",
+        "the person who asked cannot read this conversation",
     )
 }

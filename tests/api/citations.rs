@@ -181,6 +181,29 @@ async fn a_file_supports_what_it_contains() {
 }
 
 #[tokio::test]
+async fn a_published_result_supports_its_action_items() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let dive = t.dive().await;
+    let said = t.bo.tell_in(&dive.fork, "I write the zebra plan.").await;
+    let content = json!({"headline": "The zebra plan is next", "conclusion": "Bo starts.", "action_items": [
+        {"text": "Write the zebra plan", "owner_id": t.bo.id, "due": "2026-12-01", "sources": [said]}]});
+    t.ada.publish_as(&dive.fork, content).await;
+    let items = ("list_action_items", json!({}));
+    let answer =
+        "Bo writes the zebra plan by 2026-12-01 [S1]. Bo writes the zebra plan by 2026-12-09 [S1].";
+    t.model()
+        .script("sage", [Answer::calls("", &[items]), Answer::text(answer)]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage who does what?").await;
+    t.ada.completed(&task).await;
+    let reply = t.ada.messages(&thread).await.pop().unwrap();
+    let shown =
+        "Bo writes the zebra plan by 2026-12-01 [1]. Bo writes the zebra plan by 2026-12-09.";
+    assert_eq!(cited(&reply), (shown.to_owned(), 1, json!(1)));
+}
+
+#[tokio::test]
 async fn marks_of_an_agent_without_tools_stay() {
     let t = team().await;
     reader(&t.ada, "sage", json!({"tools": []})).await;

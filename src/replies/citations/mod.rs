@@ -24,13 +24,7 @@ use crate::{
     files::{self, Blobs, Stored},
     ids::{FileId, ForkId, MessageId},
     sql_with_ids,
-    tools::{
-        builtin::files::read_part,
-        handles,
-        output::Handled,
-        rights::{self, Rights},
-        runner::ToolTask,
-    },
+    tools::{builtin::files::read_part, handles, output::Handled, rights, runner::ToolTask},
 };
 
 use marks::Marked;
@@ -163,10 +157,14 @@ impl Cited {
             return Ok(Cow::Borrowed(&self.whole));
         };
         let ids: Vec<MessageId> = self.whole.sources.iter().map(|s| s.message_id).collect();
-        let readable: HashSet<MessageId> = match rights::find(c, &checked.task).await? {
-            Some(rights) => readable(c, &checked.task, &rights, &ids).await?,
-            None => HashSet::new(),
+        let messages = match rights::find(c, &checked.task).await? {
+            Some(rights) => {
+                let reader = (checked.task.workspace, rights.requester, rights.shared_in);
+                task::find_readable(c, reader, &ids).await?
+            }
+            None => Vec::new(),
         };
+        let readable: HashSet<MessageId> = messages.iter().map(|message| message.id).collect();
         if ids.iter().all(|id| readable.contains(id)) {
             return Ok(Cow::Borrowed(&self.whole));
         }
@@ -212,7 +210,7 @@ impl Found {
         let mut found = Self::default();
         for handle in handles {
             let (message, file) = match handles::find(&mut c, task.task, handle).await? {
-                // The question is no source of its answer.
+                // The question is not a source of its answer.
                 Some(Handled::Message(id)) => (Some(id).filter(|id| *id != task.trigger), None),
                 Some(Handled::File(id)) => {
                     let stored = files::find(&mut c, id).await?;
@@ -228,39 +226,11 @@ impl Found {
         let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
         let reader = (task.workspace, rights.requester, rights.shared_in);
         let messages = task::find_readable(&mut c, reader, &ids).await?;
-        let results = messages
-            .iter()
-            .filter(|m| m.kind == MessageKind::Resolution);
-        let sql = sql_with_ids!(
-            c,
-            "select r.message_id, r.search_text from resolutions r where r.status = 'published' and r.message_id in",
-            1,
-            ""
-        );
+        let results = messages.iter();
+        let results = results.filter(|message| message.kind == MessageKind::Resolution);
         let ids: Vec<MessageId> = results.map(|message| message.id).collect();
-        let mut lines: Vec<(MessageId, String)> = c
-            .q(sql)
-            .bind(hexadecimal_ids(ids.iter().map(|id| id.0)))
-            .all()
-            .await?;
-        let sql = sql_with_ids!(
-            c,
-            "select r.message_id, coalesce(u.name, i.owner_name, '') || ' ' || coalesce(i.due, '') as line from resolutions r \
-             join action_items i on i.resolution_id = r.id left join users u on u.id = i.owner_id \
-             where r.status = 'published' and r.message_id in",
-            1,
-            ""
-        );
-        let owners: Vec<(MessageId, String)> = c
-            .q(sql)
-            .bind(hexadecimal_ids(ids.iter().map(|id| id.0)))
-            .all()
-            .await?;
-        lines.extend(owners);
-        for (message, line) in lines {
-            let text = found.results.entry(message).or_default();
-            text.push('\n');
-            text.push_str(&line);
+        if !ids.is_empty() {
+            found.results = results_of(&mut c, &ids).await?;
         }
         found.messages = messages.into_iter().map(|m| (m.id, m)).collect();
         Ok(found)
@@ -390,16 +360,33 @@ fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s s
     if is_supported { supporting } else { Vec::new() }
 }
 
-/// Checks which messages everyone in the conversation can read.
-async fn readable(
+/// Texts of published results with the owners and dates of their action items, by their messages.
+async fn results_of(
     c: &mut Conn,
-    task: &ToolTask,
-    rights: &Rights,
-    ids: &[MessageId],
-) -> Result<HashSet<MessageId>, DbError> {
-    let reader = (task.workspace, rights.requester, rights.shared_in);
-    let messages = task::find_readable(c, reader, ids).await?;
-    Ok(messages.into_iter().map(|message| message.id).collect())
+    messages: &[MessageId],
+) -> Result<HashMap<MessageId, String>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select r.message_id, r.search_text, i.due, coalesce(u.name, i.owner_name) as owner from resolutions r \
+         left join action_items i on i.resolution_id = r.id left join users u on u.id = i.owner_id \
+         where r.status = 'published' and r.message_id in",
+        1,
+        ""
+    );
+    let rows: Vec<(MessageId, String, Option<String>, Option<String>)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(messages.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    let mut texts = HashMap::new();
+    for (message, text, due, owner) in rows {
+        let text = texts.entry(message).or_insert(text);
+        for part in [due, owner].into_iter().flatten() {
+            text.push('\n');
+            text.push_str(&part);
+        }
+    }
+    Ok(texts)
 }
 
 #[cfg(test)]

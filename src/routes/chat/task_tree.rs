@@ -57,7 +57,7 @@ enum TreeTask {
     Hidden(HiddenTask),
 }
 
-/// What the tasks of a tree have used so far, without personal ones.
+/// Calls, tokens, costs, and run time of a tree so far, without its personal tasks.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct TreeSpent {
     /// Model calls whose records are still kept.

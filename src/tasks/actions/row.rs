@@ -174,7 +174,7 @@ pub struct ActionObject {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Texts of an action for a reader who may see them.
+/// Texts of an action for a reader with access to them.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
     /// JSON.
@@ -696,7 +696,7 @@ pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<b
     Ok(extended == 1)
 }
 
-/// Ends an action that nobody decided, or that did not start, in time.
+/// Ends an action without a decision or start before its deadline.
 pub async fn expire(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     check(action.state, ActionState::Expired);
     withdraw(c, action, ActionState::Expired, ToolErrorCode::Expired).await

@@ -8310,7 +8310,7 @@ export interface components {
             /** Format: int64 */
             run_ms: number;
         };
-        /** @description What the tasks of a tree have used so far, without personal ones. */
+        /** @description Calls, tokens, costs, and run time of a tree so far, without its personal tasks. */
         TreeSpent: {
             /**
              * Format: int64
