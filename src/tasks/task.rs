@@ -71,6 +71,8 @@ text_enum! {
         Approval = "approval",
         /// The link before it in its chain has not completed; `retry_at` is null.
         Chain = "chain",
+        /// Tasks that it started have not ended; `retry_at` is null.
+        Children = "children",
     }
 }
 

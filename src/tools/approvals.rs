@@ -461,7 +461,7 @@ async fn conclude(
 ) -> Result<ActionObject, ToolsError> {
     let id = access.action.id;
     actions::announce(c, id, EventType::ActionUpdated, access.audience).await?;
-    queue::wake_if_decided(c, access.action.task_id, access.audience).await?;
+    queue::wake(c, access.action.task_id, access.audience).await?;
     get(c, caller, id).await
 }
 
@@ -539,7 +539,7 @@ async fn expire_one(c: &mut Conn, id: ActionId, audience: Audience) -> Result<()
     };
     if is_changed {
         actions::announce(c, id, EventType::ActionUpdated, audience).await?;
-        queue::wake_if_decided(c, action.task_id, audience).await?;
+        queue::wake(c, action.task_id, audience).await?;
     }
     Ok(())
 }
@@ -583,7 +583,7 @@ async fn end_action(db: &Db, action: Action) -> Result<(), DbError> {
                 return expire_one(c, action.id, audience).await;
             }
             actions::announce(c, action.id, EventType::ActionUpdated, audience).await?;
-            return queue::wake_if_decided(c, action.task_id, audience).await;
+            return queue::wake(c, action.task_id, audience).await;
         }
         let ending = if action.effect == Effect::Read {
             Ending::failed(ToolErrorCode::Cancelled)

@@ -158,13 +158,14 @@ async fn enqueue_again(
                 id: TaskId::new(),
                 after: before,
                 step,
-                before_seq: match before {
-                    // It reads what the failed one has read; one that never started reads everything so far.
-                    None => Some(queue::before_seq(c, task.id).await?.unwrap_or(seq)),
-                    Some(_) => None,
-                },
-                api_key: key,
             }),
+        };
+        let before_seq = match link {
+            // It reads what the failed one has read; one that never started reads everything so far.
+            Some(NewLink { after: None, .. }) => {
+                Some(queue::before_seq(c, task.id).await?.unwrap_or(seq))
+            }
+            _ => None,
         };
         let newest = profiles::newest_version(c, target.agent).await?;
         let newest = newest.or_else(|| before.map(|_| target.agent_version));
@@ -181,6 +182,9 @@ async fn enqueue_again(
             retry_of: Some(task.id),
             parent: first.as_ref().map(|first| first.id),
             link,
+            child_key: None,
+            before_seq,
+            api_key: link.and(key),
             lane: Lane::Foreground,
             prompt: task.input.0.prompt.clone(),
             options: task.input.0.options.clone(),

@@ -28,7 +28,7 @@ use crate::{
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, now},
     files,
-    ids::{AgentId, ApiKeyId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
+    ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, Lane, NewLink, NewTask, Task, TaskKind, TaskStatus, queue},
 };
@@ -403,8 +403,8 @@ async fn follow(
     Ok(())
 }
 
-/// The place of the link with position `n` in the chain of a message with number `seq`.
-fn link_at(chain: &[TaskId], n: usize, seq: i64, key: Option<ApiKeyId>) -> Option<NewLink> {
+/// The place of the link with position `n` in a chain.
+fn link_at(chain: &[TaskId], n: usize) -> Option<NewLink> {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     Some(NewLink {
         id: *chain.get(n)?,
@@ -416,9 +416,6 @@ fn link_at(chain: &[TaskId], n: usize, seq: i64, key: Option<ApiKeyId>) -> Optio
             step: number(n + 1),
             steps: number(chain.len()),
         },
-        // The first link reads the message.
-        before_seq: (n == 0).then_some(seq + 1),
-        api_key: key,
     })
 }
 
@@ -439,7 +436,7 @@ async fn enqueue_invoked(
     };
     let mut tasks = Vec::with_capacity(invoked.len());
     for (n, invocation) in invoked.iter().enumerate() {
-        let link = link_at(chain, n, seq, access.actor.key);
+        let link = link_at(chain, n);
         let is_parked = link.is_some_and(|link| link.after.is_some());
         let new = NewTask {
             workspace: access.actor.workspace,
@@ -454,6 +451,10 @@ async fn enqueue_invoked(
             retry_of: None,
             parent: chain.first().copied().filter(|_| is_parked),
             link,
+            child_key: None,
+            // The first link reads the message.
+            before_seq: link.filter(|link| link.after.is_none()).map(|_| seq + 1),
+            api_key: access.actor.key.filter(|_| link.is_some()),
             lane: Lane::Foreground,
             prompt: invocation.prompt.clone(),
             options: None,

@@ -632,14 +632,14 @@ impl ReplyHandler {
                     let found = actions::of_round(c, lease.task, round).await?;
                     let mut states = found.iter().map(|action| action.state);
                     // A person can have approved one in the meantime.
-                    if states.clone().any(|state| state == ActionState::Approved) {
+                    if states.any(|state| state == ActionState::Approved) {
                         return Ok::<_, LeaseLost>(None);
                     }
-                    if states.any(ActionState::needs_person) {
-                        queue::park(c, &lease, ran_ms).await?;
-                        return Ok(Some(RoundEnd::Parked));
-                    }
-                    Ok(Some(RoundEnd::NextCall))
+                    let Some(reason) = queue::obstacle(c, lease.task).await? else {
+                        return Ok(Some(RoundEnd::NextCall));
+                    };
+                    queue::park(c, &lease, ran_ms, reason).await?;
+                    Ok(Some(RoundEnd::Parked))
                 })
                 .await?;
             failpoint!("round_parked");

@@ -29,10 +29,6 @@ pub struct NewLink {
     /// The link before it; until that one completes, this one is parked.
     pub after: Option<TaskId>,
     pub step: ChainStep,
-    /// It reads the messages before this number. Links after the first get theirs when they wake.
-    pub before_seq: Option<i64>,
-    /// Key that posts the chain or retries it.
-    pub api_key: Option<ApiKeyId>,
 }
 
 /// A task to queue.
@@ -51,6 +47,12 @@ pub struct NewTask {
     /// The task that asks for this one.
     pub parent: Option<TaskId>,
     pub link: Option<NewLink>,
+    /// Key that is unique among the children of `parent`; set for a child that its parent waits for.
+    pub child_key: Option<String>,
+    /// It reads the messages before this number. Links after the first get theirs when they wake.
+    pub before_seq: Option<i64>,
+    /// Key that posts a chain or retries it.
+    pub api_key: Option<ApiKeyId>,
     pub lane: Lane,
     pub prompt: String,
     pub options: Option<serde_json::Value>,
@@ -82,7 +84,7 @@ pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbE
 /// Inserts a queued task, or a task that failed with `queue_full` if `full` is set. The caller
 /// appends its event.
 ///
-/// Returns `None` if `retry_of` was already retried, or if the link exists or its tree was stopped.
+/// Returns `None` if `retry_of` was already retried, if the link or child exists, or if its tree was stopped.
 pub async fn insert(
     c: &mut Conn,
     new: &NewTask,
@@ -90,8 +92,11 @@ pub async fn insert(
 ) -> Result<Option<Task>, DbError> {
     let link = new.link;
     let id = link.map_or_else(TaskId::new, |link| link.id);
-    if let Some(root) = new.parent.filter(|_| link.is_some())
-        && !tree::lock_running(c, root).await?
+    let step = link.map(|link| link.step.step.to_string());
+    let key = new.child_key.clone().or(step);
+    let key = key.filter(|_| new.parent.is_some());
+    if let Some(parent) = new.parent.filter(|_| key.is_some())
+        && !tree::lock_running(c, parent).await?
     {
         return Ok(None);
     }
@@ -134,11 +139,11 @@ pub async fn insert(
     .bind(at)
     .bind(full.map(|_| at))
     .bind(link.and_then(|link| link.after))
-    .bind(link.filter(|_| new.parent.is_some()).map(|link| link.step.step.to_string()))
-    .bind(link.and_then(|link| link.before_seq))
+    .bind(key)
+    .bind(new.before_seq)
     .bind(is_parked)
     .bind(is_parked.then_some(WaitReason::Chain))
-    .bind(link.and_then(|link| link.api_key))
+    .bind(new.api_key)
     .opt()
     .await?;
     if let Some(task) = &task {

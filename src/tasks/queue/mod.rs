@@ -57,7 +57,7 @@ pub use find::{
 };
 pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
-pub use parked::{count_parked, fail_parked, list_left, park, wake_if_decided, wake_link};
+pub use parked::{count_parked, fail_parked, list_left, obstacle, park, wake, wake_link};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
     Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, finish, lock_lease,

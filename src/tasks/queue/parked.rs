@@ -32,9 +32,43 @@ pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
     .await
 }
 
-/// Parks a running task until people have decided about its actions, and stores how long its rounds ran. The caller has checked the
-/// lease in this transaction.
-pub async fn park(c: &mut Conn, lease: &Lease, ran_ms: u64) -> Result<Task, DbError> {
+/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
+macro_rules! is_awaited_by {
+    ($parent:expr) => {
+        concat!(
+            "parent_task_id = ",
+            $parent,
+            " and child_key is not null and after_task_id is null and status in ('queued', 'running')"
+        )
+    };
+}
+
+/// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
+pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
+    let (is_asking, has_children): (bool, bool) = c
+        .q(concat!(
+            "select exists (select 1 from actions where task_id = $1 and state in ('waiting', 'unknown')), \
+             exists (select 1 from tasks where ",
+            is_awaited_by!("$1"),
+            ")"
+        ))
+        .bind(task)
+        .one()
+        .await?;
+    Ok(if is_asking {
+        Some(WaitReason::Approval)
+    } else {
+        has_children.then_some(WaitReason::Children)
+    })
+}
+
+/// Parks a running task for this reason, and stores how long its rounds ran. The caller has checked the lease in this transaction.
+pub async fn park(
+    c: &mut Conn,
+    lease: &Lease,
+    ran_ms: u64,
+    reason: WaitReason,
+) -> Result<Task, DbError> {
     let mut counts = counts_of(c, lease.task).await?;
     counts["ran_ms"] = ran_ms.into();
     let task: Task = c
@@ -49,7 +83,7 @@ pub async fn park(c: &mut Conn, lease: &Lease, ran_ms: u64) -> Result<Task, DbEr
         ))
         .bind(lease.task)
         .bind(lease.token)
-        .bind(WaitReason::Approval)
+        .bind(reason)
         .bind(Json(counts))
         .bind(now().unix_ms())
         .one()
@@ -60,44 +94,59 @@ pub async fn park(c: &mut Conn, lease: &Lease, ran_ms: u64) -> Result<Task, DbEr
     Ok(task)
 }
 
-/// Makes a task due that is parked for this reason; not if people still have to decide about its actions.
-async fn unpark(c: &mut Conn, task: TaskId, reason: WaitReason) -> Result<Option<Task>, DbError> {
-    c.q(task_sql!(
-        "update tasks set parked = FALSE, wait_reason = null where id = $1 and status = 'queued' and parked and wait_reason = $2 \
-         and not exists (select 1 from actions a where a.task_id = tasks.id and a.state in ('waiting', 'unknown')) returning",
-        ""
-    ))
-    .bind(task)
-    .bind(reason)
-    .opt()
-    .await
-}
-
-/// Queues a parked task again if none of its actions needs a person any more.
-pub async fn wake_if_decided(
-    c: &mut Conn,
-    task: TaskId,
-    audience: Audience,
-) -> Result<(), DbError> {
-    if let Some(task) = unpark(c, task, WaitReason::Approval).await? {
+/// Queues a parked task again if it can go on; otherwise it waits for the reason that is left. Links of a chain wait for the link
+/// before them.
+pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
+    let reason = obstacle(c, task).await?;
+    let changed: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set parked = $2, wait_reason = $3 where id = $1 and status = 'queued' and parked \
+             and wait_reason in ('approval', 'children') and wait_reason is distinct from $3 returning",
+            ""
+        ))
+        .bind(task)
+        .bind(reason.is_some())
+        .bind(reason)
+        .opt()
+        .await?;
+    let Some(task) = changed else {
+        return Ok(());
+    };
+    if reason.is_none() {
         actions::approve_again(c, task.id).await?;
-        announce(c, &task, audience).await?;
         c.notify(Box::new(Wake));
     }
-    Ok(())
+    announce(c, &task, audience).await
+}
+
+/// Wakes the task that waits for one that has just ended.
+pub(super) async fn wake_parent(
+    c: &mut Conn,
+    ended: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
+    match ended.parent_task_id {
+        Some(parent) => wake(c, parent, audience).await,
+        None => Ok(()),
+    }
 }
 
 /// Queues a link of a chain after the one before it. It reads all messages so far.
 pub async fn wake_link(c: &mut Conn, link: &Task, audience: Audience) -> Result<(), DbError> {
-    let Some(task) = unpark(c, link.id, WaitReason::Chain).await? else {
+    let seq = log::reserve(c, link.workspace_id, 1).await?;
+    let woken: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set parked = FALSE, wait_reason = null, before_seq = $2 \
+             where id = $1 and status = 'queued' and parked and wait_reason = 'chain' returning",
+            ""
+        ))
+        .bind(link.id)
+        .bind(seq)
+        .opt()
+        .await?;
+    let Some(task) = woken else {
         return Ok(());
     };
-    let seq = log::reserve(c, task.workspace_id, 1).await?;
-    c.q("update tasks set before_seq = $2 where id = $1")
-        .bind(task.id)
-        .bind(seq)
-        .run()
-        .await?;
     announce_as(c, seq, &task, audience).await?;
     c.notify(Box::new(Wake));
     Ok(())
@@ -126,6 +175,7 @@ pub async fn fail_parked(
     if let Some(task) = &task {
         count(c, task).await?;
         announce(c, task, audience).await?;
+        wake_parent(c, task, audience).await?;
     }
     Ok(())
 }

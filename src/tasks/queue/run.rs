@@ -2,7 +2,10 @@
 
 use crate::time::Timestamp;
 
-use super::{Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length};
+use super::{
+    Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length,
+    parked::wake_parent,
+};
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
     actions::{self, Closing},
@@ -104,6 +107,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     count(c, &task).await?;
     end_rounds(c, &task, lease.audience, Closing::Ended).await?;
     announce(c, &task, lease.audience).await?;
+    wake_parent(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
 }
@@ -289,6 +293,7 @@ async fn cancel_one(
         count(c, task).await?;
         end_rounds(c, task, audience, Closing::Stopped).await?;
         announce(c, task, audience).await?;
+        wake_parent(c, task, audience).await?;
         c.notify(Box::new(Stopped {
             workspace: task.workspace_id,
             task: task.id,
