@@ -27,6 +27,8 @@ pub struct ChannelAccess<'a> {
     pub archived: bool,
     /// True if the caller has joined the channel.
     pub joined: bool,
+    /// True if the channel has an agent.
+    pub has_agent: bool,
 }
 
 /// A thread or one of its forks, its channel, and the caller's rights there.
@@ -48,6 +50,12 @@ pub struct ForkAccess {
     pub is_active: bool,
 }
 
+macro_rules! has_agent {
+    () => {
+        "exists (select 1 from channel_agents ca where ca.channel_id = ch.id and ca.agent_id is not null) as has_agent"
+    };
+}
+
 #[derive(sqlx::FromRow)]
 struct ChannelRow {
     id: ChannelId,
@@ -56,6 +64,7 @@ struct ChannelRow {
     archived_at: Option<Timestamp>,
     role: Role,
     joined: Option<UserId>,
+    has_agent: bool,
     is_visible: bool,
     is_valid: bool,
 }
@@ -71,6 +80,7 @@ impl ChannelRow {
             channel: self.id,
             archived: self.archived_at.is_some(),
             joined: self.joined.is_some(),
+            has_agent: self.has_agent,
             kind: self.kind,
         }))
     }
@@ -84,7 +94,7 @@ pub async fn channel<'a>(
     id: ChannelId,
 ) -> Result<ChannelAccess<'a>, ChatError> {
     let row: Option<ChannelRow> = c
-        .q(concat!("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ",
+        .q(concat!("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ", has_agent!(), ", ",
             is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
             " as is_valid from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
             left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"))
@@ -117,7 +127,7 @@ pub async fn thread<'a>(
     let row: Option<ThreadRow> = c
         .q(concat!("select t.id as thread_id, t.status, \
             exists (select 1 from bindings b where b.conversation_id = t.id and b.is_bound) as bound, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
-            m.role, cm.user_id as joined, ",
+            m.role, cm.user_id as joined, ", has_agent!(), ", ",
             is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
             " as is_valid from threads t join channels ch on ch.id = t.channel_id \
             join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \

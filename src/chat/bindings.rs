@@ -6,9 +6,12 @@ use std::time::Duration;
 use super::{
     ChatError,
     access::ThreadAccess,
-    forks, messages,
+    channels, forks, messages,
     post::insert::{NoticeTarget, insert_notice},
-    rows::message::{Message, find_message},
+    rows::{
+        message::{Message, find_message},
+        thread::binding_holds,
+    },
 };
 use crate::{
     agents::profiles::{self, AccessControl, AgentStatus, InvocableAgent},
@@ -19,6 +22,8 @@ use crate::{
     realtime::hub::Conversation,
     tasks::queue,
 };
+
+pub use super::rows::thread::BoundBy;
 
 /// A handoff by the same person within this time replaces the notice of the previous one, so
 /// repeated changes do not fill the thread.
@@ -43,6 +48,7 @@ pub struct Binding {
     pub state: BoundState,
     /// True if a notice already announced the fallback agent.
     pub stood_in: bool,
+    pub bound_by: BoundBy,
     access: Option<AccessControl>,
 }
 
@@ -63,6 +69,7 @@ struct BindingRow {
     agent_version: i64,
     auto_reply: bool,
     stood_in: bool,
+    bound_by: BoundBy,
     status: Option<AgentStatus>,
     access: Option<Json<AccessControl>>,
 }
@@ -72,10 +79,11 @@ pub async fn find_binding(
     conversation: Conversation,
 ) -> Result<Option<Binding>, DbError> {
     let row: Option<BindingRow> = c
-        .q(
-            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from bindings b \
-            left join agents a on a.id = b.agent_id where b.conversation_id = $1 and b.is_bound",
-        )
+        .q(concat!(
+            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, b.bound_by, a.status, a.access from bindings b \
+            left join agents a on a.id = b.agent_id where b.conversation_id = $1 and b.is_bound and ",
+            binding_holds!("b")
+        ))
         .bind(conversation.id())
         .opt()
         .await?;
@@ -89,29 +97,43 @@ pub async fn find_binding(
             _ => BoundState::Gone,
         },
         stood_in: row.stood_in,
+        bound_by: row.bound_by,
         access: row.access.map(|access| access.0),
     }))
 }
 
-/// Binds a conversation of `thread` to an agent at the given version and turns on automatic
-/// replies.
+/// Binds a conversation of `thread` to an agent at the given version for a person and turns on
+/// automatic replies.
 pub async fn bind(
     c: &mut Conn,
     workspace: WorkspaceId,
     thread: ThreadId,
     conversation: Conversation,
+    bound: (AgentId, i64),
+) -> Result<(), DbError> {
+    bind_by(c, workspace, thread, conversation, bound, BoundBy::Person).await
+}
+
+/// As `bind`, with the origin of the binding.
+pub(super) async fn bind_by(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    thread: ThreadId,
+    conversation: Conversation,
     (agent, version): (AgentId, i64),
+    by: BoundBy,
 ) -> Result<(), DbError> {
     unbind(c, conversation).await?;
-    c.q("insert into bindings (conversation_id, agent_id, workspace_id, thread_id, agent_version, is_bound, auto_reply, created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, TRUE, TRUE, $6, $6) \
+    c.q("insert into bindings (conversation_id, agent_id, workspace_id, thread_id, agent_version, is_bound, auto_reply, bound_by, created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, TRUE, TRUE, $6, $7, $7) \
          on conflict (conversation_id, agent_id) do update set agent_version = excluded.agent_version, is_bound = TRUE, auto_reply = TRUE, \
-           updated_at = excluded.updated_at")
+           bound_by = excluded.bound_by, updated_at = excluded.updated_at")
         .bind(conversation.id())
         .bind(agent)
         .bind(workspace)
         .bind(thread)
         .bind(version)
+        .bind(by)
         .bind(now())
         .run()
         .await?;
@@ -139,9 +161,10 @@ pub(super) async fn set_stood_in(
 const REBOUND_ANNOUNCED_MAX: i64 = 100;
 
 /// Rebinds every conversation of an agent that is being deleted permanently to the newest version
-/// of the default agent, or to no agent if there is no default. The caller holds the workspace
-/// lock.
+/// of the default agent, or to no agent if there is no default. Channels and the threads that they
+/// have bound are left without it. The caller holds the workspace lock.
 pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> Result<(), DbError> {
+    channels::forget_agent(c, gone).await?;
     let default = profiles::find_default(c, workspace).await?;
     let default = default.filter(|agent| agent.id != gone);
     let announced: Vec<(ThreadId, ChannelId)> = c
@@ -152,6 +175,11 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
         .bind(gone)
         .bind(REBOUND_ANNOUNCED_MAX)
         .all()
+        .await?;
+    c.q("delete from bindings where agent_id = $1 and bound_by = $2")
+        .bind(gone)
+        .bind(BoundBy::Channel)
+        .run()
         .await?;
     if let Some(agent) = &default {
         // Earlier bindings to the default agent make way for the ones that it takes over.

@@ -3,6 +3,7 @@
 
 use super::{
     ChatError, access,
+    channels::{self, ChannelAgent},
     event::MessageEvent,
     event::ReactionEvent,
     plain,
@@ -78,7 +79,9 @@ pub async fn edit(
     if message.attachments.is_empty() {
         text.require_words()?;
     }
-    let found = resolve_mentions(c, &access.channel_access.actor, text).await?;
+    let agent = channels::find_agent(c, &access.channel_access).await?;
+    let silenced = agent.and_then(ChannelAgent::silenced);
+    let found = resolve_mentions(c, &access.channel_access.actor, text, silenced).await?;
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
         .bind(id)
         .bind(text.content.clone())

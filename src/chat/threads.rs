@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     ChatError,
     access::{self, ChannelAccess},
-    bindings,
+    bindings::{self, BoundBy},
     follows::{self, Follow},
     reads,
     rows::{
@@ -64,6 +64,7 @@ pub(super) async fn insert(
     root: MessageId,
     (title, memory): (Option<&str>, ThreadMemory),
     agent: Option<&InvocableAgent>,
+    bound_by: BoundBy,
 ) -> Result<Thread, ChatError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
          last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7)")
@@ -80,12 +81,13 @@ pub(super) async fn insert(
         .await?;
     if let Some(agent) = agent {
         let bound = (agent.id, agent.version);
-        bindings::bind(
+        bindings::bind_by(
             c,
             channel_access.actor.workspace,
             id,
             Conversation::Thread(id),
             bound,
+            bound_by,
         )
         .await?;
     }

@@ -26,6 +26,7 @@ mod budgets;
 mod builtin;
 mod cancel_retry;
 mod chains;
+mod channel_agents;
 mod channels;
 mod chaos;
 mod chat_completions;

@@ -1,7 +1,8 @@
 //! Creates and updates channels.
 
 use super::{
-    DIRECT_MEMBERS_MAX, MyChannel,
+    ChannelAgent, DIRECT_MEMBERS_MAX, MyChannel,
+    agent::set_agent,
     direct::insert_direct_member,
     get_mine,
     members::{insert_member, join},
@@ -14,7 +15,7 @@ use crate::{
         event::ChannelEvent,
         rows::channel::{Channel, ChannelKind, audience, direct_key, get_channel},
     },
-    db::{Conn, now},
+    db::{Conn, DbError, now},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
     realtime::{EventType, MembershipChange, NewEvent, log},
 };
@@ -191,16 +192,18 @@ pub async fn open_direct(
     Ok((get_mine(c, actor.user, id).await?, true))
 }
 
-/// Changes the name or the topic. `Some(None)` clears the topic.
+/// Changes the name, the topic, or the agent. `Some(None)` clears the topic or the agent.
 ///
 /// # Errors
-/// `NameTaken`, `DirectIsFixed`, `ChannelNotFound`, or any error of `Actor::require`.
+/// `NameTaken`, `DirectIsFixed`, `NoSuchAgent`, `Invalid` for the agent of a direct channel, `ChannelNotFound`, or any error of
+/// `Actor::require`.
 pub async fn update(
     c: &mut Conn,
     caller: &Caller,
     id: ChannelId,
     name: Option<&str>,
     topic: Option<Option<String>>,
+    agent: Option<Option<ChannelAgent>>,
 ) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.actor.workspace.0).await?;
@@ -231,9 +234,35 @@ pub async fn update(
             .run()
             .await?;
     }
-    let channel = get_channel(c, id).await?;
-    announce(c, &channel, EventType::ChannelUpdated, None).await?;
+    if let Some(agent) = agent {
+        set_agent(c, &access, agent).await?;
+    }
+    announce_update(c, id).await?;
     get_mine(c, caller.user, id).await
+}
+
+/// Removes an agent that is being deleted permanently from all channels. Appends `channel.updated` for each.
+pub(in crate::chat) async fn forget_agent(c: &mut Conn, gone: AgentId) -> Result<(), DbError> {
+    let channels: Vec<(ChannelId,)> = c
+        .q("select channel_id from channel_agents where agent_id = $1 order by channel_id")
+        .bind(gone)
+        .all()
+        .await?;
+    c.q("update channel_agents set agent_id = null where agent_id = $1")
+        .bind(gone)
+        .run()
+        .await?;
+    for (id,) in channels {
+        if let Err(ChatError::Db(e)) = announce_update(c, id).await {
+            return Err(e);
+        }
+    }
+    Ok(())
+}
+
+async fn announce_update(c: &mut Conn, id: ChannelId) -> Result<(), ChatError> {
+    let channel = get_channel(c, id).await?;
+    announce(c, &channel, EventType::ChannelUpdated, None).await
 }
 
 /// Archives or unarchives a channel. Allowed for its creator and for admins.

@@ -12,14 +12,17 @@ use crate::{
     ids::{ChannelId, UserId, WorkspaceId},
 };
 
+mod agent;
 mod change;
 mod direct;
 mod members;
 
-pub use super::rows::channel::{Channel, ChannelKind};
+pub use super::rows::channel::{Channel, ChannelAgent, ChannelAgentMode, ChannelKind};
 use super::rows::channel::{Row, channel_sql};
-pub(in crate::chat) use change::insert;
+pub use agent::{DAILY_REPLIES, parse_daily_max};
+pub(in crate::chat) use agent::{UnaskedReply, count_unasked, find_agent};
 pub use change::{NewChannel, create, open_direct, set_archived, update};
+pub(in crate::chat) use change::{forget_agent, insert};
 pub(in crate::chat) use direct::check_has_reader;
 pub use direct::restore_direct_channels;
 pub use members::{add_member, join, join_self, leave, list_members, remove_member};

@@ -13,7 +13,7 @@ use crate::{
         text::Text,
     },
     db::{Conn, DbError},
-    ids::UserId,
+    ids::{AgentId, UserId},
 };
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
@@ -40,12 +40,13 @@ impl ResolvedMentions {
     }
 }
 
-/// Resolves the mentions of a text. Mentions of agents that the person cannot invoke are plain
-/// text.
+/// Resolves the mentions of a text. Mentions of agents that the person cannot invoke, and of the
+/// `silenced` one, are plain text.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,
     text: &Text,
+    silenced: Option<AgentId>,
 ) -> Result<ResolvedMentions, ChatError> {
     let mut found = ResolvedMentions::default();
     let mut known: HashMap<&str, Option<HandleOwner>> = HashMap::new();
@@ -82,7 +83,9 @@ pub(in crate::chat) async fn resolve_mentions(
                         }
                         (MentionKind::User, Some(user.to_string()))
                     }
-                    Some(HandleOwner::Agent(agent)) if agent.can_be_invoked_by(actor) => {
+                    Some(HandleOwner::Agent(agent))
+                        if agent.can_be_invoked_by(actor) && silenced != Some(agent.id) =>
+                    {
                         let id = agent.id.to_string();
                         if !found.agents.iter().any(|known| known.id == agent.id) {
                             found.agents.push(agent.clone());

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::{
     ChatError,
     access::{self, ThreadAccess},
-    bindings::{self, Binding, BoundState},
-    channels,
+    bindings::{self, Binding, BoundBy, BoundState},
+    channels::{self, ChannelAgent, UnaskedReply},
     error::CHAIN_LINKS_MAX,
     event::ThreadEvent,
     follows::{self, FollowCause},
@@ -201,10 +201,11 @@ struct AgentNotice {
     agent: AgentId,
 }
 
-/// Selects the agents that a message invokes: the mentioned ones, otherwise the bound agent, except
-/// for a message in a thread that mentions people. If the bound agent is turned off, the default
-/// agent replies and one notice announces it. If the bound agent was archived or deleted, the
-/// conversation is rebound to the default agent, also with a notice.
+/// Selects the agents that a message invokes: the mentioned ones, otherwise the bound agent or the
+/// one for root messages, except for a message in a thread that mentions people. If the bound agent
+/// is turned off, the default agent replies and one notice announces it. If the bound agent was
+/// archived or deleted, the conversation is rebound to the default agent, also with a notice. An
+/// agent that the channel has bound is not replaced.
 async fn asked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -254,13 +255,25 @@ async fn asked(
     if found.names_people() && draft.access.is_shared_thread() {
         return Ok(Invoked::default());
     }
-    let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
-        return Ok(Invoked::default());
+    let Some(bound) = bound else {
+        return match &draft.root_agent {
+            Some(agent) => Ok(invoke_unasked(c, draft, agent.id, agent.version).await?),
+            None => Ok(Invoked::default()),
+        };
     };
+    if !bound.auto_reply || !actor.scopes.has(Scope::AgentsUse) || draft.is_silenced(bound.agent) {
+        return Ok(Invoked::default());
+    }
     if bound.state != BoundState::Gone && !bound.can_be_invoked_by(actor) {
         return Ok(Invoked::default());
     }
     let conversation = draft.access.conversation();
+    if bound.bound_by == BoundBy::Channel {
+        if !bound.is_active() {
+            return Ok(Invoked::default());
+        }
+        return Ok(invoke_unasked(c, draft, bound.agent, bound.version).await?);
+    }
     if bound.is_active() {
         if bound.stood_in {
             bindings::set_stood_in(c, conversation, bound.agent, false).await?;
@@ -275,6 +288,28 @@ async fn asked(
         });
     }
     invoke_fallback(c, draft, &bound).await
+}
+
+/// Invokes the channel's agent without a mention, unless it has reached its limit of the day.
+async fn invoke_unasked(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    agent: AgentId,
+    version: i64,
+) -> Result<Invoked, DbError> {
+    let channel = draft.access.channel_access.channel;
+    let mut invoked = Invoked::default();
+    match channels::count_unasked(c, channel, agent).await? {
+        UnaskedReply::Counted => invoked.agents.push(Invocation {
+            agent,
+            version,
+            prompt: mentions::without(&draft.text.content, &[]),
+        }),
+        UnaskedReply::LimitReached { notice } => {
+            invoked.notice = notice.map(|text| AgentNotice { text, agent });
+        }
+    }
+    Ok(invoked)
 }
 
 /// The text without the mentions of an agent.
@@ -295,6 +330,7 @@ async fn invoke_fallback(
     let actor = &draft.access.channel_access.actor;
     let conversation = draft.access.conversation();
     let default = find_fallback(c, actor).await?;
+    let default = default.filter(|agent| !draft.is_silenced(agent.id));
     let notice = if bound.state == BoundState::Off {
         let text = turned_off(c, bound.agent, default.as_ref()).await?;
         if !bound.stood_in {
@@ -367,6 +403,17 @@ struct PostDraft<'a> {
     parent: Option<MessageId>,
     text: &'a Text,
     client_id: Option<&'a str>,
+    channel_agent: Option<ChannelAgent>,
+    /// Agent that replies to this root message without being bound.
+    root_agent: Option<InvocableAgent>,
+}
+
+impl PostDraft<'_> {
+    /// Checks whether the channel silences an agent. Deep dives keep their agents.
+    fn is_silenced(&self, agent: AgentId) -> bool {
+        let silenced = self.channel_agent.and_then(ChannelAgent::silenced);
+        self.access.fork.is_none() && silenced == Some(agent)
+    }
 }
 
 async fn announce_thread(
@@ -490,7 +537,8 @@ async fn commit_post(
 ) -> Result<(Message, Vec<Task>), ChatError> {
     let actor = &draft.access.channel_access.actor;
     let audience = draft.access.channel_access.audience();
-    let found = resolve_mentions(c, actor, draft.text).await?;
+    let silenced = draft.channel_agent.and_then(ChannelAgent::silenced);
+    let found = resolve_mentions(c, actor, draft.text, silenced).await?;
     let Invoked {
         agents: asked,
         order,
@@ -610,6 +658,8 @@ pub async fn post_message(
         parent,
         text,
         client_id,
+        channel_agent: channels::find_agent(c, &access.channel_access).await?,
+        root_agent: None,
     };
     let (message, tasks) = commit_post(c, draft, None).await?;
     Ok(Posted {

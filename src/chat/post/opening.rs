@@ -7,16 +7,17 @@ use super::{
 };
 use crate::{
     agents::profiles::{self, InvocableAgent},
-    auth::{Caller, Scope},
+    auth::{Actor, Caller, Scope},
     chat::{
         ChatError,
         access::{self, ThreadAccess},
-        bindings, channels,
+        bindings::{self, BoundBy},
+        channels::{self, ChannelAgent, ChannelAgentMode},
         rows::thread::{ThreadMemory, get_thread},
         text::Text,
         threads,
     },
-    db::Conn,
+    db::{Conn, DbError},
     ids::{AgentId, ChannelId, MessageId, ThreadId},
     realtime::hub::Conversation,
 };
@@ -37,8 +38,23 @@ pub struct NewThread {
 /// Initial agent of a new thread.
 struct Opening {
     agent: Option<InvocableAgent>,
+    bound_by: BoundBy,
+    /// Replies to the first message without being bound.
+    root_agent: Option<InvocableAgent>,
     /// Announces that the default agent replaces the inherited one.
     notice: Option<String>,
+}
+
+impl Opening {
+    /// A person's choice.
+    fn of(agent: Option<InvocableAgent>) -> Self {
+        Self {
+            agent,
+            bound_by: BoundBy::Person,
+            root_agent: None,
+            notice: None,
+        }
+    }
 }
 
 /// Selects the agent chosen by the creator, otherwise the agent of `new.from`, otherwise the agent
@@ -48,13 +64,11 @@ async fn opening_agent(
     c: &mut Conn,
     caller: &Caller,
     channel_access: &access::ChannelAccess<'_>,
+    channel_agent: Option<ChannelAgent>,
     new: &NewThread,
 ) -> Result<Opening, ChatError> {
     let actor = &channel_access.actor;
-    let of = |agent| Opening {
-        agent,
-        notice: None,
-    };
+    let of = Opening::of;
     if let Some(chosen) = new.agent {
         let Some(id) = chosen else {
             return Ok(of(None));
@@ -72,6 +86,7 @@ async fn opening_agent(
             return Err(ChatError::ThreadNotFound);
         }
         let bound = bindings::find_binding(c, Conversation::Thread(from)).await?;
+        let bound = bound.filter(|bound| bound.bound_by == BoundBy::Person);
         inherited = bound.map(|bound| bound.agent);
     }
     if inherited.is_none() {
@@ -82,7 +97,7 @@ async fn opening_agent(
             .await?;
     }
     let Some(id) = inherited else {
-        return Ok(of(None));
+        return Ok(channel_opening(c, actor, channel_agent).await?);
     };
     profiles::refresh_first(c, actor.workspace, id).await?;
     let found = profiles::find_invocable(c, actor, id).await?;
@@ -102,8 +117,36 @@ async fn opening_agent(
     let notice = is_fallback(c, id, default.id).await?;
     tracing::warn!(channel.id = %channel_access.channel, agent.id = %id, "agent of the new thread no longer exists; using the default agent");
     Ok(Opening {
-        agent: Some(default),
         notice: Some(notice),
+        ..of(Some(default))
+    })
+}
+
+/// The channel's agent as its mode says, if it is active and the actor can invoke it.
+async fn channel_opening(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    channel_agent: Option<ChannelAgent>,
+) -> Result<Opening, DbError> {
+    let nobody = Opening::of(None);
+    let Some(ChannelAgent { agent_id, mode, .. }) = channel_agent else {
+        return Ok(nobody);
+    };
+    if matches!(mode, ChannelAgentMode::Off | ChannelAgentMode::Mentions) {
+        return Ok(nobody);
+    }
+    profiles::refresh_first(c, actor.workspace, agent_id).await?;
+    let found = profiles::find_invocable(c, actor, agent_id).await?;
+    Ok(if mode == ChannelAgentMode::All {
+        Opening {
+            bound_by: BoundBy::Channel,
+            ..Opening::of(found)
+        }
+    } else {
+        Opening {
+            root_agent: found,
+            ..nobody
+        }
     })
 }
 
@@ -138,7 +181,8 @@ pub async fn start_thread(
     if !channel_access.joined {
         channels::join(c, channel_access.actor.workspace, channel, caller.user).await?;
     }
-    let opening = opening_agent(c, caller, &channel_access, new).await?;
+    let channel_agent = channels::find_agent(c, &channel_access).await?;
+    let opening = opening_agent(c, caller, &channel_access, channel_agent, new).await?;
     let agent = opening.agent;
     let row = threads::insert(
         c,
@@ -147,6 +191,7 @@ pub async fn start_thread(
         message,
         (new.title.as_deref(), new.memory),
         agent.as_ref(),
+        opening.bound_by,
     )
     .await?;
     let access = ThreadAccess {
@@ -162,6 +207,8 @@ pub async fn start_thread(
         parent: None,
         text,
         client_id: new.client_id.as_deref(),
+        channel_agent,
+        root_agent: opening.root_agent,
     };
     let (message, tasks) = commit_post(c, draft, Some(row)).await?;
     if let (Some(text), Some(agent)) = (opening.notice, &agent) {

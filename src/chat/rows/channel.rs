@@ -19,6 +19,41 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Messages that the agent of a channel replies to.
+    pub enum ChannelAgentMode {
+        /// None in this channel: its mention there is text.
+        Off = "off",
+        /// Mentions.
+        Mentions = "mentions",
+        /// Also the first message of each thread, if it mentions nobody.
+        Roots = "roots",
+        /// Also every message without a mention in threads that start in this mode.
+        All = "all",
+    }
+}
+
+/// Agent of a channel, and the messages that it replies to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ChannelAgent {
+    pub agent_id: AgentId,
+    pub mode: ChannelAgentMode,
+    /// Maximum number of replies per day (UTC) to messages that do not mention the agent.
+    pub daily_max: i64,
+}
+
+impl ChannelAgent {
+    /// The agent if it replies to nothing in the channel.
+    pub fn silenced(self) -> Option<AgentId> {
+        (self.mode == ChannelAgentMode::Off).then_some(self.agent_id)
+    }
+
+    /// The agent if it binds new threads.
+    pub fn binding(self) -> Option<AgentId> {
+        (self.mode == ChannelAgentMode::All).then_some(self.agent_id)
+    }
+}
+
 /// A channel as all of its members see it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Channel {
@@ -31,6 +66,8 @@ pub struct Channel {
     pub topic: Option<String>,
     /// Agent of a direct channel: replies to every message there.
     pub agent_id: Option<AgentId>,
+    /// Agent of a public or private channel.
+    pub agent: Option<ChannelAgent>,
     /// Members of a direct channel; omitted for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -49,6 +86,9 @@ pub(in crate::chat) struct Row {
     pub(in crate::chat) topic: Option<String>,
     pub(in crate::chat) direct_key: Option<String>,
     pub(in crate::chat) agent_id: Option<AgentId>,
+    pub(in crate::chat) set_agent_id: Option<AgentId>,
+    pub(in crate::chat) mode: Option<ChannelAgentMode>,
+    pub(in crate::chat) daily_max: Option<i64>,
     pub(in crate::chat) created_by: Option<UserId>,
     pub(in crate::chat) created_at: Timestamp,
     pub(in crate::chat) archived_at: Option<Timestamp>,
@@ -57,6 +97,7 @@ pub(in crate::chat) struct Row {
 impl From<Row> for Channel {
     fn from(row: Row) -> Self {
         let member_ids = row.direct_key.as_deref().map(members_of_key);
+        let set = row.set_agent_id.zip(row.mode).zip(row.daily_max);
         Self {
             id: row.id,
             workspace_id: row.workspace_id,
@@ -64,6 +105,11 @@ impl From<Row> for Channel {
             name: row.name,
             topic: row.topic,
             agent_id: row.agent_id,
+            agent: set.map(|((agent_id, mode), daily_max)| ChannelAgent {
+                agent_id,
+                mode,
+                daily_max,
+            }),
             member_ids,
             created_by: row.created_by,
             created_at: row.created_at,
@@ -90,9 +136,9 @@ macro_rules! channel_sql {
     ($extra:literal, $tail:expr) => {
         concat!(
             "select ch.id, ch.workspace_id, ch.kind, ch.name, ch.topic, ch.direct_key, ch.agent_id, ch.created_by, ch.created_at, \
-             ch.archived_at",
+             ch.archived_at, ca.agent_id as set_agent_id, ca.mode, ca.daily_max",
             $extra,
-            " from channels ch ",
+            " from channels ch left join channel_agents ca on ca.channel_id = ch.id ",
             $tail
         )
     };

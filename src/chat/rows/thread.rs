@@ -123,12 +123,41 @@ impl Row {
     }
 }
 
+text_enum! {
+    /// Origin of a binding.
+    pub enum BoundBy {
+        Person = "person",
+        /// The agent of the channel, whose replies are limited per day.
+        Channel = "channel",
+    }
+}
+
+/// Condition under which a binding by a channel holds: the agent still binds the channel's new threads. Other bindings always hold.
+macro_rules! binding_holds {
+    ($alias:literal) => {
+        concat!(
+            "(",
+            $alias,
+            ".bound_by <> 'channel' or exists (select 1 from threads bt join channel_agents ca on ca.channel_id = bt.channel_id \
+             where bt.id = ",
+            $alias,
+            ".thread_id and ca.agent_id = ",
+            $alias,
+            ".agent_id and ca.mode = 'all'))"
+        )
+    };
+}
+
+pub(in crate::chat) use binding_holds;
+
 macro_rules! thread_sql {
     ($tail:literal) => {
         concat!(
             "select t.id, t.workspace_id, t.channel_id, t.title, t.status, b.agent_id, b.agent_version, b.auto_reply, t.memory, \
              t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
-             from threads t left join bindings b on b.conversation_id = t.id and b.is_bound ",
+             from threads t left join bindings b on b.conversation_id = t.id and b.is_bound and ",
+            $crate::chat::rows::thread::binding_holds!("b"),
+            " ",
             $tail
         )
     };

@@ -9,7 +9,7 @@ use crate::{
     auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
         access,
-        channels::{self, ListedChannel, MyChannel},
+        channels::{self, ChannelAgent, ChannelAgentMode, ListedChannel, MyChannel},
     },
     db::Conn,
     http::{
@@ -162,6 +162,31 @@ async fn get_channel(
 
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
+struct ChannelAgentForm {
+    agent_id: AgentId,
+    mode: ChannelAgentMode,
+    /// Maximum number of replies per day (UTC) to messages that do not mention the agent.
+    #[serde(default = "daily_replies")]
+    #[schema(minimum = 1, maximum = 10_000)]
+    daily_max: i64,
+}
+
+fn daily_replies() -> i64 {
+    channels::DAILY_REPLIES
+}
+
+impl ChannelAgentForm {
+    fn parse(&self) -> Result<ChannelAgent, ApiError> {
+        Ok(ChannelAgent {
+            agent_id: self.agent_id,
+            mode: self.mode,
+            daily_max: channels::parse_daily_max(self.daily_max)?,
+        })
+    }
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
 struct ChannelPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
@@ -169,9 +194,15 @@ struct ChannelPatch {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     topic: Option<Option<String>>,
+    /// Not in direct channels.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<ChannelAgentForm>)]
+    agent: Option<Option<ChannelAgentForm>>,
 }
 
-/// Change a channel's name or topic
+/// Change a channel's name, topic, or agent
+///
+/// To set an agent: also `agents:use`.
 #[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)),
@@ -193,8 +224,12 @@ async fn update_channel(
         None => None,
         Some(topic) => Some(channels::parse_topic(topic.as_deref())?),
     };
+    let agent = patch
+        .agent
+        .map(|agent| agent.map(|agent| agent.parse()).transpose())
+        .transpose()?;
     let channel = write_for(&state, WhichObject::Channel(id), async move |c| {
-        channels::update(c, &caller, id, name.as_deref(), topic.clone()).await
+        channels::update(c, &caller, id, name.as_deref(), topic.clone(), agent).await
     });
     Ok(Json(channel.await?))
 }

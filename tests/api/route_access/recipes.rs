@@ -252,6 +252,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::post(path, json!({"agent_id": agent}))
         }
         ("POST /v1/direct", _) => Call::post(path, json!({"member_ids": [w.olu.id]})),
+        ("PATCH /v1/channels/{id}", "with an agent") => {
+            let agent = json!({"agent_id": id(&w.ada.agent("vibe").await), "mode": "mentions"});
+            Call::patch(at(&room(by, n).await), json!({"agent": agent}))
+        }
         ("PATCH /v1/channels/{id}", _) => {
             Call::patch(at(&room(by, n).await), json!({"topic": "Plans"}))
         }

@@ -5,6 +5,8 @@ type S = components['schemas'];
 
 export type Role = S['Role'];
 export type ChannelKind = S['ChannelKind'];
+export type ChannelAgent = S['ChannelAgent'];
+export type ChannelAgentMode = S['ChannelAgentMode'];
 export type TaskStatus = S['TaskStatus'];
 
 export interface List<T> {

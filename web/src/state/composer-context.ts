@@ -1,6 +1,6 @@
 import type { Agent, Channel } from '../api/types';
 import { handlesIn } from '../lib/complete';
-import { resolveResponder, type Binding, type Responder } from '../lib/responder';
+import { resolveResponder, UNBOUND, type Binding, type Responder } from '../lib/responder';
 import type { ConversationRef } from './conversation-ref';
 import type { WorkspaceParts } from './workspace-parts';
 
@@ -15,13 +15,40 @@ export interface ComposerContext {
 export const responderOf = (place: Binding, ws: WorkspaceParts): Responder =>
   resolveResponder(place, ws.people, ws.workspace.default_agent_id);
 
+/** Responder of the next thread of a channel: the channel's agent, if it replies to first messages. */
+export function channelResponder({ agent }: Channel, ws: WorkspaceParts): Responder {
+  const nobody = responderOf(UNBOUND, ws);
+  if (agent?.mode !== 'roots' && agent?.mode !== 'all') return nobody;
+  const own = responderOf({ agent_id: agent.agent_id, agent_version: null, auto_reply: true }, ws);
+  return own.state === 'here' ? own : nobody;
+}
+const silencedIn = ({ agent }: Channel): string | null => (agent?.mode === 'off' ? agent.agent_id : null);
+/** Responder of a thread: an agent that is off in the channel does not reply. */
+export function threadResponder(place: Binding, channel: Channel, ws: WorkspaceParts): Responder {
+  const responder = responderOf(place, ws);
+  return responder.next?.id === silencedIn(channel) ? { ...responder, next: null } : responder;
+}
+/** Agents that a draft mentions; the mention of the one that is off in the channel is text. */
+export function mentionedIn(
+  text: string,
+  { channel }: ComposerContext,
+  { people }: WorkspaceParts,
+): { asked: Agent[]; off: Agent | undefined } {
+  const silenced = silencedIn(channel);
+  const agents = [...handlesIn(text)].flatMap((h) => people.agentByHandle(h) ?? []);
+  return {
+    asked: agents.filter((a) => a.id !== silenced),
+    off: agents.find((a) => a.id === silenced),
+  };
+}
+
 const GROUPS = ['everyone', 'here', 'channel'];
 /** Mentioned people and groups: in a thread that people share, its agent does not reply to such a message. */
-export function addressedIn(text: string, context: ComposerContext, { people }: WorkspaceParts): string[] {
+export function addressedIn(text: string, context: ComposerContext, ws: WorkspaceParts): string[] {
   if (context.channel.kind === 'direct' || context.conversation?.fork) return [];
   const handles = [...handlesIn(text)];
-  if (handles.some((h) => people.agentByHandle(h))) return [];
-  const names = people.roster.filter((m) => handles.includes(m.handle)).map((m) => m.name);
+  if (mentionedIn(text, context, ws).asked.length) return [];
+  const names = ws.people.roster.filter((m) => handles.includes(m.handle)).map((m) => m.name);
   return [...names, ...GROUPS.filter((g) => handles.includes(g)).map((g) => `@${g}`)];
 }
 

@@ -125,6 +125,7 @@ export function channel(x: Partial<Channel> = {}): Channel {
     name: 'general',
     topic: null,
     agent_id: null,
+    agent: null,
     created_by: 'user_bo',
     created_at: AT,
     archived_at: null,
