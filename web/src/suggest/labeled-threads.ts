@@ -4,8 +4,8 @@
  * not looked at.
  */
 export interface LabeledThread {
-  isDeep: boolean
-  lines: string
+  isDeep: boolean;
+  lines: string;
 }
 
 export const labeledThreads: LabeledThread[] = [
@@ -573,4 +573,4 @@ b 7 Zwei Kisten
 a 8 Ich auch zwei
 b 9 Fertig`,
   },
-]
+];
