@@ -41,7 +41,13 @@ use crate::{
     registry::{self, CodeRunner, Registry},
     replies::{
         adaptation::{self, reflect::Reflector},
-        compaction::{pass::Compactor, profile::CompactionSettings, quiet, remember::RememberTool},
+        compaction::{
+            catch_up::{self, writer::CatchUpWriter},
+            pass::Compactor,
+            profile::CompactionSettings,
+            quiet,
+            remember::RememberTool,
+        },
         facts::StoredFacts,
         manifest,
         retry::RetryPolicy,
@@ -280,6 +286,18 @@ fn handlers(
         PerWorkspace::new(providers, reflector, |reflector, provider| {
             reflector.utility.provider = provider;
         });
+    let catch_ups = CatchUpWriter {
+        utility: Utility {
+            db: calls.db.clone(),
+            provider: providers.fallback(),
+            calls: calls.clone(),
+            delays: config.retry_delays.clone(),
+        },
+    };
+    let catch_ups: Arc<dyn Handler> =
+        PerWorkspace::new(providers, catch_ups, |catch_ups, provider| {
+            catch_ups.utility.provider = provider;
+        });
     let resolver = Resolver {
         db: calls.db.clone(),
         hub: Arc::clone(hub),
@@ -299,6 +317,7 @@ fn handlers(
         (TaskKind::Compact, compactor),
         (TaskKind::Reflect, Arc::clone(&reflector)),
         (TaskKind::Utility, reflector),
+        (TaskKind::CatchUp, catch_ups),
     ])
 }
 
@@ -672,6 +691,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     responses::cleanup(&state.db).await?;
     memory::forget::forget_expired(&state.db).await?;
     adaptation::state::delete_expired(&state.db).await?;
+    catch_up::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     state
         .db

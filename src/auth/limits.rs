@@ -37,6 +37,9 @@ const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
 const UPLOADS: (Duration, u32) = (SECOND, 60);
 /// Agents that a model drafts for one person: 10 per hour.
 const AGENT_DRAFTS: (Duration, u32) = (Duration::from_mins(6), 10);
+/// Catch-ups of one person: without a model, which reads up to 500 messages, and 20 per hour by a model.
+const CATCH_UPS: (Duration, u32) = (Duration::from_secs(2), 30);
+const WRITTEN_CATCH_UPS: (Duration, u32) = (Duration::from_mins(3), 20);
 /// Requests from one address: all, and anonymous ones.
 const REQUESTS: (Duration, u32) = (Duration::from_millis(2), 5000);
 const ANONYMOUS: (Duration, u32) = (Duration::from_millis(100), 200);
@@ -73,6 +76,8 @@ pub struct Limits {
     writes: Buckets<UserId>,
     uploads: Buckets<UserId>,
     agent_drafts: Buckets<UserId>,
+    catch_ups: Buckets<UserId>,
+    written_catch_ups: Buckets<UserId>,
     requests: Buckets<IpAddr>,
     anonymous: Buckets<IpAddr>,
     sockets: Arc<Mutex<Sockets>>,
@@ -138,6 +143,8 @@ impl Limits {
             writes: buckets(WRITES),
             uploads: buckets(UPLOADS),
             agent_drafts: buckets(AGENT_DRAFTS),
+            catch_ups: buckets(CATCH_UPS),
+            written_catch_ups: buckets(WRITTEN_CATCH_UPS),
             requests: buckets(REQUESTS),
             anonymous: buckets(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
@@ -186,6 +193,22 @@ impl Limits {
     /// `RateLimited`.
     pub fn draft_agent(&self, user: UserId) -> Result<(), AuthError> {
         self.count(&self.agent_drafts, user, "agent_drafts")
+    }
+
+    /// Counts a catch-up.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn catch_up(&self, user: UserId) -> Result<(), AuthError> {
+        self.count(&self.catch_ups, user, "catch_ups")
+    }
+
+    /// Counts a catch-up that a model writes.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn write_catch_up(&self, user: UserId) -> Result<(), AuthError> {
+        self.count(&self.written_catch_ups, user, "written_catch_ups")
     }
 
     fn count<K: std::hash::Hash + Eq>(
@@ -394,6 +417,16 @@ mod tests {
         assert_eq!(n, 10);
         assert!((359..=360).contains(&wait), "{wait}");
         limits.draft_agent(UserId::new()).unwrap();
+    }
+
+    #[test]
+    fn twenty_catch_ups_an_hour_are_written_for_a_person() {
+        let (limits, ada) = (limits(), UserId::new());
+        let (n, wait) = granted(|| limits.write_catch_up(ada));
+        assert_eq!(n, 20);
+        assert!((179..=180).contains(&wait), "{wait}");
+        assert!(granted(|| limits.catch_up(ada)).0 >= 30);
+        limits.write_catch_up(UserId::new()).unwrap();
     }
 
     #[test]

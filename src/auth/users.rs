@@ -25,6 +25,8 @@ pub struct User {
     pub name: String,
     pub avatar_url: Option<String>,
     pub created_at: Timestamp,
+    /// Whether the client suggests deep dives.
+    pub suggestions: bool,
 }
 
 /// Result of a sign-up.
@@ -35,7 +37,7 @@ pub struct NewAccount {
 }
 
 pub(crate) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
-    c.q("select id, email, name, avatar_url, created_at from users where id = $1")
+    c.q("select id, email, name, avatar_url, created_at, suggestions from users where id = $1")
         .bind(id)
         .opt()
         .await?
@@ -77,7 +79,7 @@ async fn insert_user(
     password_hash: &str,
 ) -> Result<User, AuthError> {
     c.q("insert into users (id, email, name, avatar_url, password_hash, created_at) values ($1, $2, $3, null, $4, $5) \
-         on conflict (email) do nothing returning id, email, name, avatar_url, created_at")
+         on conflict (email) do nothing returning id, email, name, avatar_url, created_at, suggestions")
         .bind(UserId::new())
         .bind(email.to_owned())
         .bind(name.to_owned())
@@ -242,6 +244,21 @@ pub(crate) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
         .run()
         .await?;
     Ok(())
+}
+
+/// Turns suggestions of the client on or off.
+pub(crate) async fn set_suggestions(db: &Db, caller: &Caller, on: bool) -> Result<(), AuthError> {
+    let user = caller.user;
+    caller
+        .write(db, async move |c: &mut Conn| {
+            c.q("update users set suggestions = $2 where id = $1")
+                .bind(user)
+                .bind(on)
+                .run()
+                .await?;
+            Ok::<_, AuthError>(())
+        })
+        .await
 }
 
 /// Renames a person and notifies all of their workspaces.

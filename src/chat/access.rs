@@ -244,6 +244,20 @@ pub async fn requester_can_post(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     }
 }
 
+/// Checks whether the requester of a task can read its conversation now.
+pub async fn requester_can_read(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    let role: Option<(Role,)> = c
+        .q(concat!(
+            "select m.role from tasks k join channels ch on ch.id = k.channel_id \
+             join members m on m.workspace_id = k.workspace_id and m.user_id = k.requested_by where k.id = $1 and ",
+            is_visible_channel!("ch", "k.requested_by")
+        ))
+        .bind(task.id)
+        .opt()
+        .await?;
+    Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatRead)))
+}
+
 async fn key_can_invoke(
     c: &mut Conn,
     key: ApiKeyId,

@@ -156,13 +156,12 @@ pub async fn of_threads(
         .collect())
 }
 
-/// The oldest unread message of a thread; `None` if there is none or the person is not in the
-/// channel.
-pub async fn first_unread(
+/// The number up to which a person has read a thread, or was not in its channel yet; `None` if the person is not in the channel.
+pub async fn read_until(
     c: &mut Conn,
     user: UserId,
     thread: ThreadId,
-) -> Result<Option<MessageId>, DbError> {
+) -> Result<Option<i64>, DbError> {
     let mark: Option<(i64, i64)> = c
         .q(
             "select coalesce(r.seq, cm.read_seq), cm.joined_seq from threads t \
@@ -173,14 +172,24 @@ pub async fn first_unread(
         .bind(thread)
         .opt()
         .await?;
-    let Some((read, joined)) = mark else {
+    Ok(mark.map(|(read, joined)| read.max(joined)))
+}
+
+/// The oldest unread message of a thread; `None` if there is none or the person is not in the
+/// channel.
+pub async fn first_unread(
+    c: &mut Conn,
+    user: UserId,
+    thread: ThreadId,
+) -> Result<Option<MessageId>, DbError> {
+    let Some(read) = read_until(c, user, thread).await? else {
         return Ok(None);
     };
     let first: Option<(MessageId,)> = c
         .q("select m.id from messages m where m.conversation_id = $1 and m.seq > $2 \
             and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $3 order by m.seq limit 1")
         .bind(thread)
-        .bind(read.max(joined))
+        .bind(read)
         .bind(user)
         .opt()
         .await?;

@@ -155,6 +155,7 @@ text_enum! {
         TextExpected = "text_expected",
         ThreadArchived = "thread_archived",
         ThreadNotFound = "thread_not_found",
+        TooFewMessages = "too_few_messages",
         TooManyAgents = "too_many_agents",
         TooManyAttachments = "too_many_attachments",
         TooManyAttempts = "too_many_attempts",

@@ -31,7 +31,7 @@ use crate::{
     },
     memory::forget,
     realtime::{Close, Hub},
-    replies::manifest,
+    replies::{compaction::catch_up, manifest},
     tasks::{TaskKind, actions, budgets, queue, usage},
 };
 
@@ -334,8 +334,9 @@ impl Eraser {
         };
         self.each(e, search, |q| q.bind(e.user_id), take_task)
             .await?;
-        let user = e.user_id;
+        let (workspace, user) = (e.workspace_id, e.user_id);
         self.step(e, async move |c: &mut Conn| {
+            catch_up::store::forget_person(c, workspace, user).await?;
             Ok(derived::changed(c, SourceId::User(user), Change::Deleted).await?)
         })
         .await

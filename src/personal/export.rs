@@ -55,7 +55,7 @@ pub struct Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
     /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
-    /// workspace, adaptation states, which only the user can see, and texts of actions, which can quote others.
+    /// workspace, adaptation states and catch-ups, which only the user can see, and texts of actions, which can quote others.
     Subject,
     /// An admin or an API client.
     Other,
@@ -334,6 +334,16 @@ struct OwnFile {
     updated_at: Timestamp,
 }
 
+/// A catch-up that a model wrote for the user.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedCatchUp {
+    thread_id: ThreadId,
+    /// Lines as JSON.
+    text: String,
+    model: String,
+    created_at: Timestamp,
+}
+
 #[derive(Serialize, sqlx::FromRow)]
 struct Adaptation {
     #[serde(skip)]
@@ -497,8 +507,21 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
         key: |row| row.id,
     };
+    // It quotes others, so the user must still be able to read the thread.
+    let catch_ups = Part::<ExportedCatchUp> {
+        name: "catch_ups",
+        sql: concat!(
+            "select k.thread_id, x.text, k.model, k.created_at from catch_ups k \
+             join context_texts x on x.id = k.text_id and x.hash is not null join threads t on t.id = k.thread_id \
+             where k.workspace_id = $1 and k.user_id = $2 and k.thread_id > $3 and ",
+            is_in_visible_channel!("t.channel_id", "$2"),
+            " order by k.thread_id limit $4"
+        ),
+        key: |row| row.thread_id.0,
+    };
     if who.reader == ExportReader::Subject {
         part(db, out, who, &adaptation).await?;
+        part(db, out, who, &catch_ups).await?;
     }
     let answers = Part::<Answer> {
         name: "responses",

@@ -170,6 +170,48 @@ pub(super) async fn between(
     .await
 }
 
+/// Lists the newest messages after a seq, newest first.
+pub(super) async fn after(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    count_max: usize,
+) -> Result<Vec<Row>, DbError> {
+    c.q(concat!(
+        row_sql!(
+            "CAST(null AS BIGINT)",
+            "where m.conversation_id = $1 and m.seq > $2"
+        ),
+        said!(),
+        "order by m.seq desc limit $3"
+    ))
+    .bind(conversation.id())
+    .bind(seq)
+    .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
+    .all()
+    .await
+}
+
+/// Counts messages between two seqs, up to `count_max`.
+pub(super) async fn count_between(
+    c: &mut Conn,
+    conversation: Conversation,
+    (after, before): (i64, i64),
+    count_max: i64,
+) -> Result<i64, DbError> {
+    c.q(concat!(
+        "select count(*) from (select 1 from messages m where m.conversation_id = $1 and m.seq > $2 and m.seq < $3",
+        said!(),
+        "limit $4) counted"
+    ))
+    .bind(conversation.id())
+    .bind(after)
+    .bind(before)
+    .bind(count_max)
+    .value()
+    .await
+}
+
 /// Reads the messages with these seqs, in no particular order.
 pub(super) async fn list(
     c: &mut Conn,

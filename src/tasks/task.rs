@@ -28,6 +28,8 @@ text_enum! {
         Reflect = "reflect",
         /// Other work of a small model, such as the tone of a message; only the requester sees it.
         Utility = "utility",
+        /// What happened in a thread, for the requester only.
+        CatchUp = "catch_up",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
     }
@@ -36,7 +38,7 @@ text_enum! {
 impl TaskKind {
     /// Returns true if only the requester sees tasks of this kind. `is_not_personal!` is the same condition in SQL.
     pub fn is_personal(self) -> bool {
-        matches!(self, Self::Reflect | Self::Utility)
+        matches!(self, Self::Reflect | Self::Utility | Self::CatchUp)
     }
 }
 
@@ -184,7 +186,7 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
+    /// `compact` makes summaries of older messages; `reflect`, `utility`, and `catch_up` are visible to their requester only;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,

@@ -22,7 +22,7 @@ says how the assistant should treat them}]}. Note only what will matter later: n
 taken back. If something was corrected, note only the correction.";
 const ITEMS_MAX: usize = 60;
 /// Tokens of a label.
-const LABEL_TOKENS: u64 = 16;
+pub(super) const LABEL_TOKENS: u64 = 16;
 
 static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
     let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.as_str()).collect();

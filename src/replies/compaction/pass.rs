@@ -646,7 +646,7 @@ fn new_item(
     })
 }
 
-fn is_same(a: &[Row], b: &[Row]) -> bool {
+pub(super) fn is_same(a: &[Row], b: &[Row]) -> bool {
     a.len() == b.len()
         && a.iter()
             .zip(b)

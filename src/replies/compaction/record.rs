@@ -265,7 +265,7 @@ pub async fn get(
 }
 
 /// Finds the agent that replied last in a conversation, otherwise the default agent, with its version.
-async fn last_agent(
+pub(super) async fn last_agent(
     c: &mut Conn,
     workspace: WorkspaceId,
     thread: ThreadId,

@@ -97,6 +97,10 @@ struct AccountUser {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     created_at: Option<crate::time::Timestamp>,
+    /// False if the client should not suggest deep dives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    suggestions: Option<bool>,
 }
 
 async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
@@ -108,6 +112,7 @@ async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
             email: Some(user_row.email),
             avatar_url: user_row.avatar_url,
             created_at: Some(user_row.created_at),
+            suggestions: Some(user_row.suggestions),
         },
         workspaces: workspaces::list_mine(c, user).await?,
     })
@@ -320,6 +325,7 @@ async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Acco
     if let Credential::Key { workspace, .. } = &caller.credential {
         account.user.email = None;
         account.user.created_at = None;
+        account.user.suggestions = None;
         account.workspaces.retain(|own| own.id == *workspace);
     }
     Ok(Json(account))
@@ -331,9 +337,12 @@ struct MePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    suggestions: Option<bool>,
 }
 
-/// Change your own name
+/// Change your own name, or turn suggestions of the client on or off
 #[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts",
     security(("session" = ["viewer"])),
     request_body(content = MePatch,
@@ -352,6 +361,9 @@ async fn update_me(
     let user = caller.user;
     if let Some(name) = name {
         users::rename(&state.db, &caller, name).await?;
+    }
+    if let Some(on) = patch.suggestions {
+        users::set_suggestions(&state.db, &caller, on).await?;
     }
     Ok(Json(account(&mut state.db.read().await?, user).await?))
 }

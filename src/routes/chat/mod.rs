@@ -1,6 +1,7 @@
 //! Chat over HTTP: one file per noun, and shared helpers.
 
 mod boot;
+mod catch_up;
 mod channels;
 mod compactions;
 mod frames;
@@ -42,6 +43,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(channels::router())
         .merge(threads::router())
         .merge(compactions::router())
+        .merge(catch_up::router())
         .merge(messages::router())
         .merge(presets::router())
         .merge(search::router())

@@ -214,6 +214,23 @@ pub async fn active_compact(c: &mut Conn, conversation: Uuid) -> Result<Option<T
     .await
 }
 
+/// The task that writes a catch-up of a thread for a person.
+pub async fn active_catch_up(
+    c: &mut Conn,
+    thread: ThreadId,
+    requester: UserId,
+) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where conversation_id = $1 and requested_by = $2 and kind = 'catch_up' \
+         and status in ('queued', 'running') order by id limit 1"
+    ))
+    .bind(thread)
+    .bind(requester)
+    .opt()
+    .await
+}
+
 /// The reflections of an agent on a person in a conversation that have not ended.
 pub async fn active_reflections(
     c: &mut Conn,

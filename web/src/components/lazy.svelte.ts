@@ -40,8 +40,8 @@ export const chains = lazyComponent(() => import('../chains/Chains.svelte'));
 export const messageSources = lazyComponent(() => import('../sources/MessageSources.svelte'));
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
-/** Summary that agents read instead of older messages. */
-export const summaries = lazyComponent(() => import('../compaction/Summaries.svelte'));
+/** Around the messages of a conversation that is not short: summary for agents, catch-up, and suggestion. */
+export const longParts = lazyComponent(() => import('./LongParts.svelte'));
 /** Header controls of a direct channel with an agent. */
 export const conversations = lazyComponent(() => import('./Conversations.svelte'));
 /** Items of a thread's menu. */

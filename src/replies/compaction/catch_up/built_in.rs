@@ -1,0 +1,321 @@
+//! Lines without a model.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
+
+use openvibe_extract::{Reading, plain_sentences};
+
+use crate::{
+    agents::segments::CompactionState,
+    db::{Conn, DbError},
+    ids::{MemoryId, MessageId, ThreadId},
+    memory::{
+        automatic::{self, SegmentEntry},
+        entry::MemoryKind,
+        sources::sources_of,
+    },
+    replies::{
+        compaction::{
+            check::{ITEM_CHARS_MAX, Source, shortened},
+            draft::RawItem,
+            item::{Item, SourceLine, rank},
+            offline,
+            pass::lines_of,
+            store,
+        },
+        history::Row,
+    },
+};
+
+use super::{CatchUpLine, LINES_MAX, range::Range};
+
+/// Maximum number of entries and results that are read.
+const ENTRIES_MAX: i64 = 2_000;
+const RESULTS_MAX: i64 = 200;
+
+/// A sentence that can become a line. Sources are positions of messages, in ascending order and not empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// `None` for the result of a deep dive, which comes first.
+    pub kind: Option<MemoryKind>,
+    pub text: String,
+    pub sources: Vec<usize>,
+}
+
+impl Candidate {
+    pub(super) fn of(item: Item) -> Self {
+        Self {
+            kind: Some(item.kind),
+            text: item.text,
+            sources: item.sources,
+        }
+    }
+
+    fn rank(&self) -> usize {
+        self.kind.map_or(0, |kind| rank(kind) + 1)
+    }
+}
+
+/// Selects the most important sentences, the newest among equals, and returns them in the order of their messages with the
+/// number of the others. `messages` are those at the positions.
+pub(super) fn choose(
+    candidates: Vec<Candidate>,
+    messages: &[MessageId],
+) -> (Vec<CatchUpLine>, i64) {
+    let mut texts = HashSet::new();
+    let mut found: Vec<Candidate> = candidates
+        .into_iter()
+        .filter(|candidate| texts.insert(candidate.text.to_lowercase()))
+        .collect();
+    found.sort_by_key(|candidate| (candidate.rank(), Reverse(candidate.sources.last().copied())));
+    let left = found.len().saturating_sub(LINES_MAX);
+    found.truncate(LINES_MAX);
+    found.sort_by_key(|candidate| candidate.sources.first().copied());
+    let lines = found.into_iter().map(|candidate| CatchUpLine {
+        sources: (candidate.sources.iter())
+            .filter_map(|at| messages.get(*at).copied())
+            .collect(),
+        text: candidate.text,
+    });
+    (lines.collect(), i64::try_from(left).unwrap_or(i64::MAX))
+}
+
+/// Checks sentences against the messages, as entries of segments are checked.
+pub(super) fn checked(source: &Source<'_>, reading: &Reading, items: &[RawItem]) -> Vec<Item> {
+    let items = items.iter().filter_map(|raw| source.check_one(raw, ""));
+    items
+        .filter(|item| !offline::is_corrected(reading, &item.text, &item.sources))
+        .collect()
+}
+
+/// Everything that lines without a model are made from.
+pub(super) struct Material {
+    rows: Vec<Row>,
+    /// Ranges of segments with entries.
+    covered: Vec<(i64, i64)>,
+    entries: Vec<SegmentEntry>,
+    sources: HashMap<MemoryId, Vec<MessageId>>,
+    /// Headlines of published resolutions, by the message that publishes them.
+    headlines: HashMap<MessageId, String>,
+}
+
+impl Material {
+    pub(super) async fn load(
+        c: &mut Conn,
+        thread: ThreadId,
+        range: Range,
+    ) -> Result<Self, DbError> {
+        let (from, to) = range.ends().unwrap_or_default();
+        let segments = store::list_since(c, thread.0, from).await?;
+        let is_current =
+            |state| matches!(state, CompactionState::Active | CompactionState::Expanded);
+        let segments: Vec<_> = (segments.into_iter())
+            .filter(|segment| segment.from_seq <= to && is_current(segment.state))
+            .collect();
+        let ids = segments.iter().map(|segment| segment.id);
+        let entries = automatic::list(c, ids, ENTRIES_MAX).await?;
+        let sources = sources_of(c, entries.iter().map(|entry| entry.id).collect()).await?;
+        let headlines: Vec<(MessageId, String)> = c
+            .q("select r.message_id, r.headline from resolutions r join messages m on m.id = r.message_id \
+                where r.thread_id = $1 and r.status = 'published' and m.seq between $2 and $3 order by m.seq desc limit $4")
+            .bind(thread)
+            .bind(from)
+            .bind(to)
+            .bind(RESULTS_MAX)
+            .all()
+            .await?;
+        Ok(Self {
+            rows: range.rows,
+            covered: (segments.iter())
+                .map(|segment| (segment.from_seq, segment.to_seq))
+                .collect(),
+            entries,
+            sources,
+            headlines: headlines.into_iter().collect(),
+        })
+    }
+
+    /// Returns the lines and the number of sentences without room. Reads all messages, so it does not belong on an async thread.
+    pub(super) fn lines(&self) -> (Vec<CatchUpLine>, i64) {
+        let messages: Vec<MessageId> = self.rows.iter().map(|row| row.id).collect();
+        let at: HashMap<MessageId, usize> = (messages.iter().enumerate())
+            .map(|(at, id)| (*id, at))
+            .collect();
+        let mut candidates = self.results();
+        candidates.extend(self.remembered(&at));
+        candidates.extend(self.extracted());
+        choose(candidates, &messages)
+    }
+
+    fn results(&self) -> Vec<Candidate> {
+        let results = self.rows.iter().enumerate().filter_map(|(at, row)| {
+            let text = self.headlines.get(&row.id)?;
+            Some(Candidate {
+                kind: None,
+                text: text.clone(),
+                sources: vec![at],
+            })
+        });
+        results.filter(|result| !result.text.is_empty()).collect()
+    }
+
+    /// Returns the entries all of whose sources are in the range. References mean nothing alone, and preferences are for agents.
+    fn remembered(&self, at: &HashMap<MessageId, usize>) -> Vec<Candidate> {
+        let is_told = |entry: &&SegmentEntry| {
+            !matches!(entry.kind, MemoryKind::Reference | MemoryKind::Preference)
+        };
+        let entries = self.entries.iter().filter(is_told);
+        let entries = entries.filter_map(|entry| {
+            let sources = self.sources.get(&entry.id)?;
+            let mut sources: Vec<usize> = sources
+                .iter()
+                .map(|id| at.get(id).copied())
+                .collect::<Option<_>>()?;
+            sources.sort_unstable();
+            let is_result = |at: &usize| self.headlines.contains_key(&self.rows[*at].id);
+            let sentences = plain_sentences(&entry.text);
+            let text = shortened(sentences.iter().map(String::as_str), ITEM_CHARS_MAX);
+            let is_new = !sources.is_empty() && !sources.iter().all(is_result) && !text.is_empty();
+            is_new.then_some(Candidate {
+                kind: Some(entry.kind),
+                text,
+                sources,
+            })
+        });
+        entries.collect()
+    }
+
+    /// Returns sentences of the messages that are in no segment.
+    fn extracted(&self) -> Vec<Candidate> {
+        let is_covered = |row: &Row| {
+            let mut covered = self.covered.iter();
+            covered.any(|(from, to)| (*from..=*to).contains(&row.seq))
+        };
+        let is_told = |row: &Row| is_covered(row) || self.headlines.contains_key(&row.id);
+        let places: Vec<usize> = (0..self.rows.len())
+            .filter(|at| !is_told(&self.rows[*at]))
+            .collect();
+        let rows: Vec<Row> = places.iter().map(|at| self.rows[*at].clone()).collect();
+        let (lines, people) = lines_of(&rows);
+        if lines.is_empty() {
+            return Vec::new();
+        }
+        let reading = Reading::new(&offline::material(&lines, &people));
+        let raw = sentences_of(&reading, &lines);
+        let items = checked(&Source::new(&lines, &people, &[]), &reading, &raw);
+        let candidates = items.into_iter().map(|item| Candidate {
+            sources: item.sources.iter().map(|at| places[*at]).collect(),
+            ..Candidate::of(item)
+        });
+        candidates.collect()
+    }
+}
+
+/// Returns decisions, tasks, and values as memory keeps them, then what else the extractor finds in other messages; if it finds
+/// nothing, the headline of a result that it would draft.
+fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
+    let mut items = offline::draft(reading, lines).items;
+    let outline = reading.outline();
+    let points = |kind: MemoryKind, points: Vec<openvibe_extract::Point>| {
+        let points = points.into_iter();
+        points.map(move |point| raw(kind, point.text, &point.sources))
+    };
+    let tasks = outline.action_items.into_iter();
+    let tasks = tasks.map(|task| raw(MemoryKind::Todo, task.text, &task.sources));
+    let others = points(MemoryKind::OpenLoop, outline.open_questions)
+        .chain(tasks)
+        .chain(points(MemoryKind::Fact, outline.key_points));
+    for other in others {
+        let mut known = items.iter().flat_map(|item| &item.sources);
+        if !known.any(|source| other.sources.contains(source)) {
+            items.push(other);
+        }
+    }
+    if items.is_empty() {
+        items.push(raw(MemoryKind::Fact, outline.headline, &[]));
+    }
+    items
+}
+
+/// An item with the handles of its messages; without any, the check looks for the message.
+fn raw(kind: MemoryKind, text: String, sources: &[usize]) -> RawItem {
+    RawItem {
+        text,
+        kind: kind.to_string(),
+        sources: sources.iter().map(|at| format!("m{}", at + 1)).collect(),
+        about: None,
+        for_agent: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::NaiveDate;
+
+    use super::*;
+
+    fn candidate(kind: Option<MemoryKind>, text: &str, sources: &[usize]) -> Candidate {
+        Candidate {
+            kind,
+            text: text.to_owned(),
+            sources: sources.to_vec(),
+        }
+    }
+
+    fn ids(count: usize) -> Vec<MessageId> {
+        (0..count).map(|_| MessageId::new()).collect()
+    }
+
+    #[test]
+    fn results_and_open_questions_are_kept_before_facts_and_lines_follow_the_messages() {
+        let messages = ids(20);
+        let fact = |at: usize| candidate(Some(MemoryKind::Fact), &format!("Fact {at}"), &[at]);
+        let mut all: Vec<Candidate> = (0..15).map(fact).collect();
+        all.push(candidate(Some(MemoryKind::OpenLoop), "Who pays?", &[0, 2]));
+        all.push(candidate(None, "We launch on Monday", &[1]));
+        all.push(candidate(None, "WE LAUNCH on Monday", &[3]));
+        let (lines, left) = choose(all, &messages);
+        let texts: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
+        assert_eq!(texts[..3], ["Who pays?", "We launch on Monday", "Fact 5"]);
+        assert_eq!((lines.len(), left), (12, 5));
+        assert_eq!(lines[0].sources, [messages[0], messages[2]]);
+    }
+
+    #[test]
+    fn lines_without_a_model_are_quotes_with_their_messages() {
+        let line = |person: usize, text: &str| SourceLine {
+            person: Some(person),
+            name: ["Ada", "Bo"][person].to_owned(),
+            text: text.to_owned(),
+            day: NaiveDate::from_ymd_opt(2026, 11, 20).unwrap_or_default(),
+            is_resolution: false,
+            asks: None,
+        };
+        let lines = [
+            line(0, "morning all"),
+            line(
+                1,
+                "Decision: we ship the importer to all customers on Friday, 27 November.",
+            ),
+            line(
+                0,
+                "Who tells the customers in Basel about the new importer?",
+            ),
+        ];
+        let reading = Reading::new(&offline::material(&lines, &[]));
+        let raw = sentences_of(&reading, &lines);
+        let items = checked(&Source::new(&lines, &[], &[]), &reading, &raw);
+        assert!(
+            items
+                .iter()
+                .any(|item| item.text.contains("Friday") && item.sources.contains(&1)),
+            "{items:?}"
+        );
+        assert!(
+            !items.iter().any(|item| item.text.contains("morning")),
+            "{items:?}"
+        );
+    }
+}

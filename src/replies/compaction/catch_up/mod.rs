@@ -1,0 +1,59 @@
+//! Catch-up: what happened in the main line of a thread after a message.
+//!
+//! ```text
+//! newest 500 messages ─┬─ in segments ── entries ──────┐
+//!                      ├─ others ── extractor, checks ─┼─► up to 12 lines, `builtin`
+//!                      ├─ results of deep dives ───────┘
+//!                      └─ utility call (task `catch_up`), checks ─► text that only the requester gets, for 24 h
+//! ```
+//!
+//! Nothing is posted, and no read marker moves. A line names its messages; all of them are in the thread, so whoever reads the
+//! thread can read them.
+
+mod built_in;
+mod range;
+pub mod read;
+pub mod start;
+pub mod store;
+pub mod writer;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::MessageId;
+
+/// Maximum number of lines.
+const LINES_MAX: usize = 12;
+
+/// A sentence about messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CatchUpLine {
+    /// At most 240 characters.
+    pub text: String,
+    /// Messages that state it, oldest first.
+    pub sources: Vec<MessageId>,
+}
+
+/// Parts of the range that the lines do not cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct CatchUpLeftOut {
+    /// Sentences for which there was no room in 12 lines.
+    pub lines: i64,
+    /// Older messages that were not read; counting stops at 10,000.
+    pub messages: i64,
+}
+
+/// Summary of the messages after a message, for one person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct CatchUp {
+    /// `seq` of the first message that was read; null if there is none.
+    pub from_seq: Option<i64>,
+    /// `seq` of the last one.
+    pub to_seq: Option<i64>,
+    /// Number of messages in this range, at most 500.
+    pub count: i64,
+    /// At most 12, oldest first.
+    pub lines: Vec<CatchUpLine>,
+    /// `builtin`, or the model that wrote the lines.
+    pub by: String,
+    pub left_out: CatchUpLeftOut,
+}

@@ -1,0 +1,63 @@
+//! The messages that a catch-up reads.
+
+use crate::{
+    auth::Caller,
+    chat::reads,
+    db::{Conn, DbError},
+    ids::ThreadId,
+    realtime::hub::Conversation,
+    replies::history::{self, Row},
+};
+
+/// Maximum number of messages; the newest ones.
+const MESSAGES_MAX: usize = 500;
+/// Maximum count of older messages.
+const COUNTED_MAX: i64 = 10_000;
+
+/// Messages of a thread after a seq.
+pub(super) struct Range {
+    /// Oldest first.
+    pub rows: Vec<Row>,
+    /// Number of older messages after the seq.
+    pub older: i64,
+}
+
+impl Range {
+    /// Loads the messages after `since`, or after those that the person has read.
+    pub(super) async fn load(
+        c: &mut Conn,
+        caller: &Caller,
+        thread: ThreadId,
+        since: Option<i64>,
+    ) -> Result<Self, DbError> {
+        let since = match since {
+            Some(since) => since,
+            // Without a membership of the channel, nothing counts as read.
+            None => {
+                let read = reads::read_until(c, caller.user, thread).await?;
+                read.unwrap_or_default()
+            }
+        };
+        let conversation = Conversation::Thread(thread);
+        let mut rows = history::after(c, conversation, since, MESSAGES_MAX).await?;
+        rows.reverse();
+        let older = match rows.first() {
+            Some(first) if rows.len() == MESSAGES_MAX => {
+                let between = (since, first.seq);
+                history::count_between(c, conversation, between, COUNTED_MAX).await?
+            }
+            _ => 0,
+        };
+        Ok(Self { rows, older })
+    }
+
+    pub(super) fn count(&self) -> i64 {
+        i64::try_from(self.rows.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the seqs of the first and the last message.
+    pub(super) fn ends(&self) -> Option<(i64, i64)> {
+        let (first, last) = self.rows.first().zip(self.rows.last())?;
+        Some((first.seq, last.seq))
+    }
+}

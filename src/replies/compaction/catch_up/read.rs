@@ -1,0 +1,50 @@
+//! Reading a catch-up.
+
+use crate::{
+    auth::Caller,
+    chat::{ChatError, access},
+    db::Db,
+    ids::ThreadId,
+    replies::compaction::pass::BUILT_IN,
+};
+
+use super::{CatchUp, CatchUpLeftOut, built_in::Material, range::Range, store};
+
+/// Returns what a model wrote for the caller, if it is current, or lines without a model. `since` defaults to what the caller has
+/// read.
+///
+/// # Errors
+/// `ThreadNotFound`, or any error of `reading`.
+pub async fn catch_up(
+    db: &Db,
+    caller: &Caller,
+    thread: ThreadId,
+    since: Option<i64>,
+) -> Result<CatchUp, ChatError> {
+    let mut c = db.snapshot().await?;
+    access::thread(&mut c, caller, thread).await?.reading()?;
+    let range = Range::load(&mut c, caller, thread, since).await?;
+    if let Some(written) = store::find_current(&mut c, (thread, caller.user), &range).await? {
+        return Ok(written);
+    }
+    let ends = range.ends();
+    let (count, older) = (range.count(), range.older);
+    let material = Material::load(&mut c, thread, range).await?;
+    drop(c);
+    let work = tokio::task::spawn_blocking(move || material.lines());
+    let (lines, left) = work.await.unwrap_or_else(|e| {
+        tracing::error!(error = %e, "reading a thread for a catch-up panicked");
+        (Vec::new(), 0)
+    });
+    Ok(CatchUp {
+        from_seq: ends.map(|(from, _)| from),
+        to_seq: ends.map(|(_, to)| to),
+        count,
+        lines,
+        by: BUILT_IN.to_owned(),
+        left_out: CatchUpLeftOut {
+            lines: left,
+            messages: older,
+        },
+    })
+}

@@ -1,0 +1,130 @@
+//! Queues the task that has a model write a catch-up.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    auth::{AuthError, Caller, Scope},
+    chat::{ChatError, access},
+    db::{Conn, DbError, dialect},
+    http::error::{ApiError, ErrorCode, StatusCode},
+    ids::ThreadId,
+    replies::compaction::record::last_agent,
+    tasks::{Lane, NewTask, Task, TaskKind, queue},
+};
+
+use super::range::Range;
+
+/// Minimum number of messages; fewer are read faster than a summary.
+const MESSAGES_MIN: usize = 20;
+
+/// Options of a `catch_up` task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CatchUpOptions {
+    pub from_seq: i64,
+    pub to_seq: i64,
+    /// Number of older messages.
+    pub older: i64,
+}
+
+impl CatchUpOptions {
+    pub(super) fn of(task: &Task) -> Option<Self> {
+        serde_json::from_value(task.input.0.options.clone()?).ok()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CatchUpError {
+    #[error(
+        "there are {0} new messages; a model summarizes {MESSAGES_MIN} or more: read them, or use GET"
+    )]
+    TooFew(usize),
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+}
+
+impl From<DbError> for CatchUpError {
+    fn from(e: DbError) -> Self {
+        Self::Chat(e.into())
+    }
+}
+
+impl From<AuthError> for CatchUpError {
+    fn from(e: AuthError) -> Self {
+        Self::Chat(e.into())
+    }
+}
+
+impl From<CatchUpError> for ApiError {
+    fn from(e: CatchUpError) -> Self {
+        let text = e.to_string();
+        match e {
+            CatchUpError::Chat(e) => e.into(),
+            CatchUpError::TooFew(_) => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::TooFewMessages,
+                text,
+            ),
+        }
+    }
+}
+
+/// Queues the task, or returns the caller's active one for the same messages.
+///
+/// # Errors
+/// `TooFew`, `ThreadNotFound`, `NoSuchAgent` in a workspace without an agent, or any error of `reading`.
+pub async fn start(
+    c: &mut Conn,
+    caller: &Caller,
+    thread: ThreadId,
+    since: Option<i64>,
+) -> Result<Task, CatchUpError> {
+    let access = access::thread(c, caller, thread).await?.reading()?;
+    let actor = &access.channel_access.actor;
+    // A key that can only read does not spend money.
+    if actor.key.is_some() {
+        actor.require(Scope::AgentsUse)?;
+    }
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let range = Range::load(c, caller, thread, since).await?;
+    let ends = range.ends().filter(|_| range.rows.len() >= MESSAGES_MIN);
+    let Some((from_seq, to_seq)) = ends else {
+        return Err(CatchUpError::TooFew(range.rows.len()));
+    };
+    let options = CatchUpOptions {
+        from_seq,
+        to_seq,
+        older: range.older,
+    };
+    if let Some(active) = queue::active_catch_up(c, thread, actor.user).await? {
+        if CatchUpOptions::of(&active) == Some(options) {
+            return Ok(active);
+        }
+        // Its result would not be current.
+        queue::cancel(c, active.id, access.channel_access.audience()).await?;
+    }
+    // Tasks belong to an agent; this one calls the utility model.
+    let agent = last_agent(c, actor.workspace, thread, access.conversation()).await?;
+    let (agent, agent_version) =
+        agent.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;
+    let new = NewTask {
+        workspace: actor.workspace,
+        kind: TaskKind::CatchUp,
+        agent,
+        agent_version,
+        channel: access.channel_access.channel,
+        thread,
+        fork: None,
+        trigger: None,
+        requested_by: actor.user,
+        retry_of: None,
+        parent: None,
+        link: None,
+        lane: Lane::Background,
+        prompt: String::new(),
+        options: serde_json::to_value(options).ok(),
+    };
+    let task = queue::insert(c, &new, None).await?;
+    let task = task.ok_or(ChatError::ThreadNotFound)?;
+    queue::announce(c, &task, access.channel_access.audience()).await?;
+    Ok(task)
+}

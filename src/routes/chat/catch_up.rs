@@ -1,0 +1,92 @@
+//! Catch-up over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, WhichObject, write_for};
+use crate::{
+    auth::Caller,
+    chat::access,
+    db::Conn,
+    http::{
+        ApiError, ErrorCode,
+        extract::{Path, Query},
+    },
+    ids::ThreadId,
+    replies::compaction::catch_up::{CatchUp, read, start},
+    server::State,
+    tasks::{Task, queue::tenancy},
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(get_catch_up, write_catch_up))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct CatchUpQuery {
+    /// Only messages after this `seq`; by default, after those that the caller has read.
+    since: Option<i64>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct WritingCatchUp {
+    task: Task,
+}
+
+/// Summary of the newest messages of a thread, written without a model
+///
+/// After `POST`, what the model wrote for the caller, until a message is added, edited, or deleted, at most for 24 hours. Reads up to
+/// 500 messages. Forks are summarized by their results.
+#[utoipa::path(get, path = "/v1/threads/{id}/catch-up", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ThreadId, Path), CatchUpQuery), responses((status = 200, body = CatchUp)))]
+async fn get_catch_up(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Query(query): Query<CatchUpQuery>,
+) -> Result<Json<CatchUp>, ApiError> {
+    let mut c = state.db.read().await?;
+    let access = access::thread(&mut c, &caller, id).await?.reading()?;
+    let workspace = access.channel_access.actor.workspace;
+    let tenancy = tenancy(&mut c).await?;
+    drop(c);
+    state.limits.catch_up(caller.user)?;
+    // Reading many messages takes as much computing time as a call of `/v1/responses`.
+    let slots = &state.responses_of_all.slots;
+    let _permit = slots.take(workspace, caller.user, tenancy)?;
+    Ok(Json(
+        read::catch_up(&state.db, &caller, id, query.since).await?,
+    ))
+}
+
+/// Have a model write the summary, for the caller only
+///
+/// For 20 or more messages. `GET` returns the result. A person can request 20 per hour; an active task for the same messages is
+/// returned again.
+#[utoipa::path(post, path = "/v1/threads/{id}/catch-up", tag = "threads",
+    security(("session" = ["viewer"]), ("key" = ["chat:read", "agents:use"])),
+    params(("id" = ThreadId, Path), CatchUpQuery),
+    responses((status = 202, body = WritingCatchUp, description = "The task is queued")))]
+async fn write_catch_up(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Query(query): Query<CatchUpQuery>,
+) -> Result<(StatusCode, Json<WritingCatchUp>), ApiError> {
+    let mut c = state.db.read().await?;
+    let access = access::thread(&mut c, &caller, id).await?.reading()?;
+    let workspace = access.channel_access.actor.workspace;
+    drop(c);
+    if state.providers.of(workspace).await?.is_offline() {
+        let text = "this workspace has no language model: use GET for a summary without one";
+        return Err(ApiError::unprocessable(ErrorCode::NoModel, text.to_owned()));
+    }
+    state.limits.write_catch_up(caller.user)?;
+    let start = async move |c: &mut Conn| start::start(c, &caller, id, query.since).await;
+    let task = write_for(&state, WhichObject::Thread(id), start).await?;
+    Ok((StatusCode::ACCEPTED, Json(WritingCatchUp { task })))
+}

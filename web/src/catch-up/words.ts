@@ -1,0 +1,30 @@
+import type { CatchUp } from '../api/catch-up';
+import { unreadCount } from '../lib/numbers';
+import { listed } from '../lib/text';
+import { plural } from '../lib/time';
+
+/** Lines that were written without a model. */
+const BUILT_IN = 'builtin';
+/** Fewer new messages are read faster than a catch-up. */
+const NEW_MIN = 10;
+/** Fewer messages are not worth a call; the server refuses them. */
+const WRITTEN_MIN = 20;
+
+export const isWorthIt = (unread: number): boolean => unread >= NEW_MIN;
+export const openText = (unread: number): string => `Catch up (${unreadCount(unread)} new)`;
+
+/** A model can write it, and has not yet. */
+export const canBeWritten = (it: CatchUp): boolean => it.by === BUILT_IN && it.count >= WRITTEN_MIN;
+export const byText = (it: CatchUp): string =>
+  it.by === BUILT_IN
+    ? `${plural(it.count, 'message')}, summarized without a model`
+    : `${plural(it.count, 'message')}, summarized by ${it.by} for you`;
+
+/** What the lines do not cover; empty if nothing. */
+export function leftOutText({ left_out }: CatchUp): string {
+  const parts = [
+    left_out.lines ? plural(left_out.lines, 'sentence') : '',
+    left_out.messages ? plural(left_out.messages, 'older message') : '',
+  ].filter(Boolean);
+  return parts.length ? `Left out: ${listed(parts)}.` : '';
+}

@@ -1,0 +1,29 @@
+import { readJson, type KeyValueStore } from '../lib/storage';
+
+/** Threads with the day of their suggestion. */
+type Days = Record<string, string>;
+const isDays = (x: unknown): x is Days =>
+  typeof x === 'object' && x !== null && Object.values(x).every((day) => typeof day === 'string');
+
+/** The local day: "2026-11-23". */
+const dayOf = (now: Date): string =>
+  [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((n) => String(n).padStart(2, '0')).join('-');
+
+/** Days on which this device has suggested something to a person, once for each thread. Only those of today are kept. */
+export class SuggestionDays {
+  #store: KeyValueStore;
+  #key: string;
+  constructor(store: KeyValueStore, user: string) {
+    this.#store = store;
+    this.#key = `openvibe.suggested.${user}`;
+  }
+  /** Notes a suggestion in a thread; false if there was one today. */
+  claim(thread: string, now = new Date()): boolean {
+    const today = dayOf(now);
+    const known = readJson(this.#store, this.#key, isDays) ?? {};
+    if (known[thread] === today) return false;
+    const kept = Object.entries(known).filter(([, day]) => day === today);
+    this.#store.set(this.#key, JSON.stringify({ ...Object.fromEntries(kept), [thread]: today }));
+    return true;
+  }
+}
