@@ -45,6 +45,7 @@ mod parked;
 mod rounds;
 mod run;
 mod tree;
+mod waking;
 
 pub use claim::{
     Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
@@ -57,7 +58,7 @@ pub use find::{
 };
 pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
-pub use parked::{count_parked, fail_parked, list_left, obstacle, park, wake, wake_link};
+pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
     Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, finish, lock_lease,
@@ -68,3 +69,4 @@ pub use tree::{
     TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
     score_of, stop_tree, use_of,
 };
+pub use waking::{obstacle, wake, wake_link};

@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 
 use super::{
     Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length,
-    parked::wake_parent,
+    waking::wake_parent,
 };
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
