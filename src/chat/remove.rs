@@ -7,6 +7,7 @@ use super::{
     ChatError, access,
     event::MessageEvent,
     forks, messages,
+    post::{NoticeTarget, insert_notice},
     rows::message::{AuthorKind, Message, MessageKind, MessageState, find_message, get_message},
     search::index::{self, ThreadRoot},
     text::ReplyText,
@@ -19,8 +20,8 @@ use crate::{
     ids::{FileId, MessageId, TaskId},
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
-        Task, actions,
-        attempts::{self, AttemptOutcome},
+        Task, TaskError, actions,
+        attempts::{self, AttemptError, AttemptOutcome},
         queue,
     },
     text_enum::text_enum,
@@ -152,15 +153,58 @@ async fn cancel_tree(
         .await
         .map_err(|_| ChatError::TaskNotFound)?;
     access.channel_access.actor.require(Scope::ChatWrite)?;
-    queue::stop_tree(c, task.root_task_id).await?;
-    for active in queue::active_in_tree(c, task.root_task_id).await? {
-        let Some(channel) = active.channel_id else {
+    Ok(stop_all(c, task.root_task_id, None, hub).await?)
+}
+
+/// Stops a tree and cancels its active tasks except `kept`.
+async fn stop_all(
+    c: &mut Conn,
+    root: TaskId,
+    kept: Option<TaskId>,
+    hub: &Hub,
+) -> Result<(), DbError> {
+    queue::stop_tree(c, root).await?;
+    for active in queue::active_in_tree(c, root).await? {
+        let Some(channel) = active.channel_id.filter(|_| Some(active.id) != kept) else {
             continue;
         };
         let audience = queue::audience_of(c, channel).await?;
         stop(c, &active, hub, audience).await?;
     }
     Ok(())
+}
+
+/// Ends a tree that may not go on: its root fails with one notice, and everything else that is active is canceled.
+pub async fn fail_tree(
+    c: &mut Conn,
+    root: TaskId,
+    error: TaskError,
+    hub: &Hub,
+) -> Result<(), DbError> {
+    let root = queue::find_task(c, root).await?;
+    let found = root.and_then(|root| {
+        let of = NoticeTarget::of(&root).zip(root.target())?;
+        Some((root, of))
+    });
+    let Some((root, (notice, target))) = found else {
+        return Ok(());
+    };
+    stop_all(c, root.id, Some(root.id), hub).await?;
+    let audience = queue::audience_of(c, target.channel).await?;
+    if let Some(reply) = root.reply_message_id.filter(|_| root.is_active()) {
+        let text = hub.stream_text(root.workspace_id, root.id);
+        let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
+        interrupt_reply(c, reply, text.as_ref(), audience).await?;
+    }
+    let attempt = AttemptError {
+        code: error.code,
+        message: error.message.clone(),
+    };
+    let failed = AttemptOutcome::Failed;
+    attempts::end_attempt(c, root.id, failed, Some(attempt), 0, now()).await?;
+    let (trigger, text) = (root.trigger_message_id, error.message.clone());
+    let notice = insert_notice(c, notice, audience, trigger, text).await?;
+    queue::fail(c, root.id, error, notice.id, audience).await
 }
 
 /// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered

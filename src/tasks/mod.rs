@@ -17,7 +17,8 @@ pub mod usage;
 pub mod worker;
 
 pub use failure::{
-    FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, not_asked_text, notice_text, wait_notice,
+    FailCode, GUARD_MAX, GUARD_MIN, TREE_CALLS_MAX, TREE_RUN_MAX, loop_notice, not_asked_text,
+    notice_text, wait_notice,
 };
 pub use queue::{Lease, LeaseLost, NewLink, NewTask, Queue};
 pub use task::{

@@ -9,6 +9,7 @@
 //! Code and rows decide what runs: a model that obeys every injected instruction is harmless. The loop itself is
 //! in `replies::turn`.
 
+pub mod announced;
 pub mod approvals;
 pub mod arguments;
 pub mod builtin;
@@ -16,6 +17,7 @@ pub mod decide;
 mod error;
 pub mod function;
 pub mod grants;
+pub mod guard;
 pub mod handles;
 pub mod hash;
 pub mod output;

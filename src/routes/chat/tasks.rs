@@ -21,7 +21,7 @@ use crate::{
     ids::{AgentId, TaskId, ThreadId},
     server::State,
     tasks::{
-        Task, TaskStatus,
+        GUARD_MAX, GUARD_MIN, Task, TaskStatus,
         costs::{self, CostReader},
         queue,
     },
@@ -283,18 +283,33 @@ async fn cancel_task(
     ))
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RetryForm {
+    /// Score from 4 to 8 at which agents that repeat themselves are stopped; 4 by default.
+    #[serde(default)]
+    guard: Option<i64>,
+}
+
 /// Retry a failed or canceled task
 ///
 /// For someone else's task: an admin, `workspace:admin`.
 #[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
-    params(("id" = TaskId, Path)), responses((status = 201, body = Task)))]
+    params(("id" = TaskId, Path)), request_body(content = Option<RetryForm>, example = json!({"guard": 8})),
+    responses((status = 201, body = Task)))]
 async fn retry_task(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<TaskId>,
+    Body(form): Body<RetryForm>,
 ) -> Result<(StatusCode, Json<Task>), ApiError> {
-    let retry = async move |c: &mut Conn| post::retry_task(c, &caller, id).await;
+    let guard = form.guard;
+    if guard.is_some_and(|guard| !(GUARD_MIN..=GUARD_MAX).contains(&guard)) {
+        let text = format!("guard must be from {GUARD_MIN} to {GUARD_MAX}");
+        return Err(ApiError::invalid(ErrorCode::InvalidValue, text, "guard"));
+    }
+    let retry = async move |c: &mut Conn| post::retry_task(c, &caller, id, guard).await;
     Ok((
         StatusCode::CREATED,
         Json(write_for(&state, WhichObject::Task(id), retry).await?),

@@ -61,12 +61,12 @@ pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
 pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, finish, lock_lease,
+    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, fail, finish, lock_lease,
     next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input, set_notice,
     set_reply,
 };
 pub use tree::{
-    TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
-    score_of, stop_tree, use_of,
+    GUARD_OPTION, TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
+    score_of, set_score, stop_tree, use_of,
 };
 pub use waking::{obstacle, wake, wake_link};

@@ -112,6 +112,57 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     Ok(task)
 }
 
+/// Ends an active task as failed without its worker: a link of a chain that cannot start, or the root of a tree that must stop.
+pub async fn fail(
+    c: &mut Conn,
+    task: TaskId,
+    error: TaskError,
+    notice: MessageId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let at = now();
+    let task: Option<Task> = c
+        .q(task_sql!(
+            concat!(
+                "update tasks set status = 'failed', error = $2, notice_message_id = $3, completed_at = $4, parked = FALSE, \
+                 holds_slot = FALSE, retry_at = null, wait_reason = null, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$5"),
+                " where id = $1 and status in ('queued', 'running') returning"
+            ),
+            ""
+        ))
+        .bind(task)
+        .bind(Json(error))
+        .bind(notice)
+        .bind(at)
+        .bind(at.unix_ms())
+        .opt()
+        .await?;
+    if let Some(task) = &task {
+        close(c, task, audience, Closing::Ended).await?;
+    }
+    Ok(())
+}
+
+/// Counts and announces a task that has just ended, and wakes what waits for it.
+async fn close(
+    c: &mut Conn,
+    task: &Task,
+    audience: Audience,
+    closing: Closing,
+) -> Result<(), DbError> {
+    count(c, task).await?;
+    end_rounds(c, task, audience, closing).await?;
+    announce(c, task, audience).await?;
+    wake_parent(c, task, audience).await?;
+    c.notify(Box::new(Stopped {
+        workspace: task.workspace_id,
+        task: task.id,
+    }));
+    c.notify(Box::new(Wake));
+    Ok(())
+}
+
 /// Ends what is open of a task's rounds, and removes their texts.
 async fn end_rounds(
     c: &mut Conn,
@@ -290,15 +341,7 @@ async fn cancel_one(
         .opt()
         .await?;
     if let Some(task) = &task {
-        count(c, task).await?;
-        end_rounds(c, task, audience, Closing::Stopped).await?;
-        announce(c, task, audience).await?;
-        wake_parent(c, task, audience).await?;
-        c.notify(Box::new(Stopped {
-            workspace: task.workspace_id,
-            task: task.id,
-        }));
-        c.notify(Box::new(Wake));
+        close(c, task, audience, Closing::Stopped).await?;
     }
     Ok(task)
 }

@@ -14,6 +14,9 @@ macro_rules! is_in_tree {
     };
 }
 
+/// Option of a retried root: the score at which its tree stops.
+pub const GUARD_OPTION: &str = "guard";
+
 /// Maximum number of tasks of a tree that are listed.
 const LISTED_MAX: i64 = 200;
 
@@ -78,6 +81,16 @@ pub async fn score_of(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
         .bind(root)
         .value()
         .await
+}
+
+/// Stores the score of a tree that has a row.
+pub async fn set_score(c: &mut Conn, root: TaskId, score: i64) -> Result<(), DbError> {
+    c.q("update task_trees set score = $2 where root_task_id = $1")
+        .bind(root)
+        .bind(score)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Model calls and run time of a tree, without its personal tasks.
