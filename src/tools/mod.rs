@@ -23,6 +23,7 @@ pub mod outward;
 pub mod requests;
 pub mod rights;
 pub mod runner;
+mod schema;
 pub mod taint;
 
 pub use error::ToolsError;
