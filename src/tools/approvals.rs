@@ -21,7 +21,7 @@ use super::{
     taint,
 };
 use crate::{
-    auth::{self, Actor, AuditAction, AuthError, Caller, Scope},
+    auth::{self, Actor, AuditAction, AuthError, Caller, Role, Scope},
     chat::{
         ChatError,
         access::{self, ThreadAccess},
@@ -113,8 +113,11 @@ impl<'a> Access<'a> {
         self.actor.scopes.has(Scope::WorkspaceAdmin)
     }
 
-    /// Checks whether this person can give an approval.
+    /// Checks whether this person can give an approval. Viewers only read.
     fn fills(&self, need: &Need) -> bool {
+        if self.actor.role == Role::Viewer {
+            return false;
+        }
         let is_asked = match need.who {
             NeededPerson::Requester => self.is_requester(),
             NeededPerson::Admin => self.is_admin(),

@@ -17,6 +17,7 @@ mod agent_rpc;
 mod agent_transfer;
 mod agent_versions;
 mod agents;
+mod approval_rules;
 mod approvals;
 mod audit;
 mod availability;

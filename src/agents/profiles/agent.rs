@@ -16,7 +16,7 @@ use crate::{
 use super::{
     adaptation::{Reflection, Sentiment},
     parts::{AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Trust},
-    tools::{NamedServers, Tool, ToolKind, UnavailableBecause},
+    tools::{NamedTools, Tool, ToolKind, UnavailableBecause},
 };
 
 /// Default in tokens if neither the agent nor a base sets a limit.
@@ -264,7 +264,7 @@ pub(in crate::agents) struct Row {
     pub(super) persona_status: Option<PipelineStatus>,
     /// Read separately, for agents that are returned complete.
     #[sqlx(skip)]
-    pub(super) servers: NamedServers,
+    pub(super) servers: NamedTools,
 }
 
 impl Row {

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{AccessControl, Agent, AgentStatus, Profile, Row, parts, tools::NamedServers};
+use super::{AccessControl, Agent, AgentStatus, Profile, Row, parts, tools::NamedTools};
 use crate::agents::AgentError;
 use crate::{
     auth::{Actor, Role, Scope},
@@ -285,7 +285,7 @@ pub(super) async fn find_row(
     let Some(mut row) = row else {
         return Ok(None);
     };
-    row.servers = NamedServers::read(c, workspace, &row.profile.0.tools).await?;
+    row.servers = NamedTools::read(c, workspace, &row.profile.0.tools).await?;
     Ok(Some(row))
 }
 
@@ -315,6 +315,19 @@ pub(super) async fn get_visible_row(
     } else {
         Err(AgentError::NotFound)
     }
+}
+
+/// The profile of an agent that the actor can see, as written.
+///
+/// # Errors
+/// `NotFound`.
+pub(in crate::agents) async fn get_visible_profile(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: AgentId,
+) -> Result<Profile, AgentError> {
+    let row = get_visible_row(c, actor, &id.to_string()).await?;
+    Ok(row.profile.0)
 }
 
 async fn id_of(
