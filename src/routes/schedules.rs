@@ -97,7 +97,7 @@ async fn create_schedule(
 /// Times of a schedule.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct PreviewForm {
+struct SchedulePreviewForm {
     /// Five fields in local time.
     cron: String,
     /// IANA name.
@@ -113,12 +113,12 @@ struct SchedulePreview {
 /// List the next five times of a cron expression; stores nothing
 #[utoipa::path(post, path = "/v1/schedules/preview", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
-    request_body(content = PreviewForm, example = json!({"cron": "30 9 * * MON-FRI", "timezone": "Europe/Berlin"})),
+    request_body(content = SchedulePreviewForm, example = json!({"cron": "30 9 * * MON-FRI", "timezone": "Europe/Berlin"})),
     responses((status = 200, body = SchedulePreview)))]
 async fn preview_schedule(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Body(form): Body<PreviewForm>,
+    Body(form): Body<SchedulePreviewForm>,
 ) -> Result<Json<SchedulePreview>, ApiError> {
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;

@@ -3,15 +3,20 @@
 use super::{
     announce::{announce, announce_stored},
     error::ScheduleError,
-    form::{ScheduleForm, SchedulePatch, StatusForm, TargetForm, parse_deliver, parse_name},
+    form::{
+        ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm, parse_deliver, parse_name,
+    },
     list::{find_row, find_visible},
     outcome::obstacle,
-    row::{Deliver, Missed, PausedReason, Row, Schedule, ScheduleStatus, Target, WORKSPACE_MAX},
+    row::{
+        Delivery, MissedPolicy, PausedReason, Row, Schedule, ScheduleStatus, ScheduleTarget,
+        WORKSPACE_MAX,
+    },
     slots::{Slots, moment},
 };
 use crate::{
     agents::profiles,
-    auth::{Actor, Scope, WorkspaceCaller},
+    auth::{self, Actor, AuditAction, Scope, WorkspaceCaller},
     chat::{ChatError, access},
     db::{
         Conn, DbError,
@@ -29,10 +34,10 @@ const PERSON_MAX: i64 = 20;
 async fn place(
     c: &mut Conn,
     member: &WorkspaceCaller,
-    deliver: Deliver,
+    deliver: Delivery,
 ) -> Result<(ChannelId, Option<ThreadId>), ChatError> {
     match deliver {
-        Deliver::Channel { channel_id } => {
+        Delivery::Channel { channel_id } => {
             let access = access::channel(c, &member.caller, channel_id).await?;
             if access.actor.workspace != member.workspace {
                 return Err(ChatError::ChannelNotFound);
@@ -40,7 +45,7 @@ async fn place(
             access.writing()?;
             Ok((channel_id, None))
         }
-        Deliver::Thread { thread_id } => {
+        Delivery::Thread { thread_id } => {
             let access = access::thread(c, &member.caller, thread_id).await?;
             if access.channel_access.actor.workspace != member.workspace {
                 return Err(ChatError::ThreadNotFound);
@@ -55,11 +60,11 @@ async fn place(
 async fn target(
     c: &mut Conn,
     actor: &Actor<'_>,
-    form: TargetForm,
-) -> Result<Target, ScheduleError> {
+    form: ScheduleTargetForm,
+) -> Result<ScheduleTarget, ScheduleError> {
     let wanted = match &form {
-        TargetForm::Agent { agent_id, .. } => *agent_id,
-        TargetForm::Heartbeat { agent_id } => Some(*agent_id),
+        ScheduleTargetForm::Agent { agent_id, .. } => *agent_id,
+        ScheduleTargetForm::Heartbeat { agent_id } => Some(*agent_id),
     };
     let agent = match wanted {
         Some(id) => profiles::find_invocable(c, actor, id).await?,
@@ -68,11 +73,11 @@ async fn target(
     let shown = wanted.map_or_else(|| "main".to_owned(), |id| id.to_string());
     let agent = agent.ok_or(ChatError::NoSuchAgent(shown))?;
     Ok(match form {
-        TargetForm::Agent { prompt, .. } => Target::Agent {
+        ScheduleTargetForm::Agent { prompt, .. } => ScheduleTarget::Agent {
             agent_id: agent.id,
             prompt,
         },
-        TargetForm::Heartbeat { .. } => Target::Heartbeat { agent_id: agent.id },
+        ScheduleTargetForm::Heartbeat { .. } => ScheduleTarget::Heartbeat { agent_id: agent.id },
     })
 }
 
@@ -92,10 +97,10 @@ async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleErr
     Ok(())
 }
 
-fn prompt_of(target: &Target) -> Option<String> {
+fn prompt_of(target: &ScheduleTarget) -> Option<String> {
     match target {
-        Target::Agent { prompt, .. } => Some(prompt.clone()),
-        Target::Heartbeat { .. } => None,
+        ScheduleTarget::Agent { prompt, .. } => Some(prompt.clone()),
+        ScheduleTarget::Heartbeat { .. } => None,
     }
 }
 
@@ -113,7 +118,7 @@ pub async fn create(
     lock_workspace(c, actor.workspace.0).await?;
     let name = parse_name(&form.name)?;
     let slots = Slots::parse(&form.cron, &form.timezone)?;
-    let target = TargetForm::parse(&form.target)?;
+    let target = ScheduleTargetForm::parse(&form.target)?;
     let deliver = parse_deliver(form.deliver)?;
     let (channel, thread) = place(c, member, deliver).await?;
     let target = self::target(c, actor, target).await?;
@@ -133,7 +138,7 @@ pub async fn create(
         .bind(prompt_of(&target))
         .bind(channel)
         .bind(thread)
-        .bind(form.missed.unwrap_or(Missed::RunOnce))
+        .bind(form.missed.unwrap_or(MissedPolicy::RunOnce))
         .bind(ScheduleStatus::Active)
         .bind(actor.user)
         .bind(actor.key.is_some())
@@ -201,6 +206,7 @@ pub async fn patch(
     if !patch.is_status_only() {
         slots.check(moment(at), row.target().apart_minutes())?;
     }
+    audit(c, actor, AuditAction::ScheduleUpdated, &before).await?;
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
     c.q("update schedules set name = $2, cron = $3, timezone = $4, agent_id = $5, prompt = $6, channel_id = $7, thread_id = $8, missed = $9, \
@@ -244,7 +250,7 @@ async fn edit(
         row.timezone.clone_from(timezone);
     }
     if let Some(form) = &patch.target {
-        let target = target(c, actor, TargetForm::parse(form)?).await?;
+        let target = target(c, actor, ScheduleTargetForm::parse(form)?).await?;
         row.agent_id = target.agent();
         row.prompt = prompt_of(&target);
         row.is_by_key = actor.key.is_some();
@@ -305,7 +311,22 @@ pub async fn delete(
 ) -> Result<(), ScheduleError> {
     let actor = &member.enter(c).await?;
     let row = locked(c, actor, id, expected).await?;
+    audit(c, actor, AuditAction::ScheduleDeleted, &row).await?;
     Ok(remove(c, row).await?)
+}
+
+/// Records what an admin does to a schedule of somebody else.
+async fn audit(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    action: AuditAction,
+    row: &Row,
+) -> Result<(), DbError> {
+    if row.owner_id == actor.user {
+        return Ok(());
+    }
+    let data = serde_json::json!({"owner_id": row.owner_id});
+    auth::record_audit(c, actor, action, row.id.to_string(), data).await
 }
 
 async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {

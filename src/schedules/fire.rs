@@ -13,7 +13,7 @@ use super::{
     error::ScheduleError,
     list::{find_row, find_visible},
     outcome::{Scheduled, obstacle, pause},
-    row::{Missed, PausedReason, Row, ScheduleStatus, SlotReason, SlotState},
+    row::{MissedPolicy, PausedReason, Row, ScheduleStatus, SlotReason, SlotState},
     slots::{Slots, moment},
 };
 use crate::{
@@ -54,7 +54,7 @@ const MISSED_MAX: usize = 10_000;
 
 /// A schedule that is due.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
-struct Due {
+struct DueSchedule {
     id: ScheduleId,
     workspace_id: WorkspaceId,
 }
@@ -69,7 +69,7 @@ struct Came {
 
 impl Came {
     /// `first` is the first slot that was not handled yet.
-    fn of(slots: &Slots, first: Timestamp, now: Timestamp, missed: Missed) -> Self {
+    fn of(slots: &Slots, first: Timestamp, now: Timestamp, missed: MissedPolicy) -> Self {
         let (start, end) = (moment(first), moment(now));
         let later = slots.after(start).take_while(|slot| *slot <= end);
         let count = 1 + later.take(MISSED_MAX - 1).count();
@@ -77,8 +77,8 @@ impl Came {
         let newest = slots.after(from).take_while(|slot| *slot <= end).last();
         let newest = newest.or((from == start).then_some(start));
         let fires = newest.filter(|slot| match missed {
-            Missed::RunOnce => end - *slot < RUN_ONCE_WITHIN,
-            Missed::Skip => end - *slot <= ON_TIME,
+            MissedPolicy::RunOnce => end - *slot < RUN_ONCE_WITHIN,
+            MissedPolicy::Skip => end - *slot <= ON_TIME,
         });
         Self {
             missed: count - usize::from(fires.is_some()),
@@ -94,7 +94,7 @@ impl Came {
 pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
     let mut c = db.read().await?;
     let at = clock(&mut c).await?;
-    let due: Vec<Due> = c
+    let due: Vec<DueSchedule> = c
         .q("select id, workspace_id from schedules where status = 'active' and next_run_at <= $1 order by next_run_at, id limit $2")
         .bind(at)
         .bind(i64::try_from(DUE_MAX).unwrap_or(i64::MAX))
@@ -106,7 +106,7 @@ pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
         return Ok(false);
     }
     let has_more = due.len() == DUE_MAX;
-    let fire_one = |due: Due| async move {
+    let fire_one = |due: DueSchedule| async move {
         failpoint!("slot_store");
         let write = async move |c: &mut Conn| fire(c, due).await;
         if let Err(e) = db.write(due.workspace_id.0, write).await {
@@ -154,7 +154,7 @@ async fn release(db: &Db, due_at: Timestamp) -> Result<(), DbError> {
 
 /// Stores the slots of a schedule that came, with the task of the one that fires, and its next slot. Does nothing if the schedule is
 /// no longer due.
-async fn fire(c: &mut Conn, due: Due) -> Result<(), DbError> {
+async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), DbError> {
     lock_workspace(c, due.workspace_id.0).await?;
     let at = clock(c).await?;
     let row = find_row(c, due.id).await?;
@@ -363,13 +363,13 @@ mod tests {
         let slots = Slots::parse("*/30 * * * *", "UTC").unwrap();
         let first = at("06:00:00");
         for (now, missed, fires, count) in [
-            ("06:00:00", Missed::Skip, Some("06:00:00"), 0),
-            ("06:01:00", Missed::Skip, Some("06:00:00"), 0),
-            ("06:01:01", Missed::Skip, None, 1),
-            ("06:01:01", Missed::RunOnce, Some("06:00:00"), 0),
-            ("06:30:05", Missed::Skip, Some("06:30:00"), 1),
-            ("09:45:00", Missed::RunOnce, Some("09:30:00"), 7),
-            ("09:45:00", Missed::Skip, None, 8),
+            ("06:00:00", MissedPolicy::Skip, Some("06:00:00"), 0),
+            ("06:01:00", MissedPolicy::Skip, Some("06:00:00"), 0),
+            ("06:01:01", MissedPolicy::Skip, None, 1),
+            ("06:01:01", MissedPolicy::RunOnce, Some("06:00:00"), 0),
+            ("06:30:05", MissedPolicy::Skip, Some("06:30:00"), 1),
+            ("09:45:00", MissedPolicy::RunOnce, Some("09:30:00"), 7),
+            ("09:45:00", MissedPolicy::Skip, None, 8),
         ] {
             let expected = Came {
                 fires: fires.map(at),
@@ -380,7 +380,7 @@ mod tests {
         }
         let daily = Slots::parse("0 6 * * *", "UTC").unwrap();
         for (now, fires) in [("06:59:59", Some(first)), ("07:00:00", None)] {
-            let found = Came::of(&daily, first, at(now), Missed::RunOnce);
+            let found = Came::of(&daily, first, at(now), MissedPolicy::RunOnce);
             assert_eq!(found.fires, fires, "{now}");
         }
     }

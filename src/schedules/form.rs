@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     error::ScheduleError,
-    row::{Deliver, Missed},
+    row::{Delivery, MissedPolicy},
 };
 use crate::{
     ids::{AgentId, ChannelId, ThreadId},
@@ -15,7 +15,7 @@ use crate::{
 
 const NAME_CHARS_MAX: usize = 80;
 const PROMPT_BYTES_MAX: usize = 8 * 1024;
-/// Types of targets, as in `TargetForm`.
+/// Types of targets, as in `ScheduleTargetForm`.
 const TARGET_TYPES: [&str; 2] = ["agent", "heartbeat"];
 
 text_enum! {
@@ -28,7 +28,7 @@ text_enum! {
 
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum TargetForm {
+pub enum ScheduleTargetForm {
     Agent {
         /// The default agent of the workspace, if omitted.
         #[serde(default)]
@@ -40,7 +40,7 @@ pub enum TargetForm {
     Heartbeat { agent_id: AgentId },
 }
 
-impl TargetForm {
+impl ScheduleTargetForm {
     /// # Errors
     /// `Malformed`, or `Invalid` for a type that is not known, and for a blank or long prompt.
     pub(super) fn parse(value: &Value) -> Result<Self, ScheduleError> {
@@ -67,7 +67,7 @@ impl TargetForm {
 /// Exactly one of the IDs.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DeliverForm {
+pub struct DeliveryForm {
     #[serde(default)]
     #[schema(nullable = false)]
     channel_id: Option<ChannelId>,
@@ -78,11 +78,11 @@ pub struct DeliverForm {
 
 /// # Errors
 /// `Invalid`.
-pub(super) fn parse_deliver(form: Option<DeliverForm>) -> Result<Deliver, ScheduleError> {
+pub(super) fn parse_deliver(form: Option<DeliveryForm>) -> Result<Delivery, ScheduleError> {
     let ids = form.map(|form| (form.channel_id, form.thread_id));
     match ids {
-        Some((Some(channel_id), None)) => Ok(Deliver::Channel { channel_id }),
-        Some((None, Some(thread_id))) => Ok(Deliver::Thread { thread_id }),
+        Some((Some(channel_id), None)) => Ok(Delivery::Channel { channel_id }),
+        Some((None, Some(thread_id))) => Ok(Delivery::Thread { thread_id }),
         _ => Err(ScheduleError::Invalid(
             "name where replies are posted: either a channel_id or a thread_id".to_owned(),
             "deliver",
@@ -114,13 +114,13 @@ pub struct ScheduleForm {
     pub cron: String,
     /// IANA name.
     pub timezone: String,
-    #[schema(value_type = TargetForm)]
+    #[schema(value_type = ScheduleTargetForm)]
     pub target: Value,
     #[serde(default)]
-    pub deliver: Option<DeliverForm>,
+    pub deliver: Option<DeliveryForm>,
     /// `run_once` by default.
     #[serde(default)]
-    pub missed: Option<Missed>,
+    pub missed: Option<MissedPolicy>,
 }
 
 /// Changes of a schedule. Others than its owner can only set `status`.
@@ -138,14 +138,14 @@ pub struct SchedulePatch {
     #[schema(nullable = false)]
     pub timezone: Option<String>,
     #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false, value_type = Option<TargetForm>)]
+    #[schema(nullable = false, value_type = Option<ScheduleTargetForm>)]
     pub target: Option<Value>,
     #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false, value_type = Option<DeliverForm>)]
-    pub deliver: Option<Option<DeliverForm>>,
+    #[schema(nullable = false, value_type = Option<DeliveryForm>)]
+    pub deliver: Option<Option<DeliveryForm>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
-    pub missed: Option<Missed>,
+    pub missed: Option<MissedPolicy>,
     /// `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
@@ -196,9 +196,13 @@ mod tests {
             (json!({"prompt": "x"}), false),
             (json!(null), false),
         ] {
-            assert_eq!(TargetForm::parse(&target).is_ok(), is_known, "{target}");
+            assert_eq!(
+                ScheduleTargetForm::parse(&target).is_ok(),
+                is_known,
+                "{target}"
+            );
         }
-        let other = TargetForm::parse(&json!({"type": "workflow"})).unwrap_err();
+        let other = ScheduleTargetForm::parse(&json!({"type": "workflow"})).unwrap_err();
         assert!(
             other.to_string().contains("`agent`, `heartbeat`"),
             "{other}"
@@ -215,7 +219,7 @@ mod tests {
             (json!({}), false),
             (json!(null), false),
         ] {
-            let parsed: Option<DeliverForm> = serde_json::from_value(form.clone()).unwrap();
+            let parsed: Option<DeliveryForm> = serde_json::from_value(form.clone()).unwrap();
             assert_eq!(parse_deliver(parsed).is_ok(), is_valid, "{form}");
         }
     }

@@ -22,11 +22,11 @@ pub use announce::ScheduleEvent;
 pub use change::{create, delete, erase_owner, patch};
 pub use error::ScheduleError;
 pub use fire::{delete_old_slots, fire_due, run_now};
-pub use form::{DeliverForm, ScheduleForm, SchedulePatch, StatusForm, TargetForm};
+pub use form::{DeliveryForm, ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm};
 pub use list::{PausedSchedule, ScheduleSlot, get, list, list_paused, list_slots, workspace_of};
 pub use outcome::{Scheduled, is_allowed, note_completed, note_failed};
 pub use row::{
-    Deliver, LastSlot, Missed, PausedReason, Schedule, ScheduleObject, ScheduleStatus, SlotReason,
-    SlotState, Target,
+    Delivery, LastSlot, MissedPolicy, PausedReason, Schedule, ScheduleObject, ScheduleStatus,
+    ScheduleTarget, SlotReason, SlotState,
 };
 pub use slots::{PreviewedSlot, Slots};

@@ -18,7 +18,7 @@ constant! { pub ScheduleObject = "schedule" }
 
 text_enum! {
     /// Slots that were due while the server was down.
-    pub enum Missed {
+    pub enum MissedPolicy {
         /// The newest one fires if it is less than an hour old.
         RunOnce = "run_once",
         Skip = "skip",
@@ -28,7 +28,7 @@ text_enum! {
 /// Agent that runs, and its prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Target {
+pub enum ScheduleTarget {
     Agent {
         agent_id: AgentId,
         prompt: String,
@@ -39,7 +39,7 @@ pub enum Target {
     },
 }
 
-impl Target {
+impl ScheduleTarget {
     pub fn agent(&self) -> AgentId {
         match self {
             Self::Agent { agent_id, .. } | Self::Heartbeat { agent_id } => *agent_id,
@@ -58,7 +58,7 @@ impl Target {
 /// Place of the replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
-pub enum Deliver {
+pub enum Delivery {
     /// Each slot starts a thread.
     Channel { channel_id: ChannelId },
     /// The main line of the thread.
@@ -125,10 +125,10 @@ pub struct Schedule {
     pub name: String,
     pub cron: String,
     pub timezone: String,
-    pub target: Target,
-    pub deliver: Deliver,
+    pub target: ScheduleTarget,
+    pub deliver: Delivery,
     #[schema(inline)]
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     #[schema(inline)]
     pub status: ScheduleStatus,
     #[schema(inline)]
@@ -151,7 +151,7 @@ pub(super) struct Row {
     pub prompt: Option<String>,
     pub channel_id: ChannelId,
     pub thread_id: Option<ThreadId>,
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
@@ -179,13 +179,13 @@ macro_rules! schedule_sql {
 pub(super) use schedule_sql;
 
 impl Row {
-    pub(super) fn target(&self) -> Target {
+    pub(super) fn target(&self) -> ScheduleTarget {
         match &self.prompt {
-            Some(prompt) => Target::Agent {
+            Some(prompt) => ScheduleTarget::Agent {
                 agent_id: self.agent_id,
                 prompt: prompt.clone(),
             },
-            None => Target::Heartbeat {
+            None => ScheduleTarget::Heartbeat {
                 agent_id: self.agent_id,
             },
         }
@@ -200,8 +200,8 @@ impl From<Row> for Schedule {
             object: ScheduleObject,
             target: row.target(),
             deliver: match row.thread_id {
-                Some(thread_id) => Deliver::Thread { thread_id },
-                None => Deliver::Channel {
+                Some(thread_id) => Delivery::Thread { thread_id },
+                None => Delivery::Channel {
                     channel_id: row.channel_id,
                 },
             },

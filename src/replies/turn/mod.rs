@@ -532,7 +532,9 @@ impl ReplyHandler {
                         messages::finish_reply(c, reply, &cited.text, &metadata, audience).await?;
                         reply
                     }
-                    None => scheduled::post_reply(c, (&task, &lease), &cited.text, metadata).await?,
+                    None => {
+                        scheduled::post_reply(c, (&task, &lease), &cited.text, metadata).await?
+                    }
                 };
                 recall::count_uses(c, &memories).await?;
                 recall::note_summarized(c, &summarized).await?;
