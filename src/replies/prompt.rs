@@ -652,7 +652,7 @@ impl Blocks<'_> {
                 visible_line(&schedule.name)
             )
         });
-        let end = if schedule.is_empty() { "." } else { &schedule };
+        let end = if schedule.is_empty() { "." } else { schedule.as_str() };
         let requester = format!(
             "{}\n{REQUESTER} {}{handle} (role: {}){end}{step}",
             time_line(ask.asked_at),

@@ -25,7 +25,6 @@ pub struct ScheduleSlot {
     pub slot_at: Timestamp,
     #[schema(inline)]
     pub state: SlotState,
-    #[schema(inline)]
     pub reason: Option<SlotReason>,
     pub task_id: Option<TaskId>,
     /// Number of slots; more than 1 only for `missed`, at most 10,000.

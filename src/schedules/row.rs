@@ -131,7 +131,6 @@ pub struct Schedule {
     pub missed: MissedPolicy,
     #[schema(inline)]
     pub status: ScheduleStatus,
-    #[schema(inline)]
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
     /// Null while the schedule is paused.
