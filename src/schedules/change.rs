@@ -263,7 +263,7 @@ async fn edit(
     Ok(())
 }
 
-/// Pauses or resumes a schedule. The reason of a pause stays until it ends.
+/// Pauses or resumes a schedule. The reason of a pause stays until it ends, unless an admin pauses it, too.
 async fn set_status(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -272,16 +272,16 @@ async fn set_status(
 ) -> Result<(), ScheduleError> {
     let is_owner = row.owner_id == actor.user;
     match (row.status, status) {
-        (ScheduleStatus::Active, StatusForm::Active)
-        | (ScheduleStatus::Paused, StatusForm::Paused) => {}
+        (_, StatusForm::Paused) if !is_owner => {
+            row.status = ScheduleStatus::Paused;
+            row.paused_reason = Some(PausedReason::ByAdmin);
+        }
         (ScheduleStatus::Active, StatusForm::Paused) => {
             row.status = ScheduleStatus::Paused;
-            row.paused_reason = Some(if is_owner {
-                PausedReason::ByOwner
-            } else {
-                PausedReason::ByAdmin
-            });
+            row.paused_reason = Some(PausedReason::ByOwner);
         }
+        (ScheduleStatus::Active, StatusForm::Active)
+        | (ScheduleStatus::Paused, StatusForm::Paused) => {}
         (ScheduleStatus::Paused, StatusForm::Active) => {
             if row.paused_reason == Some(PausedReason::ByAdmin) {
                 if !actor.scopes.has(Scope::WorkspaceAdmin) {
