@@ -652,7 +652,11 @@ impl Blocks<'_> {
                 visible_line(&schedule.name)
             )
         });
-        let end = if schedule.is_empty() { "." } else { schedule.as_str() };
+        let end = if schedule.is_empty() {
+            "."
+        } else {
+            schedule.as_str()
+        };
         let requester = format!(
             "{}\n{REQUESTER} {}{handle} (role: {}){end}{step}",
             time_line(ask.asked_at),
@@ -1064,6 +1068,34 @@ mod tests {
                 schedule: None,
                 asked_at: noon(),
             },
+        }
+    }
+
+    #[test]
+    fn a_prompt_of_a_schedule_follows_its_name_and_is_no_message() {
+        for (heartbeat, end) in [
+            (false, "."),
+            (
+                true,
+                ". If there is nothing to report, reply with exactly NOTHING.",
+            ),
+        ] {
+            let mut of = context(AgentId::new(), Vec::new(), "What changed?");
+            of.ask.schedule = Some(Scheduled {
+                schedule_id: crate::ids::ScheduleId::new(),
+                name: "Daily\nnews".to_owned(),
+                heartbeat,
+            });
+            let parts = render(&of).parts;
+            let [.., line, asked] = parts.as_slice() else {
+                panic!("two parts are missing");
+            };
+            let expected = format!(
+                "\nThe person asking is Ada (role: admin), by the schedule \"Daily news\"{end}"
+            );
+            assert!(line.text.ends_with(&expected), "{}", line.text);
+            assert_eq!(asked.text, "What changed?");
+            assert_eq!(asked.source, Source::Requester);
         }
     }
 
