@@ -55,7 +55,7 @@ use crate::{
         utility::Utility,
     },
     responses::{self, CallSlots, ResponsesService},
-    router,
+    router, schedules,
     secrets::Keyring,
     server::{Inner, State},
     tasks::{
@@ -89,6 +89,8 @@ const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for approvals that have expired.
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between checks for schedules that are due.
+const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Pause between two batches of agents.
@@ -312,7 +314,8 @@ fn handlers(
             resolver.provider = provider;
         });
     HashMap::from([
-        (TaskKind::Reply, replies),
+        (TaskKind::Reply, Arc::clone(&replies)),
+        (TaskKind::Schedule, replies),
         (TaskKind::Resolve, resolver),
         (TaskKind::Compact, compactor),
         (TaskKind::Reflect, Arc::clone(&reflector)),
@@ -524,6 +527,7 @@ impl App {
         tracker.spawn(refresh_agents_forever(state.clone()));
         tracker.spawn(compact_quiet_forever(state.clone()));
         tracker.spawn(expire_approvals_forever(state.clone()));
+        tracker.spawn(fire_schedules_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
@@ -727,7 +731,7 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records, expired rows of model calls, and counters of past budgets, at the start and then
+/// Deletes expired texts of context records, expired rows of model calls and of slots, and counters of past budgets, at the start and then
 /// daily.
 async fn remove_contexts_forever(state: State) {
     loop {
@@ -737,6 +741,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = calls::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired rows of model calls could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = schedules::delete_old_slots(&state.db, retention).await {
+            tracing::warn!(error = %e, "expired slots of schedules could not be deleted; trying again tomorrow");
         }
         if let Err(e) = budgets::remove_past(&state.db).await {
             tracing::warn!(error = %e, "counters of past budgets could not be deleted; trying again tomorrow");
@@ -770,6 +777,25 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = approvals::end_due(&state.db, &state.hub).await {
             tracing::warn!(error = %e, "could not end actions; retrying");
+        }
+    }
+}
+
+/// Fires the schedules that are due.
+async fn fire_schedules_forever(state: State) {
+    loop {
+        let has_more = schedules::fire_due(&state.db).await.unwrap_or_else(|e| {
+            tracing::warn!(error = %e, "could not fire schedules; retrying");
+            false
+        });
+        let pause = if has_more {
+            Duration::ZERO
+        } else {
+            FIRE_SCHEDULES_EVERY
+        };
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

@@ -117,22 +117,19 @@ pub async fn cancel_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let Some(thread) = task.thread_id else {
+    let Some(access) = access::channel_of_task(c, caller, &task).await? else {
         // A task without a conversation is recorded after it has ended: there is nothing to cancel.
         access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;
         return Ok(task);
     };
-    let access = access::thread(c, caller, thread)
-        .await
-        .map_err(|_| ChatError::TaskNotFound)?;
     access::check_personal(caller, &task)?;
-    access.channel_access.actor.require(Scope::ChatWrite)?;
+    access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
     match scope {
         CancelScope::Task => {
-            stop(c, &task, hub, access.channel_access.audience()).await?;
+            stop(c, &task, hub, access.audience()).await?;
         }
         CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
     }
@@ -148,11 +145,10 @@ async fn cancel_tree(
     hub: &Hub,
 ) -> Result<(), ChatError> {
     let root = queue::find_task(c, task.root_task_id).await?;
-    let thread = root.and_then(|root| root.thread_id);
-    let access = access::thread(c, caller, thread.ok_or(ChatError::TaskNotFound)?)
-        .await
-        .map_err(|_| ChatError::TaskNotFound)?;
-    access.channel_access.actor.require(Scope::ChatWrite)?;
+    let root = root.ok_or(ChatError::TaskNotFound)?;
+    let access = access::channel_of_task(c, caller, &root).await?;
+    let access = access.ok_or(ChatError::TaskNotFound)?;
+    access.actor.require(Scope::ChatWrite)?;
     Ok(stop_all(c, task.root_task_id, None, hub).await?)
 }
 

@@ -37,7 +37,8 @@ use crate::{
         requester::find_requester,
         workspace::{self, ContextPlace},
     },
-    tasks::{ChainStep, Task, TaskTarget, queue},
+    schedules::Scheduled,
+    tasks::{ChainStep, Task, TaskKind, TaskTarget, queue},
 };
 
 /// The loaded context and the messages that were left out.
@@ -84,6 +85,9 @@ pub async fn load(
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Option<Loaded>, DbError> {
+    if task.kind == TaskKind::Schedule {
+        return load_scheduled(c, task, agent, settings).await;
+    }
     let Some((trigger, target)) = task.trigger_message_id.zip(task.target()) else {
         return Ok(None);
     };
@@ -108,6 +112,45 @@ pub async fn load(
     Ok(Some(
         load_before(c, &place, trigger, step, agent, settings).await?,
     ))
+}
+
+/// Loads the context of a task of a schedule, whose prompt replaces the trigger message. `None` if its heartbeat has no prompt any
+/// more, or if its requester was erased.
+async fn load_scheduled(
+    c: &mut Conn,
+    task: &Task,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
+    let Some((scheduled, target)) = Scheduled::of(task).zip(task.target()) else {
+        return Ok(None);
+    };
+    let prompt = if scheduled.heartbeat {
+        files::heartbeat(c, target.agent).await?
+    } else {
+        Some(task.input.0.prompt.clone())
+    };
+    let Some(content) = prompt else {
+        return Ok(None);
+    };
+    let trigger = Trigger {
+        // No message has it.
+        id: MessageId(task.id.0),
+        seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
+        content,
+        attachments: Json(Vec::new()),
+        metadata: Json(MessageMetadata::default()),
+    };
+    let place = ReplyPlace {
+        workspace: task.workspace_id,
+        target,
+        requester: task.requested_by,
+    };
+    let mut loaded = load_before(c, &place, trigger, None, agent, settings).await?;
+    loaded.context.ask.schedule = Some(scheduled);
+    // A prompt that is repeated tells nothing about the mood of its author.
+    loaded.adapting = None;
+    Ok(Some(loaded))
 }
 
 /// Loads the context of the reply to a message that the requester would post now. `c` must be a snapshot of the database.
@@ -299,6 +342,7 @@ async fn load_before(
                 files: Vec::new(),
                 requester,
                 step,
+                schedule: None,
                 asked_at: now(),
             },
         },
@@ -395,12 +439,17 @@ const OLD_MESSAGE_CHARS_MAX: usize = 300;
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
-/// Returns the place of a conversation without its participants, and the thread's first message.
-async fn setting(c: &mut Conn, target: TaskTarget) -> Result<(Setting, MessageId), DbError> {
-    let (channel, thread_title, root): (Option<String>, Option<String>, MessageId) = c
+/// Returns the place of a conversation without its participants, and the thread's first message; `None` for a thread that a
+/// schedule's reply will start.
+async fn setting(
+    c: &mut Conn,
+    target: TaskTarget,
+) -> Result<(Setting, Option<MessageId>), DbError> {
+    let (channel, thread_title, root): (Option<String>, Option<String>, Option<MessageId>) = c
         .q("select case when h.kind = 'direct' then null else h.name end, t.title, t.root_message_id \
-            from threads t join channels h on h.id = t.channel_id where t.id = $1")
+            from channels h left join threads t on t.id = $1 where h.id = $2")
         .bind(target.thread)
+        .bind(target.channel)
         .one()
         .await?;
     let fork: Option<(Option<String>, ForkContext)> = match target.fork {
@@ -419,7 +468,7 @@ async fn setting(c: &mut Conn, target: TaskTarget) -> Result<(Setting, MessageId
     let setting = Setting {
         channel,
         thread_title: thread_title.filter(|_| sees_thread),
-        root_id: Some(root),
+        root_id: root,
         is_fork: target.fork.is_some(),
         fork_title: fork.and_then(|(title, _)| title),
         participants: Vec::new(),
@@ -475,7 +524,7 @@ async fn participants(
 /// Finds the thread's first message if it was posted before `seq` and was not deleted.
 async fn root_before(
     c: &mut Conn,
-    root: MessageId,
+    root: Option<MessageId>,
     seq: i64,
 ) -> Result<Option<HistoryMessage>, DbError> {
     let found: Option<Row> = c

@@ -28,6 +28,7 @@ use crate::{
     },
     replies::requester::Requester,
     replies::workspace::WorkspaceContext,
+    schedules::Scheduled,
     tasks::ChainStep,
     time::Timestamp,
 };
@@ -49,6 +50,8 @@ const FORKED_CHARS_MAX: usize = 2_000 * 4;
 const TITLE_CHARS_MAX: usize = 120;
 
 const CUT_OFF: &str = "[cut off]";
+/// Reply to a heartbeat that is not posted.
+pub const NOTHING: &str = "NOTHING";
 
 /// Author of a message; `name` is the display name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +164,8 @@ pub struct Ask {
     pub requester: Requester,
     /// Set for a link of a chain, whose content is its part of the message.
     pub step: Option<ChainStep>,
+    /// Set for a task of a schedule, whose prompt replaces the trigger message.
+    pub schedule: Option<Scheduled>,
     /// Time of the call.
     pub asked_at: Timestamp,
 }
@@ -315,6 +320,7 @@ impl Context {
                     handle: None,
                 },
                 step: None,
+                schedule: None,
                 asked_at: noon.unwrap(),
             },
         }
@@ -635,16 +641,36 @@ impl Blocks<'_> {
         let step = ask.step.map_or_else(String::new, |step| {
             format!(" This is step {} of {}.", step.step, step.steps)
         });
+        let schedule = ask.schedule.as_ref().map_or_else(String::new, |schedule| {
+            let nothing = if schedule.heartbeat {
+                format!(" If there is nothing to report, reply with exactly {NOTHING}.")
+            } else {
+                String::new()
+            };
+            format!(
+                ", by the schedule \"{}\".{nothing}",
+                visible_line(&schedule.name)
+            )
+        });
+        let end = if schedule.is_empty() {
+            "."
+        } else {
+            schedule.as_str()
+        };
         let requester = format!(
-            "{}\n{REQUESTER} {}{handle} (role: {}).{step}",
+            "{}\n{REQUESTER} {}{handle} (role: {}){end}{step}",
             time_line(ask.asked_at),
             requester_name(&ask.requester.name),
             ask.requester.role
         );
         self.ours(Source::Requester, &requester);
-        let trigger = Source::Trigger {
-            message_id: ask.message_id,
-            author,
+        let trigger = match ask.schedule {
+            // The requester wrote it; there is no message.
+            Some(_) => Source::Requester,
+            None => Source::Trigger {
+                message_id: ask.message_id,
+                author,
+            },
         };
         let sent: HashSet<usize> = ask.files.iter().map(|file| file.position).collect();
         let lines = ask.attachments.iter().enumerate();
@@ -1039,8 +1065,37 @@ mod tests {
                     handle: None,
                 },
                 step: None,
+                schedule: None,
                 asked_at: noon(),
             },
+        }
+    }
+
+    #[test]
+    fn a_prompt_of_a_schedule_follows_its_name_and_is_no_message() {
+        for (heartbeat, end) in [
+            (false, "."),
+            (
+                true,
+                ". If there is nothing to report, reply with exactly NOTHING.",
+            ),
+        ] {
+            let mut of = context(AgentId::new(), Vec::new(), "What changed?");
+            of.ask.schedule = Some(Scheduled {
+                schedule_id: crate::ids::ScheduleId::new(),
+                name: "Daily\nnews".to_owned(),
+                heartbeat,
+            });
+            let parts = render(&of).parts;
+            let [.., line, asked] = parts.as_slice() else {
+                panic!("two parts are missing");
+            };
+            let expected = format!(
+                "\nThe person asking is Ada (role: admin), by the schedule \"Daily news\"{end}"
+            );
+            assert!(line.text.ends_with(&expected), "{}", line.text);
+            assert_eq!(asked.text, "What changed?");
+            assert_eq!(asked.source, Source::Requester);
         }
     }
 

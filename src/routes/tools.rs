@@ -17,6 +17,7 @@ use crate::{
     ids::{ActionId, GrantId, TaskId, ThreadId},
     registry::{self, ChangedTool},
     routes::chat::{WhichObject, visible_task, write_for},
+    schedules::{self, PausedSchedule},
     server::State,
     tasks::{
         actions::{self, ActionObject, ActionState, Filter},
@@ -102,6 +103,8 @@ struct WaitingSeen {
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning.
     budgets: Vec<UsageBudget>,
+    /// Paused schedules: the caller's own that failed, and for admins those whose owner is gone.
+    paused: Vec<PausedSchedule>,
     /// Number of things to decide.
     count: usize,
 }
@@ -269,7 +272,9 @@ async fn get_waiting(
     } else {
         Vec::new()
     };
+    let paused = schedules::list_paused(&mut c, &actor).await?;
     Ok(Json(WaitingSeen {
+        paused,
         tools,
         budgets,
         count: waiting.actions.len(),

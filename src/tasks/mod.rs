@@ -20,7 +20,7 @@ pub use failure::{
     FailCode, GUARD_MAX, GUARD_MIN, TREE_CALLS_MAX, TREE_RUN_MAX, loop_notice, not_asked_text,
     notice_text, wait_notice,
 };
-pub use queue::{Lease, LeaseLost, NewLink, NewTask, Queue};
+pub use queue::{Lease, LeaseLost, NewLink, NewScheduled, NewTask, Queue};
 pub use task::{
     ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus,
     TaskTarget, TokenUsage, WaitReason,

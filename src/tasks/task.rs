@@ -30,6 +30,8 @@ text_enum! {
         Utility = "utility",
         /// What happened in a thread, for the requester only.
         CatchUp = "catch_up",
+        /// Run of an agent at a time of a schedule.
+        Schedule = "schedule",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
     }
@@ -89,13 +91,13 @@ pub struct ChainStep {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
     /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-    /// the draft.
+    /// the draft; blank for a heartbeat.
     pub prompt: String,
     /// Set for a link of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
-    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`.
+    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and `heartbeat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
@@ -195,6 +197,7 @@ pub struct Task {
     pub agent_version: Option<i64>,
     /// Null for a `response`, which has no conversation.
     pub channel_id: Option<ChannelId>,
+    /// Also null for a `schedule` until its reply starts a thread.
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
@@ -232,15 +235,23 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued.
+    /// Returns `None` for a `response`, which is never queued. The thread that a `schedule` starts has the UUID of the task.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
             agent_version: self.agent_version?,
             channel: self.channel_id?,
-            thread: self.thread_id?,
+            thread: match self.kind {
+                TaskKind::Schedule => self.thread_id.unwrap_or(ThreadId(self.id.0)),
+                _ => self.thread_id?,
+            },
             fork: self.fork_id,
         })
+    }
+
+    /// Checks for a task whose reply starts a thread and has not been posted.
+    pub fn starts_thread(&self) -> bool {
+        self.kind == TaskKind::Schedule && self.thread_id.is_none()
     }
 
     pub fn is_active(&self) -> bool {

@@ -94,6 +94,7 @@ mod responses;
 mod resume;
 mod roles;
 mod route_access;
+mod schedules;
 mod search;
 mod security;
 mod shapes;

@@ -69,6 +69,10 @@ pub async fn retry_task(
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     access::check_personal(caller, &task)?;
+    if task.starts_thread() {
+        access::channel_of_task(c, caller, &task).await?;
+        return Err(ChatError::NotRetryable);
+    }
     // A task without a conversation came from the API: the API client repeats its request.
     let target = task.target().ok_or(ChatError::NotRetryable)?;
     let access = access::find_conversation(c, caller, target.conversation())

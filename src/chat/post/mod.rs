@@ -39,6 +39,7 @@ pub(super) mod insert;
 pub(super) mod links;
 pub(super) mod mentioned;
 mod opening;
+mod scheduled;
 
 pub use chain::{continue_chain, end_chain};
 pub use enqueue::{enqueue, queue_full, retry_task};
@@ -47,6 +48,7 @@ use links::{links, span_of};
 pub use mentioned::count_as_mentioned;
 use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
+pub use scheduled::{ScheduledPost, post_scheduled};
 
 /// Maximum agents invoked by one message.
 const AGENTS_MAX: usize = 8;

@@ -45,8 +45,9 @@ use crate::{
         prompt::{self, Context},
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step, with_jitter},
     },
+    schedules::{self, Scheduled},
     tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, actions,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput, WaitReason, actions,
         attempts::{self, AttemptError, AttemptOutcome},
         budgets::OverBudget,
         costs::{self, CostReader},
@@ -62,6 +63,7 @@ mod call;
 mod handler;
 mod reply;
 mod rounds;
+mod scheduled;
 
 use call::Failed;
 pub use handler::ReplyHandler;
@@ -114,6 +116,8 @@ impl ReplyHandler {
             }
             _ => None,
         };
+        let is_allowed =
+            task.kind != TaskKind::Schedule || schedules::is_allowed(&mut c, &task).await?;
         let is_full =
             task.reply_message_id.is_none() && quota::is_full(&mut c, lease.workspace).await?;
         drop(c);
@@ -131,9 +135,16 @@ impl ReplyHandler {
             return Ok(());
         };
         loaded.context.ask.files = attached::texts(&self.blobs, &loaded.readable).await;
+        if !is_allowed {
+            return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
+        }
         if is_full {
             self.fail(lease, FailCode::QuotaExceeded, None).await?;
             return Ok(());
+        }
+        if self.provider.is_offline() && scheduled::is_heartbeat(&task) {
+            // The built-in responder would repeat itself at each slot.
+            return Ok(self.report_nothing(lease).await?);
         }
         let (ready, sources) = match offline {
             Some(Offline::React) => {
@@ -269,6 +280,9 @@ impl ReplyHandler {
                     }
                     rounds = self.rounds(task.id).await?;
                     continue;
+                }
+                Ok(answer) if scheduled::has_nothing_to_report(&task, &answer.text) => {
+                    return Ok(self.report_nothing(lease).await?);
                 }
                 Ok(answer) => {
                     let options = Self::options(&agent, &loaded, &model);
@@ -489,12 +503,13 @@ impl ReplyHandler {
             thread: lease.target.thread,
             fork: lease.target.fork,
         };
-        self.db
+        let is_posted = self
+            .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
-                let Some(reply) = task.reply_message_id else {
-                    return Err(LeaseLost::Gone);
-                };
+                if !scheduled::may_post(c, &task).await? {
+                    return Ok(false);
+                }
                 let steps = match task.round {
                     0 => None,
                     _ => Some(actions::call_count(c, lease.task).await?),
@@ -504,13 +519,23 @@ impl ReplyHandler {
                     agent_id: Some(agent_id),
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
+                    schedule_id: Scheduled::of(&task).map(|scheduled| scheduled.schedule_id),
                     truncated,
                     steps,
                     sources: cited.sources.clone(),
                     sources_removed: cited.removed,
                     ..messages::MessageMetadata::default()
                 };
-                messages::finish_reply(c, reply, &cited.text, &metadata, lease.audience).await?;
+                let reply = match task.reply_message_id {
+                    Some(reply) => {
+                        let audience = lease.audience;
+                        messages::finish_reply(c, reply, &cited.text, &metadata, audience).await?;
+                        reply
+                    }
+                    None => {
+                        scheduled::post_reply(c, (&task, &lease), &cited.text, metadata).await?
+                    }
+                };
                 recall::count_uses(c, &memories).await?;
                 recall::note_summarized(c, &summarized).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
@@ -545,10 +570,15 @@ impl ReplyHandler {
                 if let Some(noted) = &noted {
                     noted.store(c, &task, &lease).await?;
                 }
-                Ok(())
+                schedules::note_completed(c, &task).await?;
+                Ok::<_, LeaseLost>(true)
             })
             .await?;
         failpoint!("turn_completed");
+        if !is_posted {
+            self.fail(lease, FailCode::NotAllowed, None).await?;
+            return Ok(());
+        }
         if retry_of.is_some()
             && let Err(e) = self.db.scrub().await
         {
@@ -682,14 +712,14 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                let notice = post::insert_notice(
-                    c,
-                    (&lease).into(),
-                    lease.audience,
-                    task.trigger_message_id,
-                    message.clone(),
-                )
-                .await?;
+                // A thread does not start with a failure: the schedule shows it.
+                let notice = if task.starts_thread() {
+                    None
+                } else {
+                    let (trigger, text) = (task.trigger_message_id, message.clone());
+                    let audience = lease.audience;
+                    Some(post::insert_notice(c, (&lease).into(), audience, trigger, text).await?)
+                };
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
                     code,
                     message: message.clone(),
@@ -705,9 +735,10 @@ impl ReplyHandler {
                 .await?;
                 let end = End::Failed {
                     error: TaskError { code, message },
-                    notice: Some(notice.id),
+                    notice: notice.map(|notice| notice.id),
                 };
                 queue::finish(c, &lease, &end).await?;
+                schedules::note_failed(c, &task).await?;
                 if let Some(noted) = &noted {
                     noted.store(c, &task, &lease).await?;
                 }
@@ -724,6 +755,8 @@ impl ReplyHandler {
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
+        // Prompts of schedules are not scored.
+        let task = task.filter(|task| task.kind != TaskKind::Schedule);
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };

@@ -207,16 +207,13 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let Some(thread) = task.thread_id else {
+    let Some(access) = access::channel_of_task(c, caller, &task).await? else {
         access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatRead)?;
         return Ok(task);
     };
-    access::thread(c, caller, thread)
-        .await
-        .map_err(|_| ChatError::TaskNotFound)?
-        .reading()?;
+    access.reading()?;
     access::check_personal(caller, &task)?;
     Ok(task)
 }

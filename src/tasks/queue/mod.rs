@@ -56,14 +56,17 @@ pub use find::{
     active_of_reply, active_of_trigger, active_reflections, count_active, find_task, latest_reply,
     left_behind, list, tasks_of_message,
 };
-pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
+pub use insert::{
+    NewLink, NewScheduled, NewTask, announce, announce_as, free_slots, insert, insert_scheduled,
+    set_queued_max,
+};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
 pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, fail, finish, lock_lease,
-    next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input, set_notice,
-    set_reply,
+    Call, End, blank_input, blank_prompt, cancel, cancel_later, complete_queued, counts_of, fail, finish,
+    lock_lease, next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input,
+    set_notice, set_reply, set_thread,
 };
 pub use tree::{
     GUARD_OPTION, TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,

@@ -13,7 +13,7 @@ use crate::tasks::{
 };
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
+    ids::{AgentId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::Audience,
     tasks::{TaskKind, TaskStatus, WaitReason},
 };
@@ -272,6 +272,39 @@ pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result
         .run()
         .await?;
     Ok(())
+}
+
+/// Moves a task of a schedule into the thread that its reply has started.
+pub async fn set_thread(c: &mut Conn, task: TaskId, thread: ThreadId) -> Result<(), DbError> {
+    c.q("update tasks set thread_id = $2, conversation_id = $2 where id = $1")
+        .bind(task)
+        .bind(thread)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Completes a queued task that has nothing to do.
+pub async fn complete_queued(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+) -> Result<Task, DbError> {
+    let task: Task = c
+        .q(task_sql!(
+            "update tasks set status = 'completed', output = $2, token_usage = $3, completed_at = $4 \
+             where id = $1 and status = 'queued' returning",
+            ""
+        ))
+        .bind(task)
+        .bind(Json(TaskOutput::default()))
+        .bind(Json(TokenUsage::none("")))
+        .bind(now())
+        .one()
+        .await?;
+    count(c, &task).await?;
+    announce(c, &task, audience).await?;
+    Ok(task)
 }
 
 pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
