@@ -7,14 +7,12 @@ type S = components['schemas'];
 /** Starts an agent at given times, for its owner. */
 export type Schedule = S['Schedule'];
 export type NewSchedule = S['ScheduleForm'];
-export type SchedulePatch = S['ScheduleChange'];
+export type SchedulePatch = S['SchedulePatch'];
 export type ScheduleTarget = NewSchedule['target'];
 export type ScheduleDelivery = NewSchedule['deliver'];
 export type LastSlot = NonNullable<Schedule['last_slot']>;
 /** An instant, and its local time in the schedule's zone. */
-export type NextRun = S['NextRun'];
-/** A schedule that no longer runs, as in what waits for the user. */
-export type PausedSchedule = S['PausedSchedule'];
+export type NextRun = S['PreviewedSlot'];
 
 const PAGE = 20;
 

@@ -94,10 +94,7 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
-  if (
-    (b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox' || b === 'schedules') &&
-    !c
-  )
+  if ((b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox' || b === 'schedules') && !c)
     return { name: b, slug: a };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';

@@ -3,7 +3,7 @@ import { ApiError, Conflict } from '../api/problem';
 import type { NewSchedule, Schedule, SchedulePatch } from '../api/schedules';
 import { schedule } from '../test/make-schedules';
 import { ScheduleEdit, type EditApi } from './schedule-edit.svelte';
-import { blank, fieldOf, fieldsOf, formOf } from './schedule-fields';
+import { blank, fieldOf, fieldsOf, formOf, isComplete } from './schedule-fields';
 
 /** A server with one schedule, and the bodies that it received. */
 function start(x: Partial<Schedule> = {}) {
@@ -42,6 +42,17 @@ test('fields and the form of a schedule are the same', () => {
     deliver: { thread_id: 'thread_1' },
     missed: 'skip',
   });
+});
+
+test.each([
+  [{}, false],
+  [{ name: 'Morning' }, false],
+  [{ name: 'Morning', prompt: 'What is new?' }, true],
+  [{ name: 'Morning', agent: 'heartbeat:agent_vibe' }, true],
+  [{ name: 'Morning', prompt: 'What is new?', cron: ' ' }, false],
+  [{ name: 'Morning', prompt: 'What is new?', deliver: 'channel:' }, false],
+])('a new schedule with %j is complete: %s', (more, complete) => {
+  expect(isComplete({ ...blank('agent_vibe', 'chan_1', 'UTC'), ...more })).toBe(complete);
 });
 
 test('a new schedule is created with all fields', async () => {

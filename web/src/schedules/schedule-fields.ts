@@ -27,15 +27,17 @@ export const MISSED: Record<Schedule['missed'], string> = {
 export const isHeartbeat = ({ agent }: Pick<ScheduleFields, 'agent'>): boolean =>
   agent.startsWith('heartbeat:');
 
+const placeKey = (place: Schedule['deliver']): string =>
+  'thread_id' in place ? `thread:${place.thread_id}` : `channel:${place.channel_id}`;
 export function fieldsOf(s: Schedule): ScheduleFields {
-  const { target, deliver } = s;
+  const { target } = s;
   return {
     name: s.name,
-    agent: `${target.type}:${target.agent_id ?? ''}`,
+    agent: `${target.type}:${target.agent_id}`,
     prompt: target.type === 'agent' ? target.prompt : '',
     cron: s.cron,
     timezone: s.timezone,
-    deliver: !deliver ? '' : 'thread_id' in deliver ? `thread:${deliver.thread_id}` : `channel:${deliver.channel_id}`,
+    deliver: placeKey(s.deliver),
     missed: s.missed,
   };
 }
@@ -52,6 +54,10 @@ export const blank = (agent: string, channel: string, timezone: string): Schedul
 });
 
 const idIn = (key: string) => key.slice(key.indexOf(':') + 1);
+/** Nothing is left to fill in. */
+export const isComplete = (f: ScheduleFields): boolean =>
+  [f.name, f.cron, idIn(f.agent), idIn(f.deliver)].every((text) => text.trim()) &&
+  (isHeartbeat(f) || f.prompt.trim() !== '');
 const targetOf = (f: ScheduleFields): ScheduleTarget =>
   isHeartbeat(f)
     ? { type: 'heartbeat', agent_id: idIn(f.agent) }

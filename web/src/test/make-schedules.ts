@@ -1,6 +1,5 @@
 /** Schedules for unit tests; tests specify only the relevant fields. */
 import type { Schedule } from '../api/schedules';
-import { AT } from './make';
 
 /** Mia's daily question to Vibe. */
 export const schedule = (x: Partial<Schedule> = {}): Schedule => ({
@@ -18,7 +17,5 @@ export const schedule = (x: Partial<Schedule> = {}): Schedule => ({
   next_run_at: '2026-01-06T08:00:00.000Z',
   last_slot: null,
   version: 1,
-  created_at: AT,
-  updated_at: AT,
   ...x,
 });
