@@ -1,6 +1,6 @@
 import { at, ifMatch, type Transport } from './http';
 import type { components } from './schema';
-import type { List, Task } from './types';
+import type { Task } from './types';
 
 type S = components['schemas'];
 
@@ -14,8 +14,6 @@ export type LastSlot = NonNullable<Schedule['last_slot']>;
 /** An instant, and its local time in the schedule's zone. */
 export type NextRun = S['PreviewedSlot'];
 
-const PAGE = 20;
-
 /** Client of schedules, `api.part(SchedulesApi)`. Loaded with their page. */
 export class SchedulesApi {
   #http: Transport['http'];
@@ -24,9 +22,9 @@ export class SchedulesApi {
     this.#http = transport.http;
     this.#take = transport.take;
   }
-  list(after?: string): Promise<List<Schedule>> {
-    const params = { query: { limit: PAGE, after } };
-    return this.#take(this.#http.GET('/v1/schedules', { params }));
+  /** Oldest first. */
+  async all(): Promise<Schedule[]> {
+    return (await this.#take(this.#http.GET('/v1/schedules'))).data;
   }
   create(body: NewSchedule): Promise<Schedule> {
     return this.#take(this.#http.POST('/v1/schedules', { body }));

@@ -3,7 +3,15 @@ import { ApiError, Conflict } from '../api/problem';
 import type { NewSchedule, Schedule, SchedulePatch } from '../api/schedules';
 import { schedule } from '../test/make-schedules';
 import { ScheduleEdit, type EditApi } from './schedule-edit.svelte';
-import { blank, fieldOf, fieldsOf, formOf, isComplete } from './schedule-fields';
+import {
+  blank,
+  fieldOf,
+  fieldsOf,
+  formOf,
+  isComplete,
+  withSchedule,
+  type ScheduleFields,
+} from './schedule-fields';
 
 /** A server with one schedule, and the bodies that it received. */
 function start(x: Partial<Schedule> = {}) {
@@ -44,7 +52,7 @@ test('fields and the form of a schedule are the same', () => {
   });
 });
 
-test.each([
+test.each<[Partial<ScheduleFields>, boolean]>([
   [{}, false],
   [{ name: 'Morning' }, false],
   [{ name: 'Morning', prompt: 'What is new?' }, true],
@@ -126,4 +134,12 @@ test.each([
   [null, null],
 ])('the parameter %s belongs to the field %s', (param, field) => {
   expect(fieldOf(param)).toBe(field);
+});
+
+test('a changed schedule replaces itself in the list, and a new one is the last', () => {
+  const list = [schedule(), schedule({ id: 'sched_2' })];
+  const changed = schedule({ status: 'paused' });
+  expect(withSchedule(list, changed)).toEqual([changed, list[1]]);
+  const added = schedule({ id: 'sched_3' });
+  expect(withSchedule(list, added)).toEqual([...list, added]);
 });

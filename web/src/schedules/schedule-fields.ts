@@ -94,3 +94,10 @@ export function fieldOf(param: string | null): FieldKey | null {
   if (head === 'target') return rest.includes('prompt') ? 'prompt' : 'agent';
   return FIELDS.find((k) => k === head) ?? null;
 }
+
+/** A list after an event or a response about one of its schedules, oldest first. */
+export const withSchedule = (list: Schedule[], changed: Schedule): Schedule[] =>
+  list.some((s) => s.id === changed.id)
+    ? list.map((s) => (s.id === changed.id ? changed : s))
+    : [...list, changed];
+export const without = (list: Schedule[], id: string): Schedule[] => list.filter((s) => s.id !== id);
