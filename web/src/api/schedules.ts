@@ -1,4 +1,5 @@
 import { at, ifMatch, type Transport } from './http';
+import { allPages } from './pages';
 import type { components } from './schema';
 import type { Task } from './types';
 
@@ -23,8 +24,8 @@ export class SchedulesApi {
     this.#take = transport.take;
   }
   /** Oldest first. */
-  async all(): Promise<Schedule[]> {
-    return (await this.#take(this.#http.GET('/v1/schedules'))).data;
+  all(): Promise<Schedule[]> {
+    return allPages((query) => this.#take(this.#http.GET('/v1/schedules', { params: { query } })));
   }
   create(body: NewSchedule): Promise<Schedule> {
     return this.#take(this.#http.POST('/v1/schedules', { body }));
