@@ -235,6 +235,12 @@ export class Actions {
       case 'channel.member_added':
       case 'channel.member_removed':
         return void this.refresh();
+      case 'schedule.updated':
+        if (e.data.schedule.status === 'paused' || this.waiting?.paused.length) void this.refresh();
+        return;
+      case 'schedule.deleted':
+        if (this.waiting?.paused.length) void this.refresh();
+        return;
       case 'message.deleted':
         // Arguments that contain its text are gone.
         if (this.mine.length) void this.refresh();
