@@ -9,6 +9,7 @@ use crate::{
     chat::{ChatError, access},
     cursor,
     db::Conn,
+    forks::resolution::{self, Resolution},
     http::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
@@ -98,6 +99,8 @@ struct WaitingSeen {
     actions: Vec<ActionObject>,
     /// The caller's own permissions that still hold.
     grants: Vec<GrantObject>,
+    /// Results that agents drafted for the caller, to review and publish; oldest first.
+    drafts: Vec<Resolution>,
     /// For people who manage agents: servers whose changed functions must be accepted again.
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning.
@@ -244,7 +247,7 @@ async fn settle_action(
     ))
 }
 
-/// List what waits for the caller: actions to decide, own permissions, and warnings for admins
+/// List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
 #[utoipa::path(get, path = "/v1/waiting", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = WaitingSeen)))]
@@ -269,10 +272,12 @@ async fn get_waiting(
     } else {
         Vec::new()
     };
+    let drafts = resolution::list_waiting(&mut c, workspace, actor.user).await?;
     Ok(Json(WaitingSeen {
         tools,
         budgets,
-        count: waiting.actions.len(),
+        count: waiting.actions.len() + drafts.len(),
+        drafts,
         actions: waiting.actions,
         grants: waiting.grants,
     }))

@@ -65,6 +65,6 @@ pub use run::{
     set_reply,
 };
 pub use tree::{
-    TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
-    score_of, stop_tree, use_of,
+    TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_children, list_tree,
+    next_link, score_of, stop_tree, use_of,
 };
