@@ -1,6 +1,7 @@
 import { AgentsApi } from '../api/agents';
 import type { WorkspacePolicy } from '../api/agent-types';
 import { PersonasApi, type Persona } from '../api/personas';
+import { lacksModel } from '../lib/lacks-model';
 import { device } from '../lib/storage';
 import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
@@ -32,8 +33,7 @@ export class AgentsContext {
   }
   /** No language model replies in this workspace. */
   get lacksModel(): boolean {
-    const { agents } = this.ws.people;
-    return agents.length > 0 && agents.every((a) => a.effective_model === null);
+    return lacksModel(this.ws.people.agents);
   }
   async loadPolicy(): Promise<void> {
     try {

@@ -82,6 +82,7 @@ export const waiting = (x: Partial<Waiting> = {}): Waiting => ({
   grants: [],
   tools: [],
   budgets: [],
+  drafts: [],
   count: x.actions?.length ?? 0,
   ...x,
 });
