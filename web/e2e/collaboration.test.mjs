@@ -10,8 +10,11 @@ const bar = (p) => forkPanel(p).getByRole('region', { name: 'Agents at work' });
 
 /** Opens the form for a message, as with a mouse. */
 async function ask(p, text) {
-  await message(p.page, text).hover();
-  await message(p.page, text).getByRole('button', { name: 'More actions' }).click();
+  await message(p.page, text).first().hover();
+  await message(p.page, text)
+    .first()
+    .getByRole('button', { name: 'More actions' })
+    .click();
   await p.page.getByRole('menuitem', { name: 'Let agents work on it' }).click();
   await dialog(p).getByRole('group', { name: 'Agents' }).waitFor();
 }
@@ -46,14 +49,18 @@ test('two agents work on a goal in turns, and the person reviews their draft', a
   await bar(bo).getByText('Coder and Vibe · turn 2 of 2').waitFor();
   const second = await model.until((body) => /This is turn 2 of 2/.test(String(body.messages.at(-1).content)));
   assert.match(JSON.stringify(second.messages), /your work with Coder on the goal below/);
-  await forkPanel(bo).getByRole('article', { name: /^Vibe, / }).waitFor();
+  await forkPanel(bo)
+    .getByRole('article', { name: /^Vibe, / })
+    .waitFor();
   model.release();
   await button(bar(bo), 'Draft ready. Review and post').waitFor();
   await inspect(bo, 'collaboration-draft');
 });
 
 test('the draft waits for the person who asked, and for nobody else', async () => {
-  await side(bo).getByRole('link', { name: /^Waiting for you 1/ }).waitFor();
+  await side(bo)
+    .getByRole('link', { name: /^Waiting for you 1/ })
+    .waitFor();
   assert.equal(await side(ada).getByRole('link', { name: /^Waiting for you 1/ }).count(), 0);
   await side(bo).getByRole('link', { name: /^Waiting for you/ }).click();
   await bo.page.getByRole('list', { name: 'Results' }).waitFor();
@@ -68,15 +75,17 @@ test('Stop ends the work without a draft', async () => {
   await start(ada, 'Please hold the second notes', '4');
   await button(dialog(ada), 'Start').click();
   await bar(ada).getByText('Coder and Vibe · turn 1 of 4').waitFor();
-  await forkPanel(ada).getByRole('article', { name: /^Coder, / }).waitFor();
+  await forkPanel(ada)
+    .getByRole('article', { name: /^Coder, / })
+    .waitFor();
   await button(bar(ada), 'Stop').click();
   await bar(ada).getByText('Coder and Vibe · stopped after 1 turn').waitFor();
   assert.equal(await button(bar(ada), 'Draft ready. Review and post').count(), 0);
 });
 
 test('an empty dive can be left to agents', async () => {
-  await message(ada.page, ROOT).hover();
-  await message(ada.page, ROOT).getByRole('button', { name: 'Deep dive from here' }).click();
+  await message(ada.page, ROOT).first().hover();
+  await message(ada.page, ROOT).first().getByRole('button', { name: 'Deep dive from here' }).click();
   await ada.page.waitForURL(/panel=dive:fork_/);
   await button(forkPanel(ada), 'Let agents work on it').click();
   await start(ada, 'Name the day', '2');

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import InboxPage from '../approvals/InboxPage.svelte';
 import { actionsOf } from '../approvals/actions.svelte';
 import type { Collaboration } from '../api/types';
+import { agentName } from '../lib/text';
 import { fork, message, task } from '../test/make';
 import { waiting } from '../test/make-actions';
 import { result } from '../test/make-results';
@@ -63,13 +64,12 @@ describe('on screen', () => {
   });
   test('the form sends agents in the order of their turns', async () => {
     const { backend, ws } = screen.scene;
-    const names = ws.people.agents.map((a) => a.display_name ?? a.name);
+    const names = ws.people.agents.map(agentName);
     screen.show(AskAgents, { message: message(), empty: null, onclose: () => undefined });
     const start = await page.findByRole<HTMLButtonElement>('button', { name: 'Start' });
     expect(start.disabled).toBe(true);
     const group = within(page.getByRole('group', { name: 'Agents' }));
-    for (const name of [names[1]!, names[0]!])
-      await fireEvent.click(group.getByRole('checkbox', { name }));
+    for (const name of [names[1]!, names[0]!]) await fireEvent.click(group.getByRole('checkbox', { name }));
     expect(group.getByText(`1. ${names[1]}, 2. ${names[0]}`)).toBeTruthy();
     await fireEvent.input(page.getByRole('textbox', { name: 'Goal' }), { target: { value: 'Agree.' } });
     await fireEvent.click(page.getByRole('switch', { name: 'Post the result without review' }));
@@ -88,7 +88,7 @@ describe('on screen', () => {
   test('a draft waits in the inbox, and its fork loads it', async () => {
     const { backend, ws } = screen.scene;
     const actions = actionsOf(ws, screen.app.ui);
-    await waitFor(() => expect(actions.waiting).not.toBeNull());
+    await actions.refresh();
     backend.waiting = waiting({ drafts: [result({ status: 'draft', headline: 'Monday it is' })] });
     const mine = fork({ created_by: 'user_me', collaboration: collaboration({ state: 'done' }) });
     screen.scene.event('fork.updated', { fork: mine }, { fork_id: mine.id });
