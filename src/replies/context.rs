@@ -59,7 +59,8 @@ pub struct Loaded {
     /// `None` if the agent does not adapt to the requester.
     pub adapting: Option<Adapting>,
     pub view: View,
-    /// The context has the messages before this number: that of the trigger message, or the moment in which a link of a chain was woken.
+    /// The context has the messages before this number: that of the trigger message, or the start of a
+    /// link of a chain or of a turn of a collaboration.
     pub trigger_seq: i64,
     /// Key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,

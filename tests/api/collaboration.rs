@@ -443,7 +443,10 @@ async fn a_request_that_cannot_be_met_starts_nothing() {
     assert_eq!(reply.refused(404), "agent_not_found");
     let path = format!("/v1/agents/{second}");
     t.ada
-        .patch(&path, json!({"access_control": {"allowed_subjects": [], "denied_subjects": [t.bo.id]}}))
+        .patch(
+            &path,
+            json!({"access_control": {"allowed_subjects": [], "denied_subjects": [t.bo.id]}}),
+        )
         .await
         .is(200);
     let form = json!({"collaborators": [first, second], "goal": "x"});
