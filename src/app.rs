@@ -27,7 +27,7 @@ use crate::{
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
-    forks::{edit, resolver::Resolver},
+    forks::{collaborator::Collaborator, edit, resolver::Resolver},
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
     lock::{self, Guard},
@@ -68,7 +68,7 @@ use crate::{
     telemetry::{self, FANOUT_SECONDS, Meter},
     tools::{
         approvals,
-        builtin::BuiltIns,
+        builtin::{BuiltIns, done::DoneTool},
         grants,
         outward::{CodeTool, PageTool, ServerTools},
         runner::{ToolRunner, Toolbox},
@@ -207,7 +207,8 @@ fn keyring(config: &Config) -> Keyring {
 
 /// Functions that agents can call.
 fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
-    let runners: [Arc<dyn ToolRunner>; 5] = [
+    let runners: [Arc<dyn ToolRunner>; 6] = [
+        Arc::new(DoneTool),
         Arc::new(BuiltIns {
             db: db.clone(),
             blobs: blobs.clone(),
@@ -313,10 +314,19 @@ fn handlers(
         PerWorkspace::new(providers, resolver, |resolver, provider| {
             resolver.provider = provider;
         });
+    let collaborator = Collaborator {
+        db: calls.db.clone(),
+        provider: providers.fallback(),
+    };
+    let collaborator: Arc<dyn Handler> =
+        PerWorkspace::new(providers, collaborator, |collaborator, provider| {
+            collaborator.provider = provider;
+        });
     HashMap::from([
         (TaskKind::Reply, Arc::clone(&replies)),
         (TaskKind::Schedule, replies),
         (TaskKind::Resolve, resolver),
+        (TaskKind::Collaborate, collaborator),
         (TaskKind::Compact, compactor),
         (TaskKind::Reflect, Arc::clone(&reflector)),
         (TaskKind::Utility, reflector),

@@ -9,6 +9,7 @@ use super::ChatError;
 use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, Scopes, credential_is_valid},
     chat::{
+        collaboration::Collaboration,
         forks::ForkStatus,
         rows::{channel::ChannelKind, thread::ThreadStatus},
     },
@@ -37,7 +38,7 @@ pub struct ThreadAccess<'a> {
     pub channel_access: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
-    /// True if an agent is bound to the conversation.
+    /// True if an agent is bound to the conversation, and no collaboration runs there.
     pub bound: bool,
     /// `None` for the main line of the thread.
     pub fork: Option<ForkAccess>,
@@ -158,19 +159,20 @@ pub async fn fork<'a>(
     caller: &'a Caller,
     id: ForkId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
-    let row: Option<(ThreadId, ForkStatus, bool)> = c
-        .q("select f.thread_id, f.status, exists (select 1 from bindings b where b.conversation_id = f.id and b.is_bound) \
-            from forks f where f.id = $1")
+    let row: Option<(ThreadId, ForkStatus, bool, Option<Json<Collaboration>>)> = c
+        .q("select f.thread_id, f.status, exists (select 1 from bindings b where b.conversation_id = f.id and b.is_bound), \
+            f.collaboration from forks f where f.id = $1")
         .bind(id)
         .opt()
         .await?;
-    let (thread_id, status, bound) = row.ok_or(ChatError::ForkNotFound)?;
+    let (thread_id, status, bound, collaboration) = row.ok_or(ChatError::ForkNotFound)?;
+    let is_collaborating = collaboration.is_some_and(|found| found.0.is_running());
     let access = thread(c, caller, thread_id).await.map_err(|e| match e {
         ChatError::ThreadNotFound => ChatError::ForkNotFound,
         other => other,
     })?;
     Ok(ThreadAccess {
-        bound,
+        bound: bound && !is_collaborating,
         fork: Some(ForkAccess {
             id,
             is_active: status == ForkStatus::Active,

@@ -5,6 +5,7 @@
 
 use super::{
     ChatError, access,
+    collaboration::{CollaborationState, end_collaboration},
     event::MessageEvent,
     forks, messages,
     post::{NoticeTarget, insert_notice},
@@ -20,7 +21,7 @@ use crate::{
     ids::{FileId, MessageId, TaskId},
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
-        Task, TaskError, actions,
+        Task, TaskError, TaskKind, actions,
         attempts::{self, AttemptError, AttemptOutcome},
         queue,
     },
@@ -72,24 +73,30 @@ pub async fn interrupt_reply(
     messages::announce_update(c, &message, audience).await
 }
 
-/// Cancels an unfinished task and interrupts its reply, keeping the partial text. Returns `None` if
-/// the task has ended.
+/// Cancels an unfinished task with everything that it asked for, and interrupts their replies, keeping the partial texts. Returns
+/// `None` if the task has ended.
 pub async fn stop(
     c: &mut Conn,
     task: &Task,
     hub: &Hub,
     audience: Audience,
 ) -> Result<Option<Task>, DbError> {
-    let Some(cancelled) = queue::cancel(c, task.id, audience).await? else {
-        return Ok(None);
-    };
-    if let Some(reply) = cancelled.reply_message_id {
-        let text = hub.stream_text(task.workspace_id, task.id);
-        let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
-        interrupt_reply(c, reply, text.as_ref(), audience).await?;
+    let cancelled = queue::cancel(c, task.id, audience).await?;
+    for ended in &cancelled {
+        if let Some(reply) = ended.reply_message_id {
+            let text = hub.stream_text(ended.workspace_id, ended.id);
+            let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
+            interrupt_reply(c, reply, text.as_ref(), audience).await?;
+        }
+        attempts::end_attempt(c, ended.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
+        if let Some(fork) = ended
+            .fork_id
+            .filter(|_| ended.kind == TaskKind::Collaborate)
+        {
+            end_collaboration(c, fork, CollaborationState::Stopped, audience).await?;
+        }
     }
-    attempts::end_attempt(c, task.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
-    Ok(Some(cancelled))
+    Ok(cancelled.into_iter().next())
 }
 
 text_enum! {

@@ -107,6 +107,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_100_000, "create_channel_agents"),
     common!(20_261_123_101_000, "create_schedules"),
     common!(20_261_123_102_000, "create_catch_ups"),
+    common!(20_261_123_102_500, "add_collaboration_to_forks"),
     common!(20_261_123_102_700, "create_tree_delegations"),
 ];
 

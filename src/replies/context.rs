@@ -3,8 +3,14 @@
 use std::collections::HashSet;
 
 use crate::{
-    agents::{derived::DELETED, files, profiles::Resolved, system},
+    agents::{
+        derived::DELETED,
+        files,
+        profiles::{self, Resolved},
+        system,
+    },
     chat::{
+        collaboration::{Turn, find_collaboration},
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
         search::{any::OldMatch, highlight, shared::Readers},
@@ -31,8 +37,8 @@ use crate::{
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         preset::ReplyPreset,
         prompt::{
-            About, Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory,
-            Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
+            About, Ask, AskedTurn, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage,
+            Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
         requester::find_requester,
         workspace::{self, ContextPlace},
@@ -54,7 +60,8 @@ pub struct Loaded {
     /// `None` if the agent does not adapt to the requester.
     pub adapting: Option<Adapting>,
     pub view: View,
-    /// The context has the messages before this number: that of the trigger message, or the moment in which a link of a chain was woken.
+    /// The context has the messages before this number: that of the trigger message, or the start of a
+    /// link of a chain or of a turn of a collaboration.
     pub trigger_seq: i64,
     /// Key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
@@ -78,6 +85,43 @@ struct Trigger {
     metadata: Json<MessageMetadata>,
 }
 
+/// Place of a reply among others of its tree.
+#[derive(Default)]
+struct Order {
+    step: Option<ChainStep>,
+    turn: Option<AskedTurn>,
+}
+
+impl Order {
+    /// Checks whether the reply reads the messages before its own start, instead of those before its trigger message.
+    fn is_own(&self) -> bool {
+        self.step.is_some() || self.turn.is_some()
+    }
+}
+
+/// The turn of a collaboration that a task is.
+async fn asked_turn(
+    c: &mut Conn,
+    task: &Task,
+    target: &TaskTarget,
+) -> Result<Option<AskedTurn>, DbError> {
+    let Some((turn, fork)) = Turn::of(task).zip(target.fork) else {
+        return Ok(None);
+    };
+    let agents = find_collaboration(c, fork).await?.map(|found| found.agents);
+    let mut others = Vec::new();
+    for other in agents.into_iter().flatten() {
+        if other != target.agent {
+            others.push(profiles::shown_name(c, other).await?);
+        }
+    }
+    Ok(Some(AskedTurn {
+        turn,
+        others,
+        has_done: true,
+    }))
+}
+
 /// Loads the context of a task; `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(
     c: &mut Conn,
@@ -99,9 +143,14 @@ pub async fn load(
     let Some(mut trigger) = trigger else {
         return Ok(None);
     };
-    let step = task.input.0.chain;
-    if step.is_some() {
+    let order = Order {
+        step: task.input.0.chain,
+        turn: asked_turn(c, task, &target).await?,
+    };
+    if order.is_own() {
         trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
+    }
+    if order.step.is_some() {
         trigger.content.clone_from(&task.input.0.prompt);
     }
     let place = ReplyPlace {
@@ -110,7 +159,7 @@ pub async fn load(
         requester: task.requested_by,
     };
     Ok(Some(
-        load_before(c, &place, trigger, step, agent, settings).await?,
+        load_before(c, &place, trigger, order, agent, settings).await?,
     ))
 }
 
@@ -171,7 +220,7 @@ pub async fn load_next(
             ..MessageMetadata::default()
         }),
     };
-    let mut loaded = load_before(c, place, trigger, None, agent, settings).await?;
+    let mut loaded = load_before(c, place, trigger, Order::default(), agent, settings).await?;
     let context = &mut loaded.context;
     let people = &mut context.setting.participants;
     let is_requester = |person: &Participant| matches!(&person.author, Author::Human { id, .. } if *id == place.requester);
@@ -194,7 +243,7 @@ async fn load_before(
     c: &mut Conn,
     of: &ReplyPlace,
     trigger: Trigger,
-    step: Option<ChainStep>,
+    order: Order,
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Loaded, DbError> {
@@ -211,8 +260,8 @@ async fn load_before(
     let strategy = Strategy::of(c, settings, agent, place).await?;
     let view = View::find(c, conversation, trigger_seq, agent.agent, strategy).await?;
     let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
-    if step.is_none() {
-        // A link reads the messages before its number in order.
+    if !order.is_own() {
+        // Links and turns read the messages before their number in order.
         rows.extend(later_replies(c, conversation, trigger_seq, agent.agent).await?);
     }
     let rows = oldest_first(rows, &view);
@@ -326,7 +375,12 @@ async fn load_before(
                 Gap::LeftOut
             },
             summary,
-            history: rows.into_iter().map(Row::history_message).collect(),
+            history: rows
+                .into_iter()
+                // The goal of a turn comes last.
+                .filter(|row| order.turn.is_none() || row.id != trigger)
+                .map(Row::history_message)
+                .collect(),
             workspace: workspace::load(c, &place).await?,
             about: about(c, &readers).await?,
             notes: notes.map(|text| Notes {
@@ -341,7 +395,8 @@ async fn load_before(
                 attachments: told(attachments.0),
                 files: Vec::new(),
                 requester,
-                step,
+                step: order.step,
+                turn: order.turn,
                 schedule: None,
                 asked_at: now(),
             },

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::{
     agents::{derived::SourceId, system::System},
+    chat::collaboration::Turn,
     ids::{AgentId, MemoryId, MessageId, UserId},
     memory::recall::USED_MAX,
     model::{ChatMessage, Role, estimate_tokens},
@@ -48,6 +49,9 @@ const ROOT_CHARS_MAX: usize = 500 * 4;
 const FORKED_CHARS_MAX: usize = 2_000 * 4;
 /// Maximum number of characters of a title in the conversation block.
 const TITLE_CHARS_MAX: usize = 120;
+
+/// Last line of a turn of a collaboration that ends the work.
+pub const DONE_LINE: &str = "DONE";
 
 const CUT_OFF: &str = "[cut off]";
 /// Reply to a heartbeat that is not posted.
@@ -153,6 +157,34 @@ pub struct HistoryMessage {
     pub attachments: Vec<Attached>,
 }
 
+/// A turn of a collaboration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedTurn {
+    pub turn: Turn,
+    /// Names of the other agents, in the order of their turns.
+    pub others: Vec<String>,
+    /// The agent can call `done`; otherwise, it ends the work with a line.
+    pub has_done: bool,
+}
+
+impl AskedTurn {
+    /// The sentences after the requester. The goal follows them.
+    fn text(&self) -> String {
+        let others: Vec<String> = self.others.iter().map(|name| clean_name(name)).collect();
+        let Turn { turn, turns_max } = self.turn;
+        let end = if self.has_done {
+            "call done".to_owned()
+        } else {
+            format!("end with the line {DONE_LINE}")
+        };
+        format!(
+            " This is turn {turn} of {turns_max} of your work with {} on the goal below. Continue from what is written so far, and do \
+             not repeat it. When the goal is reached, {end}.",
+            others.join(" and ")
+        )
+    }
+}
+
 /// The trigger message and the requester.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
@@ -166,6 +198,8 @@ pub struct Ask {
     pub step: Option<ChainStep>,
     /// Set for a task of a schedule, whose prompt replaces the trigger message.
     pub schedule: Option<Scheduled>,
+    /// Set for a turn of a collaboration, whose content is the goal.
+    pub turn: Option<AskedTurn>,
     /// Time of the call.
     pub asked_at: Timestamp,
 }
@@ -321,6 +355,7 @@ impl Context {
                 },
                 step: None,
                 schedule: None,
+                turn: None,
                 asked_at: noon.unwrap(),
             },
         }
@@ -657,8 +692,9 @@ impl Blocks<'_> {
         } else {
             schedule.as_str()
         };
+        let turn = (ask.turn.as_ref()).map_or_else(String::new, AskedTurn::text);
         let requester = format!(
-            "{}\n{REQUESTER} {}{handle} (role: {}){end}{step}",
+            "{}\n{REQUESTER} {}{handle} (role: {}){end}{step}{turn}",
             time_line(ask.asked_at),
             requester_name(&ask.requester.name),
             ask.requester.role
@@ -1066,6 +1102,7 @@ mod tests {
                 },
                 step: None,
                 schedule: None,
+                turn: None,
                 asked_at: noon(),
             },
         }

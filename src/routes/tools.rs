@@ -9,6 +9,7 @@ use crate::{
     chat::{ChatError, access},
     cursor,
     db::Conn,
+    forks::resolution::{self, Resolution},
     http::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
@@ -99,6 +100,8 @@ struct WaitingSeen {
     actions: Vec<ActionObject>,
     /// The caller's own permissions that still hold.
     grants: Vec<GrantObject>,
+    /// Results that agents drafted for the caller, to review and publish; oldest first.
+    drafts: Vec<Resolution>,
     /// For people who manage agents: servers whose changed functions must be accepted again.
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning.
@@ -247,7 +250,7 @@ async fn settle_action(
     ))
 }
 
-/// List what waits for the caller: actions to decide, own permissions, and warnings for admins
+/// List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
 #[utoipa::path(get, path = "/v1/waiting", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = WaitingSeen)))]
@@ -273,11 +276,13 @@ async fn get_waiting(
         Vec::new()
     };
     let paused = schedules::list_paused(&mut c, &actor).await?;
+    let drafts = resolution::list_waiting(&mut c, workspace, actor.user).await?;
     Ok(Json(WaitingSeen {
         paused,
         tools,
         budgets,
-        count: waiting.actions.len(),
+        count: waiting.actions.len() + drafts.len(),
+        drafts,
         actions: waiting.actions,
         grants: waiting.grants,
     }))

@@ -22,6 +22,8 @@ text_enum! {
         Reply = "reply",
         /// Draft of a resolution.
         Resolve = "resolve",
+        /// Work of several agents on a goal in a fork; its children are their turns and the draft.
+        Collaborate = "collaborate",
         /// Summaries of older messages.
         Compact = "compact",
         /// Adjustment of an agent to a person; only that person sees it.
@@ -97,7 +99,8 @@ pub struct TaskInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
-    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and `heartbeat`.
+    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
+    /// `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
@@ -125,6 +128,9 @@ pub struct TaskOutput {
     /// Number of memory entries that the reply used, with personal ones; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memories: usize,
+    /// A turn of a collaboration whose agent proposed to end the work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
@@ -188,7 +194,8 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `compact` makes summaries of older messages; `reflect`, `utility`, and `catch_up` are visible to their requester only;
+    /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`, and
+    /// `catch_up` are visible to their requester only;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,

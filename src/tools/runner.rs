@@ -37,6 +37,8 @@ pub struct ToolTask {
     pub trigger: MessageId,
     /// Text of the trigger message.
     pub question: String,
+    /// It is a turn of a collaboration.
+    pub is_turn: bool,
 }
 
 /// A call that was allowed to start.

@@ -32,6 +32,7 @@ mod channels;
 mod chaos;
 mod chat_completions;
 mod citations;
+mod collaboration;
 mod compaction;
 mod compaction_faults;
 mod context;

@@ -25,11 +25,11 @@ pub async fn continue_chain(
     let Some(next) = next.filter(Task::is_active) else {
         return Ok(());
     };
-    let Some(code) = obstacle(c, &next).await? else {
-        return queue::wake_link(c, &next, audience).await;
-    };
     let Some((agent, target)) = next.agent_id.zip(NoticeTarget::of(&next)) else {
         return Ok(());
+    };
+    let Some(code) = start_obstacle(c, &next, agent).await? else {
+        return queue::wake_link(c, &next, audience).await;
     };
     let name = profiles::shown_name(c, agent).await?;
     let message = end_chain(c, &next, notice_text(&name, code), audience).await?;
@@ -71,16 +71,17 @@ pub(super) async fn with_later(
     Ok(format!("{notice} {}", not_asked_text(&failed, &names)))
 }
 
-/// Reason why a link cannot start.
-async fn obstacle(c: &mut Conn, link: &Task) -> Result<Option<FailCode>, DbError> {
-    let can_invoke = match link.agent_id {
-        Some(agent) => profiles::is_invocable_by(c, agent, link.requested_by).await?,
-        None => false,
-    };
-    if !can_invoke || !access::requester_can_post(c, link).await? {
+/// Reason why an agent cannot start to work for a task: a link of a chain, or the task that asks for it.
+pub async fn start_obstacle(
+    c: &mut Conn,
+    of: &Task,
+    agent: AgentId,
+) -> Result<Option<FailCode>, DbError> {
+    let can_invoke = profiles::is_invocable_by(c, agent, of.requested_by).await?;
+    if !can_invoke || !access::requester_can_post(c, of).await? {
         return Ok(Some(FailCode::NotAllowed));
     }
-    let used = queue::use_of(c, link.root_task_id).await?;
+    let used = queue::use_of(c, of.root_task_id).await?;
     let run_ms_max = i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX);
     let is_used_up = used.calls >= TREE_CALLS_MAX || used.run_ms >= run_ms_max;
     Ok(is_used_up.then_some(FailCode::TreeLimit))

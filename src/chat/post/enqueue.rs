@@ -198,7 +198,7 @@ async fn enqueue_again(
             link,
             child_key: None,
             before_seq,
-            api_key: link.and(key),
+            api_key: key.filter(|_| link.is_some() || task.kind == TaskKind::Collaborate),
             lane: Lane::Foreground,
             prompt: task.input.0.prompt.clone(),
             options: match guard {

@@ -20,7 +20,7 @@ use crate::{
         segments::{CompactionTrigger, PassOptions},
     },
     auth::quota,
-    chat::{messages, post, presets, remove},
+    chat::{collaboration::Turn, messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
     ids::{TaskId, WorkspaceId},
@@ -42,7 +42,7 @@ use crate::{
         fitted::Fitted,
         manifest::{LeftOut, LeftOutReason, Manifest},
         offline::{self, Offline},
-        prompt::{self, Context},
+        prompt::{self, Context, DONE_LINE},
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step, with_jitter},
     },
     schedules::{self, Scheduled},
@@ -56,7 +56,7 @@ use crate::{
         wait_notice,
         worker::{Abort, Handler, Run},
     },
-    tools::runner::Offer,
+    tools::{builtin::done, runner::Offer},
 };
 
 mod call;
@@ -191,6 +191,8 @@ impl ReplyHandler {
             .await?;
         let clock = RunClock::after(counts.ran_ms);
         let mut rounds = Rounds::default();
+        // Set when a collaborator has ended its turn.
+        let mut done: Option<String> = None;
         if task.round > 0 {
             let end = self
                 .resume_round(lease, &requests, (task.round, clock), &stop)
@@ -198,6 +200,7 @@ impl ReplyHandler {
             if end == RoundEnd::Parked {
                 return Ok(());
             }
+            done = self.done_summary(task.id, task.round).await?;
             rounds = self.rounds(task.id).await?;
         }
         let (mut has_compacted, mut has_checked_size) = (false, false);
@@ -215,6 +218,10 @@ impl ReplyHandler {
                     let code = failed.failure.code();
                     return Ok(self.fail(lease, code, Some(failed)).await?);
                 }
+            }
+            let has_done = requests.offer.find(done::NAME).is_some();
+            if let Some(turn) = &mut loaded.context.ask.turn {
+                turn.has_done = has_done;
             }
             let (context, left_out) = shortened(&loaded, counts);
             let sent = RoundsSent {
@@ -249,7 +256,7 @@ impl ReplyHandler {
                     return Ok(());
                 }
             };
-            let is_checked = !fitted.is_long() || ready.is_some();
+            let is_checked = !fitted.is_long() || ready.is_some() || done.is_some();
             if !is_checked
                 && !std::mem::replace(&mut has_checked_size, true)
                 && let Some(keep) = fitted.kept_by_size()
@@ -261,9 +268,14 @@ impl ReplyHandler {
             let mut manifest = fitted.manifest(&loaded, &model, task.attempt);
             manifest.rounds = parts;
             let limit = fitted.fit.output_limit;
-            let outcome = tokio::select! {
-                outcome = self.call(&task, &lease, &agent, (&manifest, &extras), limit, ready.as_deref()) => outcome?,
-                () = stop.cancelled() => return Err(Abort::Stopped),
+            let outcome = match &done {
+                Some(summary) => Ok(self
+                    .end_turn((&task, &lease, &agent), &rounds, summary)
+                    .await?),
+                None => tokio::select! {
+                    outcome = self.call(&task, &lease, &agent, (&manifest, &extras), limit, ready.as_deref()) => outcome?,
+                    () = stop.cancelled() => return Err(Abort::Stopped),
+                },
             };
             let failed = match outcome {
                 Ok(answer) if !answer.calls.is_empty() => {
@@ -278,13 +290,17 @@ impl ReplyHandler {
                     if end == RoundEnd::Parked {
                         return Ok(());
                     }
+                    done = self.done_summary(task.id, next.round).await?;
                     rounds = self.rounds(task.id).await?;
                     continue;
                 }
                 Ok(answer) if scheduled::has_nothing_to_report(&task, &answer.text) => {
                     return Ok(self.report_nothing(lease).await?);
                 }
-                Ok(answer) => {
+                Ok(mut answer) => {
+                    let is_turn = loaded.context.ask.turn.is_some();
+                    let is_done = done.is_some()
+                        || (is_turn && !has_done && remove_done_line(&mut answer.text));
                     let options = Self::options(&agent, &loaded, &model);
                     let uses_tools = task.round > 0 || !agent.profile.tools.is_empty();
                     let cited = if ready.is_some() || !uses_tools {
@@ -297,7 +313,7 @@ impl ReplyHandler {
                         &task,
                         &agent,
                         manifest,
-                        (cited, answer.truncated),
+                        (cited, answer.truncated, is_done),
                         (&loaded, options),
                     )
                     .await?;
@@ -480,7 +496,7 @@ impl ReplyHandler {
         task: &Task,
         agent: &Resolved,
         manifest: Manifest,
-        (cited, truncated): (Cited, bool),
+        (cited, truncated, done): (Cited, bool, bool),
         (loaded, options): (&Loaded, PassOptions),
     ) -> Result<(), Abort> {
         let memories = manifest.memory_ids();
@@ -544,6 +560,7 @@ impl ReplyHandler {
                     message_id: Some(reply),
                     response_length: cited.length,
                     memories: memories.len(),
+                    done,
                     ..TaskOutput::default()
                 };
                 queue::finish(
@@ -755,8 +772,8 @@ impl ReplyHandler {
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
-        // Prompts of schedules are not scored.
-        let task = task.filter(|task| task.kind != TaskKind::Schedule);
+        // Prompts of schedules and turns of collaborations are not scored.
+        let task = task.filter(|task| task.kind != TaskKind::Schedule && Turn::of(task).is_none());
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };
@@ -764,6 +781,21 @@ impl ReplyHandler {
         let adapting = Adapting::find(&mut c, &key, target.channel, &agent.profile).await?;
         Ok(adapting.map(|adapting| adapting.note(&task.input.0.prompt, ReplyEnd::NoReply)))
     }
+}
+
+/// Removes the last line of a turn if it ends the work; returns false if it does not. A turn is never left without text.
+fn remove_done_line(text: &mut String) -> bool {
+    let Some((before, last)) = text.trim_end().rsplit_once('\n') else {
+        return text.trim() == DONE_LINE;
+    };
+    if last.trim() != DONE_LINE {
+        return false;
+    }
+    let kept = before.trim_end().len();
+    if kept > 0 {
+        text.truncate(kept);
+    }
+    true
 }
 
 /// Functions to offer after the server refused these; `None` if there were none.
@@ -798,6 +830,10 @@ async fn over_budget_notice(
 /// Notes the question of a reply, if the agent adapts to the requester.
 fn noted(loaded: &Loaded, task: &Task, end: ReplyEnd) -> Option<NotedQuestion> {
     let adapting = loaded.adapting.as_ref()?;
+    if loaded.context.ask.turn.is_some() {
+        // The goal of a collaboration is not a question to one agent.
+        return None;
+    }
     Some(adapting.note(&task.input.0.prompt, end))
 }
 
@@ -837,4 +873,27 @@ async fn remove_superseded(
         next = before;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remove_done_line;
+
+    #[test]
+    fn only_a_last_line_with_the_word_alone_ends_the_work_and_is_removed() {
+        for (text, left, is_done) in [
+            ("It works.\n\nDONE", "It works.", true),
+            ("It works.\nDONE \n", "It works.", true),
+            ("DONE", "DONE", true),
+            ("\nDONE", "\nDONE", true),
+            ("It is DONE", "It is DONE", false),
+            ("DONE\nor not?", "DONE\nor not?", false),
+            ("It works.\nDone", "It works.\nDone", false),
+            ("", "", false),
+        ] {
+            let mut rest = text.to_owned();
+            assert_eq!(remove_done_line(&mut rest), is_done, "{text:?}");
+            assert_eq!(rest, left, "{text:?}");
+        }
+    }
 }

@@ -48,6 +48,7 @@ use crate::{
     },
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
+        builtin::done,
         function::ToolFunction,
         handles, hash,
         output::{ToolOutput, cut, failure_text},
@@ -60,7 +61,7 @@ use crate::{
 use super::{
     call::{Answer, Extras},
     handler::ReplyHandler,
-    reply::{ROUNDS_JOINED, save_partial_reply},
+    reply::{ROUNDS_JOINED, Reply, save_partial_reply},
 };
 
 /// Maximum number of rounds of a task.
@@ -81,6 +82,9 @@ const DEFINITIONS_SHARE: u64 = 4;
 const ROUNDS_SHARE: u64 = 3;
 /// Replaces arguments that a request leaves out.
 const ARGUMENTS_LEFT_OUT: &str = r#"{"left_out": true}"#;
+
+/// Replaces the summary of a collaborator that was removed.
+const NO_SUMMARY: &str = "Done.";
 
 /// A call of an earlier round, with its result.
 struct RoundCall {
@@ -264,7 +268,7 @@ impl Rounds {
     }
 
     /// Texts of all rounds, as the reply has them.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let texts = self.0.iter().map(|round| round.text.trim_end());
         let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
         texts.join(ROUNDS_JOINED)
@@ -486,8 +490,9 @@ impl ReplyHandler {
             fork: lease.target.fork,
             trigger: ask.message_id,
             question: ask.content.clone(),
+            is_turn: ask.turn.is_some(),
         };
-        let has_tools = !agent.profile.tools.is_empty() && offered != Offered::None;
+        let has_tools = (of.is_turn || !agent.profile.tools.is_empty()) && offered != Offered::None;
         let model = model.filter(|model| has_tools && self.provider.takes_tools(model));
         let toolbox = self.tools.for_run();
         let offer = match model {
@@ -518,6 +523,47 @@ impl ReplyHandler {
     /// The earlier rounds of a task.
     pub(super) async fn rounds(&self, task: TaskId) -> Result<Rounds, DbError> {
         load(&mut self.db.read().await?, task).await
+    }
+
+    /// Summary of a collaborator that ended the work in a round; `None` if the model is called again.
+    pub(super) async fn done_summary(
+        &self,
+        task: TaskId,
+        round: i64,
+    ) -> Result<Option<String>, DbError> {
+        let mut c = self.db.read().await?;
+        let actions = actions::of_round(&mut c, task, round).await?;
+        let is_done =
+            |action: &&Action| action.function == done::NAME && action.state == ActionState::Done;
+        let Some(call) = actions.iter().find(is_done) else {
+            return Ok(None);
+        };
+        let arguments = texts::find(&mut c, call.arguments_id).await?;
+        // Something that it was written from was deleted.
+        let summary = arguments.and_then(|arguments| done::summary_of(&arguments));
+        Ok(Some(summary.unwrap_or_else(|| NO_SUMMARY.to_owned())))
+    }
+
+    /// The reply of a collaborator that has ended its turn: the texts of its rounds, or its summary.
+    pub(super) async fn end_turn(
+        &self,
+        (task, lease, agent): (&Task, &Lease, &Resolved),
+        rounds: &Rounds,
+        summary: &str,
+    ) -> Result<Answer, Abort> {
+        let mut text = rounds.text();
+        if text.trim().is_empty() {
+            let mut reply = Reply::new(self, task, *lease, agent, &[], String::new());
+            reply.push(summary).await?;
+            reply.end().await?;
+            text = reply.text;
+        }
+        Ok(Answer {
+            text,
+            own_text: String::new(),
+            truncated: false,
+            calls: Vec::new(),
+        })
     }
 
     /// Stores a round with its calls and their decisions.

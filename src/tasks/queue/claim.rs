@@ -18,17 +18,20 @@ use crate::{
 const RUNNING_IN_TREE_MAX: i64 = 5;
 
 /// Condition on a queued task: no other task of its agent in its conversation runs or comes before it. A task that keeps its
-/// turn while it waits briefly comes first, even if an older one was parked and is due again. Work in the background has no turns.
+/// turn while it waits briefly comes first, even if an older one was parked and is due again. Work in the background and
+/// collaborations, which post nothing themselves, have no turns.
 macro_rules! has_turn {
     ($task:literal, $now:literal) => {
         concat!(
             "(",
             $task,
-            ".lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = ",
+            ".lane = 'background' or ",
+            $task,
+            ".kind = 'collaborate' or not exists (select 1 from tasks o where o.conversation_id = ",
             $task,
             ".conversation_id and o.agent_id = ",
             $task,
-            ".agent_id and o.lane = 'foreground' and o.id <> ",
+            ".agent_id and o.lane = 'foreground' and o.kind <> 'collaborate' and o.id <> ",
             $task,
             ".id and (o.status = 'running' or (not ",
             $task,

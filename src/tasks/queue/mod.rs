@@ -69,7 +69,7 @@ pub use run::{
     set_notice, set_reply, set_thread,
 };
 pub use tree::{
-    GUARD_OPTION, TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
+    GUARD_OPTION, TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_children, list_tree, next_link,
     score_of, set_score, stop_tree, use_of,
 };
 pub use waking::{obstacle, wake, wake_link};

@@ -316,15 +316,12 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns
-/// `None`, without changes, if the task has ended.
-pub async fn cancel(
-    c: &mut Conn,
-    task: TaskId,
-    audience: Audience,
-) -> Result<Option<Task>, DbError> {
-    let cancelled = cancel_one(c, task, audience).await?;
-    if cancelled.is_some() {
+/// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns all
+/// of them, the task first; none, without changes, if the task has ended.
+pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Vec<Task>, DbError> {
+    let mut cancelled: Vec<Task> = Vec::new();
+    cancelled.extend(cancel_one(c, task, audience).await?);
+    if !cancelled.is_empty() {
         let descendants: Vec<(TaskId,)> = c
             .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
                 select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
@@ -333,7 +330,7 @@ pub async fn cancel(
             .all()
             .await?;
         for (descendant,) in descendants {
-            cancel_one(c, descendant, audience).await?;
+            cancelled.extend(cancel_one(c, descendant, audience).await?);
         }
     }
     Ok(cancelled)

@@ -75,6 +75,18 @@ pub async fn active_in_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbE
     .await
 }
 
+/// Children that a task waits for, or has waited for, oldest first.
+pub async fn list_children(c: &mut Conn, parent: TaskId) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where parent_task_id = $1 and child_key is not null and after_task_id is null order by id limit $2"
+    ))
+    .bind(parent)
+    .bind(LISTED_MAX)
+    .all()
+    .await
+}
+
 /// Score of a tree; 0 for a task alone.
 pub async fn score_of(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     c.q("select coalesce((select score from task_trees where root_task_id = $1), 0)")

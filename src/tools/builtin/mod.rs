@@ -1,5 +1,6 @@
 //! Built-in functions. They read what the requester and every reader of the conversation can read.
 
+pub mod done;
 pub mod files;
 mod options;
 mod outcomes;

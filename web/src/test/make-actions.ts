@@ -83,6 +83,7 @@ export const waiting = (x: Partial<Waiting> = {}): Waiting => ({
   tools: [],
   budgets: [],
   paused: [],
+  drafts: [],
   count: x.actions?.length ?? 0,
   ...x,
 });
