@@ -195,7 +195,7 @@ async fn load_scheduled(
         target,
         requester: task.requested_by,
     };
-    let mut loaded = load_before(c, &place, trigger, None, agent, settings).await?;
+    let mut loaded = load_before(c, &place, trigger, Order::default(), agent, settings).await?;
     loaded.context.ask.schedule = Some(scheduled);
     // A prompt that is repeated tells nothing about the mood of its author.
     loaded.adapting = None;

@@ -584,9 +584,11 @@ pub async fn post_goal(
         parent: None,
         text,
         client_id: None,
+        channel_agent: None,
+        root_agent: None,
     };
     let actor = &access.channel_access.actor;
-    let mut mentions = resolve_mentions(c, actor, text).await?.mentions;
+    let mut mentions = resolve_mentions(c, actor, text, None).await?.mentions;
     mentions.retain(|mention| mention.kind != MentionKind::Agent);
     let seq = log::reserve(c, actor.workspace, 1).await?;
     let message = insert_draft(c, &draft, seq, mentions, &[]).await?;

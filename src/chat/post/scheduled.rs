@@ -46,7 +46,7 @@ pub async fn post_scheduled(
             created_by: task.requested_by,
         };
         let how = (None, ThreadMemory::On);
-        let mut thread = threads::insert(c, origin, target.thread, id, how, None).await?;
+        let mut thread = threads::insert(c, origin, target.thread, id, how, None, BoundBy::Person).await?;
         let seq = log::reserve(c, task.workspace_id, 1).await?;
         // The first message has the next number: the workspace is locked.
         thread.last_seq = seq + 1;

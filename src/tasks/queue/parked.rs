@@ -5,7 +5,6 @@ use super::{Lease, Wake, announce, counts_of};
 use crate::{
     db::{Conn, DbError, Json, is_reader, now},
     ids::WorkspaceId,
-    realtime::Audience,
     tasks::{Task, WaitReason},
 };
 
