@@ -42,6 +42,7 @@ use crate::{
     replies::{
         adaptation::{self, reflect::Reflector},
         compaction::{pass::Compactor, profile::CompactionSettings, quiet, remember::RememberTool},
+        delegation::DelegateTool,
         facts::StoredFacts,
         manifest,
         retry::RetryPolicy,
@@ -199,7 +200,7 @@ fn keyring(config: &Config) -> Keyring {
 
 /// Functions that agents can call.
 fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
-    let runners: [Arc<dyn ToolRunner>; 5] = [
+    let runners: [Arc<dyn ToolRunner>; 6] = [
         Arc::new(BuiltIns {
             db: db.clone(),
             blobs: blobs.clone(),
@@ -208,6 +209,7 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
             db: db.clone(),
             keyring: Arc::clone(keyring),
         }),
+        Arc::new(DelegateTool { db: db.clone() }),
         Arc::new(PageTool {
             db: db.clone(),
             registry: Arc::clone(registry),
@@ -294,7 +296,8 @@ fn handlers(
             resolver.provider = provider;
         });
     HashMap::from([
-        (TaskKind::Reply, replies),
+        (TaskKind::Reply, Arc::clone(&replies)),
+        (TaskKind::Delegate, replies),
         (TaskKind::Resolve, resolver),
         (TaskKind::Compact, compactor),
         (TaskKind::Reflect, Arc::clone(&reflector)),

@@ -7,21 +7,25 @@ use super::{
     ChatError, access,
     event::MessageEvent,
     forks, messages,
+    post::{self, NoticeTarget},
     rows::message::{AuthorKind, Message, MessageKind, MessageState, find_message, get_message},
     search::index::{self, ThreadRoot},
     text::ReplyText,
 };
 use crate::{
-    agents::derived::{self, Change, DELETED, SourceId},
+    agents::{
+        derived::{self, Change, DELETED, SourceId},
+        profiles,
+    },
     auth::{self, Caller, Scope, quota},
     db::{Conn, DbError, Json, now},
     files,
     ids::{FileId, MessageId, TaskId},
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
-        Task, actions,
-        attempts::{self, AttemptOutcome},
-        queue,
+        FailCode, Task, TaskError, actions,
+        attempts::{self, AttemptError, AttemptOutcome},
+        notice_text, queue,
     },
     text_enum::text_enum,
 };
@@ -161,6 +165,39 @@ async fn cancel_tree(
         stop(c, &active, hub, audience).await?;
     }
     Ok(())
+}
+
+/// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice, and everything
+/// below is canceled with the later links of a chain. The caller holds the lease.
+pub async fn fail_tree(
+    c: &mut Conn,
+    task: &Task,
+    code: FailCode,
+    hub: &Hub,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let root = queue::waiting_root(c, task.id).await?;
+    let root = root.as_ref().unwrap_or(task);
+    let Some((agent, target)) = root.agent_id.zip(NoticeTarget::of(root)) else {
+        return Ok(());
+    };
+    queue::stop_tree(c, task.root_task_id).await?;
+    if let Some(reply) = root.reply_message_id {
+        let text = hub.stream_text(root.workspace_id, root.id);
+        let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
+        interrupt_reply(c, reply, text.as_ref(), audience).await?;
+    }
+    let name = profiles::shown_name(c, agent).await?;
+    let message = post::end_chain(c, root, notice_text(&name, code), audience).await?;
+    let trigger = root.trigger_message_id;
+    let notice = post::insert_notice(c, target, audience, trigger, message.clone()).await?;
+    let error = AttemptError {
+        code,
+        message: message.clone(),
+    };
+    attempts::end_attempt(c, root.id, AttemptOutcome::Failed, Some(error), 0, now()).await?;
+    let error = TaskError { code, message };
+    queue::fail_active(c, root.id, error, notice.id, audience).await
 }
 
 /// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered

@@ -30,6 +30,8 @@ text_enum! {
         Utility = "utility",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
+        /// Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
+        Delegate = "delegate",
     }
 }
 
@@ -84,19 +86,53 @@ pub struct ChainStep {
     pub steps: i64,
 }
 
+text_enum! {
+    /// What the agent of a delegated task reads.
+    pub enum BriefContext {
+        /// The brief alone.
+        Brief = "brief",
+        /// The conversation before the trigger message, then the brief.
+        Conversation = "conversation",
+    }
+}
+
+/// A statement of a brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BriefFact {
+    pub text: String,
+    /// Messages that say it; empty if none was found, and then the agent is told so.
+    pub sources: Vec<MessageId>,
+}
+
+/// What an agent passes on to another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskBrief {
+    pub message: String,
+    pub facts: Vec<BriefFact>,
+    pub constraints: Vec<String>,
+    /// The wanted answer.
+    pub output: Option<String>,
+    /// Number of facts whose sources not every reader of the conversation can read.
+    pub left_out: i64,
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
     /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-    /// the draft.
+    /// the draft; for a `delegate`, that of its root.
     pub prompt: String,
     /// Set for a link of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
-    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`.
+    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `delegate`: `context` and `usd_max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
+    /// What a `delegate` was given, for those who may see it. Not in events and lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub brief: Option<TaskBrief>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -121,6 +157,13 @@ pub struct TaskOutput {
     /// Number of memory entries that the reply used, with personal ones; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memories: usize,
+    /// The answer of a `delegate` was cut at its limit; omitted if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// The answer of a `delegate`, for those who may see it. Not in events and lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub answer: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
@@ -184,7 +227,8 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
+    /// `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only; `delegate` is
+    /// work that an agent passed on to another one;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,

@@ -11,6 +11,7 @@
 
 pub mod approvals;
 pub mod arguments;
+pub mod briefs;
 pub mod builtin;
 pub mod decide;
 mod error;

@@ -7,9 +7,7 @@ use crate::{
     db::{Conn, DbError},
     ids::AgentId,
     realtime::Audience,
-    tasks::{
-        FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, Task, TaskError, not_asked_text, notice_text, queue,
-    },
+    tasks::{FailCode, Task, TaskError, not_asked_text, notice_text, queue},
 };
 
 /// Wakes the link after one that has completed. If it cannot start, it fails with a notice, and the later ones are canceled.
@@ -35,7 +33,7 @@ pub async fn continue_chain(
     let message = end_chain(c, &next, notice_text(&name, code), audience).await?;
     let trigger = next.trigger_message_id;
     let notice = insert_notice(c, target, audience, trigger, message.clone()).await?;
-    queue::fail_parked(c, next.id, TaskError { code, message }, notice.id, audience).await
+    queue::fail_active(c, next.id, TaskError { code, message }, notice.id, audience).await
 }
 
 /// Cancels the links after one that fails. Returns its notice, with the agents that are not asked.
@@ -80,8 +78,6 @@ async fn obstacle(c: &mut Conn, link: &Task) -> Result<Option<FailCode>, DbError
     if !can_invoke || !access::requester_can_post(c, link).await? {
         return Ok(Some(FailCode::NotAllowed));
     }
-    let used = queue::use_of(c, link.root_task_id).await?;
-    let run_ms_max = i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX);
-    let is_used_up = used.calls >= TREE_CALLS_MAX || used.run_ms >= run_ms_max;
+    let is_used_up = queue::is_used_up(c, link.root_task_id).await?;
     Ok(is_used_up.then_some(FailCode::TreeLimit))
 }

@@ -9,7 +9,7 @@
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::{
         segments::{CompactionTrigger, PassOptions},
     },
     auth::quota,
-    chat::{messages, post, presets, remove},
+    chat::{access, messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
     ids::{TaskId, WorkspaceId},
@@ -46,8 +46,9 @@ use crate::{
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step, with_jitter},
     },
     tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, actions,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput, WaitReason, actions,
         attempts::{self, AttemptError, AttemptOutcome},
+        briefs,
         budgets::OverBudget,
         costs::{self, CostReader},
         notice_text,
@@ -63,11 +64,13 @@ mod handler;
 mod reply;
 mod rounds;
 
-use call::Failed;
+use call::{Answer, Failed};
 pub use handler::ReplyHandler;
-use reply::save_partial_reply;
+use reply::{Delivery, save_partial_reply};
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
 
+/// Maximum size of an answer to another agent in UTF-8 bytes.
+const ANSWER_BYTES_MAX: usize = 32 * 1024;
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
 
@@ -106,6 +109,14 @@ impl ReplyHandler {
         let agent =
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
+        if !can_go_on(&mut c, &task).await? {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
+        }
+        if Delivery::of(&task) == Delivery::Whole && self.provider.is_offline() {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
+        }
         let settings = self.compactor.settings;
         let loaded = context::load(&mut c, &task, &agent, settings).await?;
         let offline = match &loaded {
@@ -270,9 +281,13 @@ impl ReplyHandler {
                     rounds = self.rounds(task.id).await?;
                     continue;
                 }
+                Ok(answer) if Delivery::of(&task) == Delivery::Whole => {
+                    self.complete_whole(lease, manifest, &answer).await?;
+                    return Ok(());
+                }
                 Ok(answer) => {
                     let options = Self::options(&agent, &loaded, &model);
-                    let uses_tools = task.round > 0 || !agent.profile.tools.is_empty();
+                    let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
                     let cited = if ready.is_some() || !uses_tools {
                         Cited::ready(&answer.text, sources)
                     } else {
@@ -335,6 +350,12 @@ impl ReplyHandler {
                 }
                 Step::Refit | Step::Shrink | Step::Summarise => {
                     task.attempt = self.next_attempt(lease, counts, failed).await?;
+                }
+                Step::Fail {
+                    code: FailCode::TreeLimit,
+                } => {
+                    self.end_tree(lease).await?;
+                    return Ok(());
                 }
                 Step::Fail { code } => {
                     self.fail(lease, code, Some(failed)).await?;
@@ -557,6 +578,59 @@ impl ReplyHandler {
         Ok(())
     }
 
+    /// Ends a task that posts nothing, and keeps its answer for the task that waits for it.
+    async fn complete_whole(
+        &self,
+        lease: Lease,
+        manifest: Manifest,
+        answer: &Answer,
+    ) -> Result<(), LeaseLost> {
+        let memories = manifest.memory_ids();
+        let summarized = manifest.summarized_ids();
+        let model = manifest.model;
+        let text = answer.text.trim();
+        let kept = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_owned();
+        let output = TaskOutput {
+            response_length: i64::try_from(kept.encode_utf16().count()).unwrap_or(i64::MAX),
+            memories: memories.len(),
+            truncated: answer.truncated || kept.len() < text.len(),
+            ..TaskOutput::default()
+        };
+        failpoint!("turn_complete");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                briefs::put_answer(c, &task, &kept).await?;
+                recall::count_uses(c, &memories).await?;
+                recall::note_summarized(c, &summarized).await?;
+                attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
+                    .await?;
+                let (output, model) = (output.clone(), model.clone());
+                queue::finish(c, &lease, &End::Completed { output, model }).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("turn_completed");
+        Ok(())
+    }
+
+    /// Ends a tree that has reached a limit.
+    async fn end_tree(&self, lease: Lease) -> Result<(), LeaseLost> {
+        self.hub
+            .close_stream(lease.workspace, (lease.task, lease.token));
+        let hub = Arc::clone(&self.hub);
+        failpoint!("turn_fail");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                remove::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("turn_failed");
+        Ok(())
+    }
+
     /// Ends the task with the agent's reaction to the trigger message instead of a reply.
     async fn react(
         &self,
@@ -682,14 +756,15 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                let notice = post::insert_notice(
-                    c,
-                    (&lease).into(),
-                    lease.audience,
-                    task.trigger_message_id,
-                    message.clone(),
-                )
-                .await?;
+                let notice = match Delivery::of(&task) {
+                    Delivery::Streamed => {
+                        let (target, trigger) = ((&lease).into(), task.trigger_message_id);
+                        let text = message.clone();
+                        let audience = lease.audience;
+                        Some(post::insert_notice(c, target, audience, trigger, text).await?)
+                    }
+                    Delivery::Whole => None,
+                };
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
                     code,
                     message: message.clone(),
@@ -705,7 +780,7 @@ impl ReplyHandler {
                 .await?;
                 let end = End::Failed {
                     error: TaskError { code, message },
-                    notice: Some(notice.id),
+                    notice: notice.map(|notice| notice.id),
                 };
                 queue::finish(c, &lease, &end).await?;
                 if let Some(noted) = &noted {
@@ -724,6 +799,7 @@ impl ReplyHandler {
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
+        let task = task.filter(|task| Delivery::of(task) == Delivery::Streamed);
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };
@@ -731,6 +807,19 @@ impl ReplyHandler {
         let adapting = Adapting::find(&mut c, &key, target.channel, &agent.profile).await?;
         Ok(adapting.map(|adapting| adapting.note(&task.input.0.prompt, ReplyEnd::NoReply)))
     }
+}
+
+/// Checks the rights of a task that another one started, or that has started others: its requester must be able to invoke the agent,
+/// and to post in the conversation.
+async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    if task.kind != TaskKind::Delegate && !queue::has_children(c, task.id).await? {
+        return Ok(true);
+    }
+    let can_invoke = match task.agent_id {
+        Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
+        None => false,
+    };
+    Ok(can_invoke && access::requester_can_post(c, task).await?)
 }
 
 /// Functions to offer after the server refused these; `None` if there were none.
@@ -747,7 +836,10 @@ fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     match failure {
         Failure::OverBudget(over) => Some(over),
         Failure::Summary(cause) => over_budget(cause),
-        Failure::Model(_) | Failure::Timeout => None,
+        Failure::Model(_)
+        | Failure::Timeout
+        | Failure::OverDelegation { .. }
+        | Failure::TreeLimit => None,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     ids::{MessageId, TaskId},
     realtime::log,
     replies::labels::LabelStripper,
-    tasks::{Lease, LeaseLost, Task, queue, worker::Abort},
+    tasks::{Lease, LeaseLost, Task, TaskKind, queue, worker::Abort},
 };
 
 use super::handler::ReplyHandler;
@@ -49,11 +49,30 @@ impl Drop for Saving {
     }
 }
 
-/// A streaming reply.
+/// Destination of a reply's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// A message that shows the text while it is written.
+    Streamed,
+    /// The transaction that completes the task gets the whole text.
+    Whole,
+}
+
+impl Delivery {
+    pub(super) fn of(task: &Task) -> Self {
+        match task.kind {
+            TaskKind::Delegate => Self::Whole,
+            _ => Self::Streamed,
+        }
+    }
+}
+
+/// A reply that is being written.
 pub(super) struct Reply<'a> {
     turns: &'a ReplyHandler,
     task: &'a Task,
     lease: Lease,
+    delivery: Delivery,
     agent: &'a Resolved,
     stripper: Option<LabelStripper>,
     /// The whole reply: the texts of earlier rounds, and that of this call.
@@ -85,6 +104,7 @@ impl<'a> Reply<'a> {
             turns,
             task,
             lease,
+            delivery: Delivery::of(task),
             agent,
             stripper: Some(LabelStripper::new(
                 others
@@ -149,6 +169,9 @@ impl<'a> Reply<'a> {
         piece.push_str(fresh);
         let fresh = piece.as_str();
         self.text.push_str(fresh);
+        if self.delivery == Delivery::Whole {
+            return Ok(());
+        }
         let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.run());
         if self.opened {
             hub.push_stream(workspace, id, fresh);
@@ -235,7 +258,7 @@ impl<'a> Reply<'a> {
     }
 
     pub(super) fn has_unsaved(&self) -> bool {
-        self.text.len() > self.saved_bytes
+        self.delivery == Delivery::Streamed && self.text.len() > self.saved_bytes
     }
 
     /// Time of the next checkpoint for unsaved text.

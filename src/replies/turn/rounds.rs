@@ -34,6 +34,7 @@ use crate::{
     realtime::EventType,
     replies::{
         context::Loaded,
+        delegation::{self, Prepared},
         lines::{escape_lines, without_control_tokens},
         manifest::{Block, RoundPart, TextOrigin},
         retry::{Offered, RetryCounts},
@@ -48,10 +49,10 @@ use crate::{
     },
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
-        function::ToolFunction,
+        function::{DELEGATE, ToolFunction},
         handles, hash,
         output::{ToolOutput, cut, failure_text},
-        requests::{CALLS_MAX, Requests, Start},
+        requests::{CALLS_IN_ROUND_MAX, CALLS_MAX, Requests, Start},
         runner::{CallError, Offer, ToolTask},
         taint,
     },
@@ -181,7 +182,7 @@ pub(super) struct RoundsSent<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RoundEnd {
     NextCall,
-    /// People must decide; the task has been parked.
+    /// People must decide, or other tasks must end; the task has been parked.
     Parked,
 }
 
@@ -487,7 +488,7 @@ impl ReplyHandler {
             trigger: ask.message_id,
             question: ask.content.clone(),
         };
-        let has_tools = !agent.profile.tools.is_empty() && offered != Offered::None;
+        let has_tools = !agent.profile.reply_tools().is_empty() && offered != Offered::None;
         let model = model.filter(|model| has_tools && self.provider.takes_tools(model));
         let toolbox = self.tools.for_run();
         let offer = match model {
@@ -532,6 +533,7 @@ impl ReplyHandler {
         let requests = requests.clone();
         let (text, own_text) = (answer.text.clone(), answer.own_text.clone());
         let calls = answer.calls.clone();
+        let delegations = self.prepare_all(lease.task, &calls).await?;
         failpoint!("round_store");
         let next = self
             .db
@@ -543,6 +545,11 @@ impl ReplyHandler {
                 let round = (own_text.as_str(), calls.len());
                 let next = queue::begin_round(c, &lease, round, stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
+                for action in actions::of_round(c, lease.task, next.round).await? {
+                    if let Some(prepared) = delegations.get(&action.call) {
+                        start_delegation(c, &lease, &requests, (&action, prepared)).await?;
+                    }
+                }
                 let stored = RoundText {
                     workspace: lease.workspace,
                     task: lease.task,
@@ -557,7 +564,26 @@ impl ReplyHandler {
         Ok(next)
     }
 
-    /// Goes on with a round that another worker left, or that waited for people.
+    /// Reads the delegations among the calls of a round, by their numbers.
+    async fn prepare_all(
+        &self,
+        task: TaskId,
+        calls: &[ToolCall],
+    ) -> Result<HashMap<i64, Prepared>, DbError> {
+        let mut delegations = HashMap::new();
+        for (number, call) in (1..).zip(calls).take(CALLS_IN_ROUND_MAX) {
+            if call.name != DELEGATE {
+                continue;
+            }
+            if let Ok((arguments, _)) = hash::parse_arguments(&call.arguments) {
+                let prepared = delegation::prepare(&self.db, task, &arguments).await?;
+                delegations.insert(number, prepared);
+            }
+        }
+        Ok(delegations)
+    }
+
+    /// Goes on with a round that another worker left, or that waited for people or for other tasks.
     pub(super) async fn resume_round(
         &self,
         lease: Lease,
@@ -572,7 +598,7 @@ impl ReplyHandler {
                 queue::lock_lease(c, &lease).await?;
                 let mut restarted = Vec::new();
                 for action in actions::of_round(c, lease.task, round).await? {
-                    if action.state != ActionState::Running {
+                    if action.state != ActionState::Running || action.is_delegated() {
                         continue;
                     }
                     let start = of.take_over(c, &action, lease.token).await?;
@@ -636,6 +662,7 @@ impl ReplyHandler {
                         return Ok::<_, LeaseLost>(None);
                     }
                     let Some(reason) = queue::obstacle(c, lease.task).await? else {
+                        delegation::collect(c, &lease, round).await?;
                         return Ok(Some(RoundEnd::NextCall));
                     };
                     queue::park(c, &lease, ran_ms, reason).await?;
@@ -658,15 +685,26 @@ impl ReplyHandler {
         stop: &CancellationToken,
     ) -> Result<(), Abort> {
         let (of, held) = (requests.clone(), action.clone());
+        let delegation = if action.function == DELEGATE {
+            self.prepare_approved(action).await?
+        } else {
+            None
+        };
         failpoint!("action_start");
         let start = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
                 // The row may have changed since it was read.
-                match actions::find(c, held.id).await? {
-                    Some(action) => Ok::<_, LeaseLost>(of.start(c, &action, lease.token).await?),
-                    None => Ok(Start::Changed),
+                let Some(action) = actions::find(c, held.id).await? else {
+                    return Ok::<_, LeaseLost>(Start::Changed);
+                };
+                match &delegation {
+                    Some(prepared) => {
+                        start_delegation(c, &lease, &of, (&action, prepared)).await?;
+                        Ok(Start::Ended)
+                    }
+                    None => Ok(of.start(c, &action, lease.token).await?),
                 }
             })
             .await?;
@@ -674,6 +712,19 @@ impl ReplyHandler {
         match start {
             Start::Started => self.run_started(lease, requests, action, stop).await,
             Start::Ended | Start::Changed => Ok(()),
+        }
+    }
+
+    /// Reads a delegation that people have approved; `None` if its arguments were removed.
+    async fn prepare_approved(&self, action: &Action) -> Result<Option<Prepared>, DbError> {
+        let text = texts::find(&mut self.db.read().await?, action.arguments_id).await?;
+        let arguments = text.and_then(|text| hash::parse_arguments(&text).ok());
+        match arguments {
+            Some((arguments, _)) => {
+                let prepared = delegation::prepare(&self.db, action.task_id, &arguments).await?;
+                Ok(Some(prepared))
+            }
+            None => Ok(None),
         }
     }
 
@@ -814,6 +865,19 @@ impl ReplyHandler {
             .await?;
         failpoint!("action_ended");
         Ok(())
+    }
+}
+
+/// Starts an approved delegation, which goes on as a task of its own; one that waits for people is left as it is.
+async fn start_delegation(
+    c: &mut Conn,
+    lease: &Lease,
+    requests: &Requests,
+    (action, prepared): (&Action, &Prepared),
+) -> Result<(), DbError> {
+    match requests.start(c, action, lease.token).await? {
+        Start::Started => delegation::begin(c, lease, requests, (action, prepared)).await,
+        Start::Ended | Start::Changed => Ok(()),
     }
 }
 

@@ -37,6 +37,17 @@ macro_rules! ends_run {
     };
 }
 
+/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
+macro_rules! is_awaited_by {
+    ($parent:expr) => {
+        concat!(
+            "parent_task_id = ",
+            $parent,
+            " and child_key is not null and after_task_id is null and status in ('queued', 'running')"
+        )
+    };
+}
+
 mod claim;
 mod find;
 mod insert;
@@ -57,14 +68,15 @@ pub use find::{
 };
 pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
-pub use parked::{count_parked, fail_parked, list_left, obstacle, park, wake, wake_link};
+pub use parked::{count_parked, list_left, obstacle, park, wake, wake_link};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, finish, lock_lease,
-    next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input, set_notice,
-    set_reply,
+    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, fail_active, finish,
+    lock_lease, next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input,
+    set_notice, set_reply,
 };
 pub use tree::{
-    TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
-    score_of, stop_tree, use_of,
+    DelegationRoom, TreeUse, active_in_tree, agents_on_path, before_seq, count_children,
+    count_work, delegation_room, find_child, has_children, is_used_up, later_links,
+    links_of_message, list_tree, next_link, score_of, stop_tree, use_of, waiting_root,
 };

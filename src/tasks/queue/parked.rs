@@ -1,12 +1,12 @@
 //! Parked tasks: queued, but waiting for people or for another task. They are not due, have no worker, take no turn, and do
 //! not count toward the limit of the queue.
 
-use super::{Lease, Wake, announce, announce_as, counts_of, insert::count};
+use super::{Lease, Wake, announce, announce_as, counts_of};
 use crate::{
     db::{Conn, DbError, Json, is_reader, now},
-    ids::{MessageId, TaskId, WorkspaceId},
+    ids::{TaskId, WorkspaceId},
     realtime::{Audience, log},
-    tasks::{Task, TaskError, WaitReason, actions},
+    tasks::{Task, WaitReason, actions},
 };
 
 /// Number of tasks in a workspace that are parked for approvals.
@@ -30,17 +30,6 @@ pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
     .bind(limit)
     .all()
     .await
-}
-
-/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
-macro_rules! is_awaited_by {
-    ($parent:expr) => {
-        concat!(
-            "parent_task_id = ",
-            $parent,
-            " and child_key is not null and after_task_id is null and status in ('queued', 'running')"
-        )
-    };
 }
 
 /// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
@@ -149,33 +138,5 @@ pub async fn wake_link(c: &mut Conn, link: &Task, audience: Audience) -> Result<
     };
     announce_as(c, seq, &task, audience).await?;
     c.notify(Box::new(Wake));
-    Ok(())
-}
-
-/// Ends a link of a chain that cannot start.
-pub async fn fail_parked(
-    c: &mut Conn,
-    link: TaskId,
-    error: TaskError,
-    notice: MessageId,
-    audience: Audience,
-) -> Result<(), DbError> {
-    let task: Option<Task> = c
-        .q(task_sql!(
-            "update tasks set status = 'failed', parked = FALSE, wait_reason = null, error = $2, notice_message_id = $3, \
-             completed_at = $4 where id = $1 and status = 'queued' and parked returning",
-            ""
-        ))
-        .bind(link)
-        .bind(Json(error))
-        .bind(notice)
-        .bind(now())
-        .opt()
-        .await?;
-    if let Some(task) = &task {
-        count(c, task).await?;
-        announce(c, task, audience).await?;
-        wake_parent(c, task, audience).await?;
-    }
     Ok(())
 }

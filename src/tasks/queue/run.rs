@@ -107,9 +107,27 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     count(c, &task).await?;
     end_rounds(c, &task, lease.audience, Closing::Ended).await?;
     announce(c, &task, lease.audience).await?;
+    cancel_awaited(c, task.id, lease.audience).await?;
     wake_parent(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
+}
+
+/// Cancels the tasks that a task waits for, because it has ended without them.
+async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
+    let awaited: Vec<(TaskId,)> = c
+        .q(concat!(
+            "select id from tasks where ",
+            is_awaited_by!("$1"),
+            " order by id"
+        ))
+        .bind(task)
+        .all()
+        .await?;
+    for (child,) in awaited {
+        cancel(c, child, audience).await?;
+    }
+    Ok(())
 }
 
 /// Ends what is open of a task's rounds, and removes their texts.
@@ -241,18 +259,24 @@ pub async fn cancel(
 ) -> Result<Option<Task>, DbError> {
     let cancelled = cancel_one(c, task, audience).await?;
     if cancelled.is_some() {
-        let descendants: Vec<(TaskId,)> = c
-            .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
-                select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
-                select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
-            .bind(task)
-            .all()
-            .await?;
-        for (descendant,) in descendants {
-            cancel_one(c, descendant, audience).await?;
-        }
+        cancel_descendants(c, task, audience).await?;
     }
     Ok(cancelled)
+}
+
+/// Cancels everything that a task asked for, and the later links of its chain.
+async fn cancel_descendants(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
+    let descendants: Vec<(TaskId,)> = c
+        .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
+            select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
+            select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
+        .bind(task)
+        .all()
+        .await?;
+    for (descendant,) in descendants {
+        cancel_one(c, descendant, audience).await?;
+    }
+    Ok(())
 }
 
 /// Cancels the links after a task that failed, and returns them in order.
@@ -301,6 +325,49 @@ async fn cancel_one(
         c.notify(Box::new(Wake));
     }
     Ok(task)
+}
+
+/// Ends an active task from outside its worker: a link of a chain that cannot start, or the root of a tree that has to stop.
+/// Everything that it asked for is canceled.
+pub async fn fail_active(
+    c: &mut Conn,
+    task: TaskId,
+    error: TaskError,
+    notice: MessageId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let at = now();
+    let task: Option<Task> = c
+        .q(task_sql!(
+            concat!(
+                "update tasks set status = 'failed', parked = FALSE, holds_slot = FALSE, retry_at = null, wait_reason = null, error = $2, \
+                 notice_message_id = $3, completed_at = $4, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$5"),
+                " where id = $1 and status in ('queued', 'running') returning"
+            ),
+            ""
+        ))
+        .bind(task)
+        .bind(Json(error))
+        .bind(notice)
+        .bind(at)
+        .bind(at.unix_ms())
+        .opt()
+        .await?;
+    let Some(task) = task else {
+        return Ok(());
+    };
+    count(c, &task).await?;
+    end_rounds(c, &task, audience, Closing::Stopped).await?;
+    announce(c, &task, audience).await?;
+    cancel_descendants(c, task.id, audience).await?;
+    wake_parent(c, &task, audience).await?;
+    c.notify(Box::new(Stopped {
+        workspace: task.workspace_id,
+        task: task.id,
+    }));
+    c.notify(Box::new(Wake));
+    Ok(())
 }
 
 /// Removes the text of a deleted message from the tasks that it triggered.
