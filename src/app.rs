@@ -42,7 +42,7 @@ use crate::{
     replies::{
         adaptation::{self, reflect::Reflector},
         compaction::{pass::Compactor, profile::CompactionSettings, quiet, remember::RememberTool},
-        delegation::DelegateTool,
+        delegation::DelegationTool,
         facts::StoredFacts,
         manifest,
         retry::RetryPolicy,
@@ -209,7 +209,7 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
             db: db.clone(),
             keyring: Arc::clone(keyring),
         }),
-        Arc::new(DelegateTool { db: db.clone() }),
+        Arc::new(DelegationTool { db: db.clone() }),
         Arc::new(PageTool {
             db: db.clone(),
             registry: Arc::clone(registry),

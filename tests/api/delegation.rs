@@ -1,5 +1,9 @@
 //! Delegation: agents pass on work to others and use their answers.
 
+use openvibe::{
+    db::Conn,
+    ids::{TaskId, WorkspaceId},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -150,9 +154,10 @@ async fn a_delegation_to_the_wrong_agent_is_refused_at_once() {
     let expected = json!(["not_found", "not_allowed", "not_allowed"]);
     assert_eq!(errors(&found), expected);
     assert!(children(&t.bo, &task).await.is_empty());
-    let offered = &t.model().asked("lead", 1).await[0].body["tools"];
-    assert!(offered.to_string().contains("- @coder"), "{offered}");
-    assert!(!offered.to_string().contains("@tester"), "{offered}");
+    let request = t.model().asked("lead", 1).await.remove(0);
+    let offered = request.body["tools"].to_string();
+    assert!(offered.contains("- @coder"), "{offered}");
+    assert!(!offered.contains("@tester"), "{offered}");
 }
 
 #[tokio::test]
@@ -576,4 +581,78 @@ async fn no_task_starts_for_a_requester_who_may_no_longer_invoke_the_agent() {
     let found = actions(&t.bo, &task).await;
     assert_eq!(errors(&found), json!(["not_found"]));
     assert!(children(&t.bo, &task).await.is_empty());
+}
+
+#[tokio::test]
+async fn after_an_outward_call_only_those_who_see_its_arguments_see_the_brief() {
+    let t = lead_team().await;
+    let eve = t.app.join(&t.ada, "Eve", "member").await;
+    reader(&t.ada, "sage", json!({"tools": [{"type": "web_fetch"}]})).await;
+    lead_calls(&t, &[delegate("sage", "Read the zebra page.")]);
+    let fetch = ("web_fetch", json!({"url": "https://127.0.0.1/zebra"}));
+    let answers = [Answer::calls("", &[fetch]), Answer::text("I could not.")];
+    t.model().script("sage", answers);
+    let (_, task) = asked(&t, "@lead look").await;
+    for (person, is_shown) in [(&t.bo, true), (&t.ada, true), (&eve, false)] {
+        let child = children(person, &task).await.remove(0);
+        assert_eq!(child["input"]["brief"].is_object(), is_shown);
+        assert_eq!(child["output"]["answer"].is_string(), is_shown);
+        let context = person.task_context(&id(&child)).await.to_string();
+        assert_eq!(context.contains("Read the zebra page."), is_shown);
+    }
+}
+
+#[tokio::test]
+async fn a_tree_at_its_limit_ends_with_its_root_and_one_notice() {
+    let t = lead_team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let gate = Gate::new();
+    lead_calls(&t, &[delegate("sage", "Find it.")]);
+    let search = ("search_messages", json!({"query": "zebra"}));
+    t.model()
+        .script("sage", [Answer::calls("", &[search]).held(&gate)]);
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let task = t.bo.ask(&thread, "@lead find it").await;
+    gate.reached().await;
+    let root = task.parse::<TaskId>().unwrap();
+    let workspace = t.ada.workspace.parse::<WorkspaceId>().unwrap();
+    let use_up = async move |c: &mut Conn| {
+        c.q("update tasks set run_ms = 3600000 where id = $1")
+            .bind(root)
+            .run()
+            .await
+    };
+    t.app.db().write(workspace.0, use_up).await.unwrap();
+    gate.open();
+    let (failed, code) = t.bo.failed(&task).await;
+    assert_eq!(code, "tree_limit");
+    let child = children(&t.bo, &failed).await.remove(0);
+    assert_eq!(child["status"], "cancelled");
+    let contents = t.bo.contents(&thread).await;
+    assert_eq!(contents.len(), 3, "{contents:?}");
+    assert!(contents[2].starts_with("lead was stopped"), "{contents:?}");
+}
+
+#[tokio::test]
+async fn a_delegation_of_a_request_by_a_key_needs_the_rights_of_the_key() {
+    let t = lead_team().await;
+    let (key, of_key) = t
+        .ada
+        .make_key(&["chat:read", "chat:write", "agents:use"])
+        .await;
+    let gate = Gate::new();
+    lead_calls(&t, &[delegate("coder", "Draft it.")]);
+    t.model()
+        .script("coder", [Answer::status(503, "{}").held(&gate)]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = key.ask(&thread, "@lead write").await;
+    gate.reached().await;
+    t.ada
+        .delete(&format!("/v1/api-keys/{of_key}"))
+        .await
+        .is(204);
+    gate.open();
+    let task = t.ada.completed(&task).await;
+    let child = children(&t.ada, &task).await.remove(0);
+    assert_eq!(child["error"]["code"], "not_allowed");
 }

@@ -431,7 +431,7 @@ impl Tool {
             Self::Delegate(tool)
                 if tool
                     .usd_max
-                    .is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) =>
+                    .is_some_and(|usd| usd <= 0.0 || !usd.is_finite()) =>
             {
                 "usd_max must be above 0"
             }

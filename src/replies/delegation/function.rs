@@ -24,7 +24,7 @@ const DESCRIPTION_CHARS_MAX: usize = 200;
 
 /// Offers `delegate`.
 #[derive(Clone)]
-pub struct DelegateTool {
+pub struct DelegationTool {
     pub db: Db,
 }
 
@@ -85,7 +85,7 @@ fn description(tool: &ProfileTool, agents: &[&ListedAgent]) -> String {
     parts.join("\n")
 }
 
-impl DelegateTool {
+impl DelegationTool {
     async fn offered(
         &self,
         task: &ToolTask,
@@ -136,7 +136,7 @@ impl DelegateTool {
     }
 }
 
-impl ToolRunner for DelegateTool {
+impl ToolRunner for DelegationTool {
     fn functions<'a>(
         &'a self,
         task: &'a ToolTask,

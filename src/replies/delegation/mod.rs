@@ -16,7 +16,7 @@ pub mod options;
 
 pub(super) use begin::{Prepared, begin, prepare};
 pub(super) use collect::collect;
-pub use function::DelegateTool;
+pub use function::DelegationTool;
 
 use crate::tasks::actions::Action;
 

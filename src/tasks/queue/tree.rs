@@ -235,7 +235,7 @@ pub enum DelegationRoom {
 }
 
 #[derive(sqlx::FromRow)]
-struct Delegated {
+struct UsdLimit {
     parent_task_id: TaskId,
     usd_max: f64,
 }
@@ -247,7 +247,7 @@ pub async fn delegation_room(
     task: TaskId,
     reserved_nano_usd: i64,
 ) -> Result<DelegationRoom, DbError> {
-    let limits: Vec<Delegated> = c
+    let limits: Vec<UsdLimit> = c
         .q(with_path!(
             "select parent_task_id, cast(input -> 'options' ->> 'usd_max' as double precision) as usd_max from path \
              where kind = 'delegate' and input -> 'options' ->> 'usd_max' is not null order by id limit 100"
