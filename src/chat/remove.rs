@@ -197,7 +197,7 @@ pub async fn fail_tree(
     };
     attempts::end_attempt(c, root.id, AttemptOutcome::Failed, Some(error), 0, now()).await?;
     let error = TaskError { code, message };
-    queue::fail_active(c, root.id, error, notice.id, audience).await
+    queue::fail(c, root.id, error, notice.id, audience).await
 }
 
 /// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered

@@ -66,7 +66,7 @@ mod rounds;
 
 use call::{Answer, Failed};
 pub use handler::ReplyHandler;
-use reply::{Delivery, save_partial_reply};
+use reply::save_partial_reply;
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
@@ -113,7 +113,7 @@ impl ReplyHandler {
             drop(c);
             return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
         }
-        if Delivery::of(&task) == Delivery::Whole && self.provider.is_offline() {
+        if task.kind == TaskKind::Delegate && self.provider.is_offline() {
             drop(c);
             return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
         }
@@ -281,8 +281,8 @@ impl ReplyHandler {
                     rounds = self.rounds(task.id).await?;
                     continue;
                 }
-                Ok(answer) if Delivery::of(&task) == Delivery::Whole => {
-                    self.complete_whole(lease, manifest, &answer).await?;
+                Ok(answer) if task.kind == TaskKind::Delegate => {
+                    self.complete_delegated(lease, manifest, &answer).await?;
                     return Ok(());
                 }
                 Ok(answer) => {
@@ -579,7 +579,7 @@ impl ReplyHandler {
     }
 
     /// Ends a task that posts nothing, and keeps its answer for the task that waits for it.
-    async fn complete_whole(
+    async fn complete_delegated(
         &self,
         lease: Lease,
         manifest: Manifest,
@@ -756,14 +756,13 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                let notice = match Delivery::of(&task) {
-                    Delivery::Streamed => {
-                        let (target, trigger) = ((&lease).into(), task.trigger_message_id);
-                        let text = message.clone();
-                        let audience = lease.audience;
-                        Some(post::insert_notice(c, target, audience, trigger, text).await?)
-                    }
-                    Delivery::Whole => None,
+                // The caller gets the failure as a result.
+                let notice = if task.kind == TaskKind::Delegate {
+                    None
+                } else {
+                    let (trigger, text) = (task.trigger_message_id, message.clone());
+                    let audience = lease.audience;
+                    Some(post::insert_notice(c, (&lease).into(), audience, trigger, text).await?)
                 };
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
                     code,
@@ -799,7 +798,7 @@ impl ReplyHandler {
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
-        let task = task.filter(|task| Delivery::of(task) == Delivery::Streamed);
+        let task = task.filter(|task| task.kind != TaskKind::Delegate);
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };

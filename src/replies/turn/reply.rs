@@ -49,30 +49,13 @@ impl Drop for Saving {
     }
 }
 
-/// Destination of a reply's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Delivery {
-    /// A message that shows the text while it is written.
-    Streamed,
-    /// The transaction that completes the task gets the whole text.
-    Whole,
-}
-
-impl Delivery {
-    pub(super) fn of(task: &Task) -> Self {
-        match task.kind {
-            TaskKind::Delegate => Self::Whole,
-            _ => Self::Streamed,
-        }
-    }
-}
-
 /// A reply that is being written.
 pub(super) struct Reply<'a> {
     turns: &'a ReplyHandler,
     task: &'a Task,
     lease: Lease,
-    delivery: Delivery,
+    /// The transaction that completes the task gets the whole text.
+    is_held_back: bool,
     agent: &'a Resolved,
     stripper: Option<LabelStripper>,
     /// The whole reply: the texts of earlier rounds, and that of this call.
@@ -104,7 +87,7 @@ impl<'a> Reply<'a> {
             turns,
             task,
             lease,
-            delivery: Delivery::of(task),
+            is_held_back: task.kind == TaskKind::Delegate,
             agent,
             stripper: Some(LabelStripper::new(
                 others
@@ -169,7 +152,7 @@ impl<'a> Reply<'a> {
         piece.push_str(fresh);
         let fresh = piece.as_str();
         self.text.push_str(fresh);
-        if self.delivery == Delivery::Whole {
+        if self.is_held_back {
             return Ok(());
         }
         let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.run());
@@ -258,7 +241,7 @@ impl<'a> Reply<'a> {
     }
 
     pub(super) fn has_unsaved(&self) -> bool {
-        self.delivery == Delivery::Streamed && self.text.len() > self.saved_bytes
+        !self.is_held_back && self.text.len() > self.saved_bytes
     }
 
     /// Time of the next checkpoint for unsaved text.

@@ -71,7 +71,7 @@ pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
 pub use parked::{count_parked, list_left, obstacle, park, wake, wake_link};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, fail_active, finish,
+    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, fail, finish,
     lock_lease, next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input,
     set_notice, set_reply,
 };

@@ -329,7 +329,7 @@ async fn cancel_one(
 
 /// Ends an active task from outside its worker: a link of a chain that cannot start, or the root of a tree that has to stop.
 /// Everything that it asked for is canceled.
-pub async fn fail_active(
+pub async fn fail(
     c: &mut Conn,
     task: TaskId,
     error: TaskError,
