@@ -103,7 +103,7 @@ async fn start(
     };
     check_limits(c, &caller, (action, tool)).await?;
     let target = target_of(c, &caller, tool, &delegation.agent).await?;
-    let (brief, cites) = brief_of(c, requests, (delegation, &prepared.sources)).await?;
+    let (brief, cites) = brief_of(c, requests, (delegation, prepared.sources.as_slice())).await?;
     let options = DelegateOptions {
         context: tool.context.unwrap_or(BriefContext::Brief),
         usd_max: tool.usd_max,
