@@ -48,6 +48,7 @@ use crate::{
             quiet,
             remember::RememberTool,
         },
+        delegation::DelegationTool,
         facts::StoredFacts,
         manifest,
         retry::RetryPolicy,
@@ -207,7 +208,7 @@ fn keyring(config: &Config) -> Keyring {
 
 /// Functions that agents can call.
 fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
-    let runners: [Arc<dyn ToolRunner>; 6] = [
+    let runners: [Arc<dyn ToolRunner>; 7] = [
         Arc::new(DoneTool),
         Arc::new(BuiltIns {
             db: db.clone(),
@@ -217,6 +218,7 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
             db: db.clone(),
             keyring: Arc::clone(keyring),
         }),
+        Arc::new(DelegationTool { db: db.clone() }),
         Arc::new(PageTool {
             db: db.clone(),
             registry: Arc::clone(registry),
@@ -324,7 +326,8 @@ fn handlers(
         });
     HashMap::from([
         (TaskKind::Reply, Arc::clone(&replies)),
-        (TaskKind::Schedule, replies),
+        (TaskKind::Schedule, Arc::clone(&replies)),
+        (TaskKind::Delegate, replies),
         (TaskKind::Resolve, resolver),
         (TaskKind::Collaborate, collaborator),
         (TaskKind::Compact, compactor),

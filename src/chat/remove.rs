@@ -8,22 +8,25 @@ use super::{
     collaboration::{CollaborationState, end_collaboration},
     event::MessageEvent,
     forks, messages,
-    post::{NoticeTarget, insert_notice},
+    post::{self, NoticeTarget},
     rows::message::{AuthorKind, Message, MessageKind, MessageState, find_message, get_message},
     search::index::{self, ThreadRoot},
     text::ReplyText,
 };
 use crate::{
-    agents::derived::{self, Change, DELETED, SourceId},
+    agents::{
+        derived::{self, Change, DELETED, SourceId},
+        profiles,
+    },
     auth::{self, Caller, Scope, quota},
     db::{Conn, DbError, Json, now},
     files,
     ids::{FileId, MessageId, TaskId},
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
-        Task, TaskError, TaskKind, actions,
+        FailCode, Task, TaskError, TaskKind, actions,
         attempts::{self, AttemptError, AttemptOutcome},
-        queue,
+        loop_notice, notice_text, queue,
     },
     text_enum::text_enum,
 };
@@ -177,37 +180,65 @@ async fn stop_all(
     Ok(())
 }
 
-/// Ends a tree that may not go on: its root fails with one notice, and everything else that is active is canceled.
+/// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice, and everything
+/// below is canceled with the later links of a chain. The caller holds the lease.
 pub async fn fail_tree(
     c: &mut Conn,
-    root: TaskId,
-    error: TaskError,
+    task: &Task,
+    code: FailCode,
     hub: &Hub,
+    audience: Audience,
 ) -> Result<(), DbError> {
-    let root = queue::find_task(c, root).await?;
-    let found = root.and_then(|root| {
-        let of = NoticeTarget::of(&root).zip(root.target())?;
-        Some((root, of))
-    });
-    let Some((root, (notice, target))) = found else {
+    let root = queue::waiting_root(c, task.id).await?;
+    let root = root.as_ref().unwrap_or(task);
+    let Some((agent, target)) = root.agent_id.zip(NoticeTarget::of(root)) else {
         return Ok(());
     };
-    stop_all(c, root.id, Some(root.id), hub).await?;
-    let audience = queue::audience_of(c, target.channel).await?;
-    if let Some(reply) = root.reply_message_id.filter(|_| root.is_active()) {
+    let name = profiles::shown_name(c, agent).await?;
+    let message = match code {
+        FailCode::Loop => loop_text(c, task.root_task_id).await?,
+        code => notice_text(&name, code),
+    };
+    let message = post::end_chain(c, root, message, audience).await?;
+    stop_all(c, task.root_task_id, Some(root.id), hub).await?;
+    if let Some(reply) = root.reply_message_id {
         let text = hub.stream_text(root.workspace_id, root.id);
         let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
         interrupt_reply(c, reply, text.as_ref(), audience).await?;
     }
-    let attempt = AttemptError {
-        code: error.code,
-        message: error.message.clone(),
+    if let Some(fork) = root.fork_id.filter(|_| root.kind == TaskKind::Collaborate) {
+        end_collaboration(c, fork, CollaborationState::Failed, audience).await?;
+    }
+    let trigger = root.trigger_message_id;
+    let notice = post::insert_notice(c, target, audience, trigger, message.clone()).await?;
+    let error = AttemptError {
+        code,
+        message: message.clone(),
     };
-    let failed = AttemptOutcome::Failed;
-    attempts::end_attempt(c, root.id, failed, Some(attempt), 0, now()).await?;
-    let (trigger, text) = (root.trigger_message_id, error.message.clone());
-    let notice = insert_notice(c, notice, audience, trigger, text).await?;
+    attempts::end_attempt(c, root.id, AttemptOutcome::Failed, Some(error), 0, now()).await?;
+    let error = TaskError { code, message };
     queue::fail(c, root.id, error, notice.id, audience).await
+}
+
+/// Notice of a tree that the loop guard stops: its agents in the order of their first tasks.
+async fn loop_text(c: &mut Conn, root: TaskId) -> Result<String, DbError> {
+    let mut agents = Vec::new();
+    for task in queue::list_tree(c, root).await? {
+        let works = matches!(
+            task.kind,
+            TaskKind::Reply | TaskKind::Delegate | TaskKind::Schedule
+        );
+        agents.extend(
+            task.agent_id
+                .filter(|agent| works && !agents.contains(agent)),
+        );
+    }
+    let mut names = Vec::with_capacity(agents.len());
+    for agent in agents {
+        names.push(profiles::shown_name(c, agent).await?);
+    }
+    let used = queue::use_of(c, root).await?;
+    Ok(loop_notice(&names, Some(used.calls)))
 }
 
 /// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered

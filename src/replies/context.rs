@@ -6,7 +6,7 @@ use crate::{
     agents::{
         derived::DELETED,
         files,
-        profiles::{self, Resolved},
+        profiles::{self, Compaction, Resolved, shown_name},
         system,
     },
     chat::{
@@ -33,18 +33,24 @@ use crate::{
             store,
             view::{self, View},
         },
+        delegation::options::DelegateOptions,
         history::{self, Row, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         preset::ReplyPreset,
         prompt::{
-            About, Ask, AskedTurn, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage,
-            Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
+            About, Ask, AskedTurn, Author, Context, Delegated, ForkHeader, Gap, HISTORY_MAX,
+            HistoryMessage, Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting,
+            fork_quote,
         },
         requester::find_requester,
         workspace::{self, ContextPlace},
     },
     schedules::Scheduled,
-    tasks::{ChainStep, Task, TaskKind, TaskTarget, queue},
+    tasks::{
+        BriefContext, ChainStep, Task, TaskKind, TaskTarget,
+        briefs::{self, StoredBrief},
+        queue,
+    },
 };
 
 /// The loaded context and the messages that were left out.
@@ -83,6 +89,20 @@ struct Trigger {
     content: String,
     attachments: Json<Vec<Attachment>>,
     metadata: Json<MessageMetadata>,
+}
+
+impl Trigger {
+    /// A prompt in place of a trigger message.
+    async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
+        Ok(Self {
+            // No message has it.
+            id: MessageId(task.id.0),
+            seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
+            content,
+            attachments: Json(Vec::new()),
+            metadata: Json(MessageMetadata::default()),
+        })
+    }
 }
 
 /// Place of a reply among others of its tree.
@@ -132,17 +152,27 @@ pub async fn load(
     if task.kind == TaskKind::Schedule {
         return load_scheduled(c, task, agent, settings).await;
     }
-    let Some((trigger, target)) = task.trigger_message_id.zip(task.target()) else {
+    let Some(target) = task.target() else {
         return Ok(None);
     };
-    let trigger: Option<Trigger> = c
-        .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
-        .bind(trigger)
-        .opt()
-        .await?;
+    let trigger = match task.trigger_message_id {
+        Some(trigger) => c
+            .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
+            .bind(trigger)
+            .opt()
+            .await?,
+        // Work that a task of a schedule passed on.
+        None if task.kind == TaskKind::Delegate => {
+            Some(Trigger::of_prompt(c, task, task.input.0.prompt.clone()).await?)
+        }
+        None => None,
+    };
     let Some(mut trigger) = trigger else {
         return Ok(None);
     };
+    if task.kind == TaskKind::Delegate {
+        return load_delegated(c, (task, target), trigger, agent, settings).await;
+    }
     let order = Order {
         step: task.input.0.chain,
         turn: asked_turn(c, task, &target).await?,
@@ -182,14 +212,7 @@ async fn load_scheduled(
     let Some(content) = prompt else {
         return Ok(None);
     };
-    let trigger = Trigger {
-        // No message has it.
-        id: MessageId(task.id.0),
-        seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
-        content,
-        attachments: Json(Vec::new()),
-        metadata: Json(MessageMetadata::default()),
-    };
+    let trigger = Trigger::of_prompt(c, task, content).await?;
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target,
@@ -200,6 +223,112 @@ async fn load_scheduled(
     // A prompt that is repeated tells nothing about the mood of its author.
     loaded.adapting = None;
     Ok(Some(loaded))
+}
+
+/// Loads the context of work that another agent passed on; `None` if its brief was removed.
+async fn load_delegated(
+    c: &mut Conn,
+    (task, target): (&Task, TaskTarget),
+    mut trigger: Trigger,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
+    let Some(StoredBrief { text_id, brief }) = briefs::find_brief(c, task.id).await? else {
+        return Ok(None);
+    };
+    let caller = match task.parent_task_id {
+        Some(parent) => queue::find_task(c, parent).await?,
+        None => None,
+    };
+    let from = match caller.and_then(|caller| caller.agent_id) {
+        Some(caller) => shown_name(c, caller).await?,
+        None => return Ok(None),
+    };
+    let options = DelegateOptions::of(task);
+    let delegated = Delegated {
+        from,
+        brief,
+        text_id,
+        request: task.input.0.prompt.clone(),
+        context: options.context,
+    };
+    let place = ReplyPlace {
+        workspace: task.workspace_id,
+        target,
+        requester: task.requested_by,
+    };
+    trigger.attachments.0.clear();
+    let mut loaded = match options.context {
+        BriefContext::Brief => load_alone(c, &place, trigger, agent).await?,
+        BriefContext::Conversation => {
+            trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
+            load_before(c, &place, trigger, Order::default(), agent, settings).await?
+        }
+    };
+    loaded.context.ask.delegated = Some(delegated);
+    // Its answer is not for the requester.
+    loaded.adapting = None;
+    loaded.preset.stored = None;
+    Ok(Some(loaded))
+}
+
+/// A context without anything of the conversation.
+async fn load_alone(
+    c: &mut Conn,
+    of: &ReplyPlace,
+    trigger: Trigger,
+    agent: &Resolved,
+) -> Result<Loaded, DbError> {
+    let api_key = trigger.metadata.0.api_key_id;
+    let context = Context {
+        system: system::in_conversation(c, of.workspace, agent).await?,
+        agent_id: agent.agent,
+        setting: Setting::default(),
+        root: None,
+        background_left_out: 0,
+        background_summary: None,
+        background: Vec::new(),
+        fork_header: None,
+        left_out: 0,
+        gap: Gap::LeftOut,
+        summary: None,
+        history: Vec::new(),
+        workspace: None,
+        notes: None,
+        about: None,
+        memories: Vec::new(),
+        old_messages: Vec::new(),
+        ask: Ask {
+            message_id: trigger.id,
+            content: trigger.content,
+            attachments: Vec::new(),
+            files: Vec::new(),
+            requester: find_requester(c, of.workspace, of.requester).await?,
+            step: None,
+            schedule: None,
+            turn: None,
+            delegated: None,
+            asked_at: now(),
+        },
+    };
+    Ok(Loaded {
+        context,
+        readable: Vec::new(),
+        left_out: Vec::new(),
+        memories: Recalled::default(),
+        strategy: Strategy(Compaction::Off),
+        preset: ReplyPreset::default(),
+        adapting: None,
+        view: View {
+            start: None,
+            sent: 0,
+            sent_max: 0,
+            is_due: false,
+            has_segments: false,
+        },
+        trigger_seq: trigger.seq,
+        api_key,
+    })
 }
 
 /// Loads the context of the reply to a message that the requester would post now. `c` must be a snapshot of the database.
@@ -398,6 +527,7 @@ async fn load_before(
                 step: order.step,
                 turn: order.turn,
                 schedule: None,
+                delegated: None,
                 asked_at: now(),
             },
         },

@@ -22,15 +22,16 @@ use crate::{
     model::{ChatMessage, Role, estimate_tokens},
     replies::compaction::render::{SegmentState, Summarized, Summary},
     replies::lines::{
-        AI_SUFFIX, ATTACHED, DATA, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES, REQUESTER,
-        RESULT_SUFFIX, about_heading, clean_name, date_line, escape_lines, file_name, folded,
+        AI_SUFFIX, ATTACHED, CONSTRAINTS, DATA, FACTS, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES,
+        NOT_VERIFIED, ORIGINAL_REQUEST, REQUESTER, RESULT_SUFFIX, TASK, WANTED_ANSWER,
+        about_heading, clean_name, date_line, escape_brief, escape_lines, file_name, folded,
         gap_line, listed_name, not_summarized_line, notes_heading, one_line, person_name,
         requester_name, time_line, visible_line, without_control_tokens, without_long_middle,
     },
     replies::requester::Requester,
     replies::workspace::WorkspaceContext,
     schedules::Scheduled,
-    tasks::ChainStep,
+    tasks::{BriefContext, ChainStep, TaskBrief},
     time::Timestamp,
 };
 
@@ -47,6 +48,8 @@ const TAIL_TOKENS_MIN: u64 = 2_000;
 /// Maximum length of the thread's first message if it is before the window, and of the forked message after the header.
 const ROOT_CHARS_MAX: usize = 500 * 4;
 const FORKED_CHARS_MAX: usize = 2_000 * 4;
+/// Maximum number of characters of the original request in a brief.
+const REQUEST_CHARS_MAX: usize = 2_000;
 /// Maximum number of characters of a title in the conversation block.
 const TITLE_CHARS_MAX: usize = 120;
 
@@ -185,6 +188,19 @@ impl AskedTurn {
     }
 }
 
+/// Work that another agent passed on. It is sent in place of the trigger message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegated {
+    /// Display name of the agent that passed it on.
+    pub from: String,
+    pub brief: TaskBrief,
+    /// Stored text of the brief.
+    pub text_id: Uuid,
+    /// The request of the person that the work is part of.
+    pub request: String,
+    pub context: BriefContext,
+}
+
 /// The trigger message and the requester.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
@@ -200,6 +216,8 @@ pub struct Ask {
     pub schedule: Option<Scheduled>,
     /// Set for a turn of a collaboration, whose content is the goal.
     pub turn: Option<AskedTurn>,
+    /// Set for work that another agent passed on.
+    pub delegated: Option<Delegated>,
     /// Time of the call.
     pub asked_at: Timestamp,
 }
@@ -356,6 +374,7 @@ impl Context {
                 step: None,
                 schedule: None,
                 turn: None,
+                delegated: None,
                 asked_at: noon.unwrap(),
             },
         }
@@ -386,6 +405,14 @@ pub enum Source {
     File { message_id: MessageId },
     /// The lines with the time and the requester.
     Requester,
+    /// Work that another agent passed on; always the last part.
+    Brief {
+        /// The trigger message, which it quotes.
+        message_id: MessageId,
+        /// Stored text whose sources are those of the part.
+        #[serde(skip)]
+        text_id: Uuid,
+    },
     /// The header of a fork, which quotes the forked message.
     ForkHeader {
         #[serde(default)]
@@ -491,10 +518,13 @@ pub fn render(context: &Context) -> Prompt {
         parts: Vec::with_capacity(context.history.len() + context.background.len() + 8),
         day: None,
     };
-    blocks.ours(
-        setting_source(&context.setting),
-        &setting_text(&context.setting),
-    );
+    let delegated = context.ask.delegated.as_ref();
+    if delegated.is_none_or(|delegated| delegated.context == BriefContext::Conversation) {
+        blocks.ours(
+            setting_source(&context.setting),
+            &setting_text(&context.setting),
+        );
+    }
     if let Some(root) = &context.root {
         blocks.labeled(root, ROOT_CHARS_MAX);
     }
@@ -673,6 +703,22 @@ impl Blocks<'_> {
             name: ask.requester.name.clone(),
         };
         let handle = self.labels.handle(&author, ask.requester.handle.as_deref());
+        let time = time_line(ask.asked_at);
+        let requester = requester_name(&ask.requester.name);
+        let role = ask.requester.role;
+        if let Some(delegated) = &ask.delegated {
+            let from = clean_name(&delegated.from);
+            let heading = format!(
+                "{time}\n{TASK} {from}{AI_SUFFIX}, on behalf of {requester}{handle} (role: {role}):"
+            );
+            self.ours(Source::Requester, &heading);
+            let source = Source::Brief {
+                message_id: ask.message_id,
+                text_id: delegated.text_id,
+            };
+            self.ours(source, &brief_text(delegated));
+            return;
+        }
         let step = ask.step.map_or_else(String::new, |step| {
             format!(" This is step {} of {}.", step.step, step.steps)
         });
@@ -693,13 +739,9 @@ impl Blocks<'_> {
             schedule.as_str()
         };
         let turn = (ask.turn.as_ref()).map_or_else(String::new, AskedTurn::text);
-        let requester = format!(
-            "{}\n{REQUESTER} {}{handle} (role: {}){end}{step}{turn}",
-            time_line(ask.asked_at),
-            requester_name(&ask.requester.name),
-            ask.requester.role
-        );
-        self.ours(Source::Requester, &requester);
+        let asking =
+            format!("{time}\n{REQUESTER} {requester}{handle} (role: {role}){end}{step}{turn}");
+        self.ours(Source::Requester, &asking);
         let trigger = match ask.schedule {
             // The requester wrote it; there is no message.
             Some(_) => Source::Requester,
@@ -720,6 +762,47 @@ impl Blocks<'_> {
         let asked = with_lines(escape_lines(&ask.content), lines);
         self.ours(trigger, &asked);
     }
+}
+
+/// The parts of a brief, separated by blank lines.
+fn brief_text(delegated: &Delegated) -> String {
+    let brief = &delegated.brief;
+    let mut parts = vec![escape_brief(brief.message.trim())];
+    let facts = brief.facts.iter().map(|fact| {
+        let text = visible_line(&fact.text);
+        if fact.sources.is_empty() {
+            format!("- {text} {NOT_VERIFIED}")
+        } else {
+            format!("- {text}")
+        }
+    });
+    let constraints = brief.constraints.iter();
+    let constraints = constraints.map(|text| format!("- {}", visible_line(text)));
+    let lists: [(&str, Vec<String>); 2] = [
+        (FACTS, facts.collect()),
+        (CONSTRAINTS, constraints.collect()),
+    ];
+    for (heading, lines) in lists {
+        if !lines.is_empty() {
+            parts.push(format!("{heading}\n{}", lines.join("\n")));
+        }
+    }
+    let request: String = delegated
+        .request
+        .trim()
+        .chars()
+        .take(REQUEST_CHARS_MAX)
+        .collect();
+    let output = brief.output.as_deref().unwrap_or_default();
+    for (heading, text) in [
+        (WANTED_ANSWER, output),
+        (ORIGINAL_REQUEST, request.as_str()),
+    ] {
+        if !text.is_empty() {
+            parts.push(format!("{heading}\n{}", escape_brief(text)));
+        }
+    }
+    parts.join("\n\n")
 }
 
 /// `- (KIND, NAME, DATE) TEXT`
@@ -1103,6 +1186,7 @@ mod tests {
                 step: None,
                 schedule: None,
                 turn: None,
+                delegated: None,
                 asked_at: noon(),
             },
         }
@@ -1628,6 +1712,7 @@ mod tests {
                     Source::Trigger { .. } => &part.text,
                     Source::Summary { .. }
                     | Source::Requester
+                    | Source::Brief { .. }
                     | Source::ForkHeader { .. }
                     | Source::LeftOut
                     | Source::Conversation { .. }

@@ -14,6 +14,11 @@ pub const GUARD_MAX: i64 = 8;
 /// Maximum number of model calls, and run time, of all tasks of a tree.
 pub const TREE_CALLS_MAX: i64 = 120;
 pub const TREE_RUN_MAX: Duration = Duration::from_hours(1);
+/// Maximum number of tasks of a tree, without those that only help a reply, and number of parents above one.
+pub const TREE_TASKS_MAX: i64 = 64;
+pub const TREE_DEPTH_MAX: i64 = 5;
+/// Maximum number of delegations in a round.
+pub const DELEGATIONS_IN_ROUND_MAX: i64 = 5;
 
 text_enum! {
     /// Reason why a task failed.

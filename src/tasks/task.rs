@@ -36,6 +36,8 @@ text_enum! {
         Schedule = "schedule",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
+        /// Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
+        Delegate = "delegate",
     }
 }
 
@@ -90,20 +92,55 @@ pub struct ChainStep {
     pub steps: i64,
 }
 
+text_enum! {
+    /// What the agent of a delegated task reads.
+    pub enum BriefContext {
+        /// The brief alone.
+        Brief = "brief",
+        /// The conversation before the trigger message, then the brief.
+        Conversation = "conversation",
+    }
+}
+
+/// A statement of a brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BriefFact {
+    pub text: String,
+    /// Messages that say it; empty if none was found, and then the agent is told so.
+    pub sources: Vec<MessageId>,
+}
+
+/// What an agent passes on to another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskBrief {
+    pub message: String,
+    pub facts: Vec<BriefFact>,
+    pub constraints: Vec<String>,
+    /// The wanted answer.
+    pub output: Option<String>,
+    /// Number of facts whose sources not every reader of the conversation can read.
+    pub left_out: i64,
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
     /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-    /// the draft; blank for a heartbeat.
+    /// the draft; for a `delegate`, that of its root; blank for a heartbeat.
     pub prompt: String,
     /// Set for a link of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
     /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
-    /// `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`.
+    /// `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
+    /// a `delegate`: `context` and `usd_max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
+    /// What a `delegate` was given, for those who may see it. Not in events and lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub brief: Option<TaskBrief>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -131,6 +168,13 @@ pub struct TaskOutput {
     /// A turn of a collaboration whose agent proposed to end the work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub done: bool,
+    /// The answer of a `delegate` was cut at its limit; omitted if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// The answer of a `delegate`, for those who may see it. Not in events and lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub answer: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
@@ -196,6 +240,7 @@ pub struct Task {
     pub workspace_id: WorkspaceId,
     /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`, and
     /// `catch_up` are visible to their requester only;
+    /// `delegate` is work that an agent passed on to another one;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,

@@ -12,6 +12,7 @@
 pub mod announced;
 pub mod approvals;
 pub mod arguments;
+pub mod briefs;
 pub mod builtin;
 pub mod decide;
 mod error;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     decide::{self, Decision, Question, Rules},
-    function::ToolFunction,
+    function::{DELEGATE, ToolFunction},
     grants,
     hash::{self, BadArguments, HashedCall},
     output::fault_text,
@@ -161,7 +161,8 @@ impl Requests {
             let call_hash = hash::call_hash(tool, &name, &parsed.text);
             let begin = if at >= CALLS_IN_ROUND_MAX || before + number > CALLS_MAX {
                 Begin::failed(ToolFault::of(ToolErrorCode::TooManyCalls))
-            } else if actions::count_equal(c, self.task.task, &call_hash).await? >= EQUAL_CALLS_MAX
+            } else if name != DELEGATE
+                && actions::count_equal(c, self.task.task, &call_hash).await? >= EQUAL_CALLS_MAX
             {
                 Begin::failed(ToolFault::of(ToolErrorCode::RepeatedCall))
             } else if !has_rights {

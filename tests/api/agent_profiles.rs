@@ -1507,7 +1507,6 @@ async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
             "mcp" => json!("not_registered"),
             "function" => json!("client_only"),
             "code_interpreter" => json!("no_runner"),
-            "delegate" => json!("not_supported"),
             _ => Value::Null,
         };
         assert_eq!(shown["unavailable_because"], reason, "{shown}");

@@ -39,6 +39,7 @@ mod context;
 mod context_record;
 #[path = "../corpus/mod.rs"]
 mod corpus;
+mod delegation;
 mod deletion;
 mod demo;
 mod disk_faults;

@@ -66,10 +66,10 @@ pub use change::{
 pub(in crate::agents) use change::{put_file, see_base};
 pub(in crate::agents) use find::get_visible_profile;
 pub use find::{
-    HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
-    find_invocable, find_resolved, find_turned_off, find_usable, get_agent, get_by_reference,
-    get_resolved, get_visible, is_active, is_hidden, is_invocable_by, is_visible, list_hidden,
-    newest_version, shown_name,
+    HandleOwner, InvocableAgent, ListedAgent, Resolved, cannot_invoke, find_by_handle,
+    find_default, find_invocable, find_resolved, find_turned_off, find_usable, get_agent,
+    get_by_reference, get_resolved, get_visible, is_active, is_hidden, is_invocable_by, is_visible,
+    list_hidden, list_invocable_by, newest_version, shown_name,
 };
 pub(in crate::agents) use follow::follow_persona;
 pub use follow::{refresh_first, refresh_named, refresh_some};

@@ -52,8 +52,7 @@ pub struct Agency {
 }
 
 impl Agency {
-    /// Lists that are included in the prompt, with their headings, in order. Delegation rules are left out because
-    /// agents cannot delegate.
+    /// Lists that are included in the prompt, with their headings, in order. Delegation rules are for agents that delegate.
     pub fn lists(&self) -> [(&'static str, &[String]); 3] {
         [
             ("Responsibilities", &self.responsibilities),

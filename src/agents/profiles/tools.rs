@@ -13,6 +13,7 @@ use crate::{
     db::{Conn, DbError},
     ids::{ChannelId, ToolId, WorkspaceId},
     registry::{self, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, UsableTool},
+    tasks::BriefContext,
     text_enum::text_enum,
 };
 
@@ -152,6 +153,16 @@ tools! {
         agents: Option<Vec<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
+        /// What the asked agents read; `brief` by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<BriefContext>,
+        /// Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rounds_max: Option<i64>,
+        /// US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
+        /// not covered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usd_max: Option<f64>,
     }
 }
 
@@ -207,8 +218,6 @@ text_enum! {
         NotAccepted = "not_accepted",
         /// An admin turned the tool off.
         Disabled = "disabled",
-        /// No reply can use this type yet.
-        NotSupported = "not_supported",
     }
 }
 
@@ -258,6 +267,31 @@ impl NamedTools {
     }
 }
 
+/// Rounds in which a reply delegates, if the tool sets no limit.
+const DELEGATING_ROUNDS_DEFAULT: i64 = 6;
+
+impl DelegateTool {
+    pub fn rounds_max(&self) -> i64 {
+        self.rounds_max.unwrap_or(DELEGATING_ROUNDS_DEFAULT)
+    }
+}
+
+impl Default for DelegateTool {
+    /// Asks every agent that the requester can invoke.
+    fn default() -> Self {
+        Self {
+            agents: None,
+            description: None,
+            context: None,
+            rounds_max: None,
+            usd_max: None,
+            registry_id: None,
+            available: IgnoredField,
+            unavailable_because: IgnoredField,
+        }
+    }
+}
+
 const NAME_BYTES_MAX: usize = 64;
 const NAMES_MAX: usize = 128;
 
@@ -287,8 +321,7 @@ impl Tool {
             Self::Function(tool) => Some(registered.problem_of_function(tool)),
             Self::Mcp(tool) => registered.problem_of_server(tool),
             Self::CodeInterpreter(_) => Some(UnavailableBecause::NoRunner),
-            Self::FileSearch(_) | Self::WebFetch(_) => None,
-            Self::Delegate(_) => Some(UnavailableBecause::NotSupported),
+            Self::FileSearch(_) | Self::WebFetch(_) | Self::Delegate(_) => None,
         }
     }
 
@@ -403,6 +436,20 @@ impl Tool {
             Self::Delegate(tool) if long(&tool.description) || many(&tool.agents) => {
                 "at most 128 agents and a description of at most 4096 characters are allowed"
             }
+            Self::Delegate(tool)
+                if tool
+                    .rounds_max
+                    .is_some_and(|rounds| !(1..=10).contains(&rounds)) =>
+            {
+                "rounds_max must be from 1 to 10"
+            }
+            Self::Delegate(tool)
+                if tool
+                    .usd_max
+                    .is_some_and(|usd| usd <= 0.0 || !usd.is_finite()) =>
+            {
+                "usd_max must be above 0"
+            }
             _ => return None,
         };
         Some(problem.to_owned())
@@ -467,7 +514,7 @@ mod tests {
     #[test]
     fn an_unavailable_tool_has_its_first_reason() {
         use UnavailableBecause::{
-            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotRegistered, NotSupported,
+            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotRegistered,
         };
         let (jira, off, empty, gone) = (ToolId::new(), ToolId::new(), ToolId::new(), ToolId::new());
         let server = |is_enabled, accepted: &[&str]| UsableTool {
@@ -498,7 +545,7 @@ mod tests {
                 serde_json::json!({"type": "code_interpreter"}),
                 Some(NoRunner),
             ),
-            (serde_json::json!({"type": "delegate"}), Some(NotSupported)),
+            (serde_json::json!({"type": "delegate"}), None),
             (mcp(jira), None),
             (only("create"), None),
             (only("wipe"), Some(NotAccepted)),

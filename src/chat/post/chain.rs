@@ -7,9 +7,7 @@ use crate::{
     db::{Conn, DbError},
     ids::AgentId,
     realtime::Audience,
-    tasks::{
-        FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, Task, TaskError, not_asked_text, notice_text, queue,
-    },
+    tasks::{FailCode, Task, TaskError, not_asked_text, notice_text, queue},
 };
 
 /// Wakes the link after one that has completed. If it cannot start, it fails with a notice, and the later ones are canceled.
@@ -81,8 +79,6 @@ pub async fn start_obstacle(
     if !can_invoke || !access::requester_can_post(c, of).await? {
         return Ok(Some(FailCode::NotAllowed));
     }
-    let used = queue::use_of(c, of.root_task_id).await?;
-    let run_ms_max = i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX);
-    let is_used_up = used.calls >= TREE_CALLS_MAX || used.run_ms >= run_ms_max;
+    let is_used_up = queue::is_used_up(c, of.root_task_id).await?;
     Ok(is_used_up.then_some(FailCode::TreeLimit))
 }

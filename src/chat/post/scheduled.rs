@@ -7,7 +7,7 @@ use crate::{
         event::ThreadEvent,
         rows::{
             message::{AuthorKind, Message, MessageKind, MessageMetadata, MessageState},
-            thread::ThreadMemory,
+            thread::{BoundBy, ThreadMemory},
         },
         search::index::{self, ThreadRoot},
         text::ReplyText,
@@ -46,7 +46,8 @@ pub async fn post_scheduled(
             created_by: task.requested_by,
         };
         let how = (None, ThreadMemory::On);
-        let mut thread = threads::insert(c, origin, target.thread, id, how, None, BoundBy::Person).await?;
+        let by = BoundBy::Person;
+        let mut thread = threads::insert(c, origin, target.thread, id, how, None, by).await?;
         let seq = log::reserve(c, task.workspace_id, 1).await?;
         // The first message has the next number: the workspace is locked.
         thread.last_seq = seq + 1;

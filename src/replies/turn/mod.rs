@@ -9,7 +9,7 @@
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::{
         segments::{CompactionTrigger, PassOptions},
     },
     auth::quota,
-    chat::{collaboration::Turn, messages, post, presets, remove},
+    chat::{access, collaboration::Turn, messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
     ids::{TaskId, WorkspaceId},
@@ -49,6 +49,7 @@ use crate::{
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput, WaitReason, actions,
         attempts::{self, AttemptError, AttemptOutcome},
+        briefs,
         budgets::OverBudget,
         costs::{self, CostReader},
         notice_text,
@@ -56,7 +57,7 @@ use crate::{
         wait_notice,
         worker::{Abort, Handler, Run},
     },
-    tools::{builtin::done, runner::Offer},
+    tools::{builtin::done, guard, runner::Offer},
 };
 
 mod call;
@@ -65,11 +66,13 @@ mod reply;
 mod rounds;
 mod scheduled;
 
-use call::Failed;
+use call::{Answer, Failed};
 pub use handler::ReplyHandler;
 use reply::save_partial_reply;
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
 
+/// Maximum size of an answer to another agent in UTF-8 bytes.
+const ANSWER_BYTES_MAX: usize = 32 * 1024;
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
 
@@ -108,6 +111,14 @@ impl ReplyHandler {
         let agent =
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
+        if !can_go_on(&mut c, &task).await? {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
+        }
+        if task.kind == TaskKind::Delegate && self.provider.is_offline() {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
+        }
         let settings = self.compactor.settings;
         let loaded = context::load(&mut c, &task, &agent, settings).await?;
         let offline = match &loaded {
@@ -294,6 +305,10 @@ impl ReplyHandler {
                     rounds = self.rounds(task.id).await?;
                     continue;
                 }
+                Ok(answer) if task.kind == TaskKind::Delegate => {
+                    self.complete_delegated(lease, manifest, &answer).await?;
+                    return Ok(());
+                }
                 Ok(answer) if scheduled::has_nothing_to_report(&task, &answer.text) => {
                     return Ok(self.report_nothing(lease).await?);
                 }
@@ -302,7 +317,7 @@ impl ReplyHandler {
                     let is_done = done.is_some()
                         || (is_turn && !has_done && remove_done_line(&mut answer.text));
                     let options = Self::options(&agent, &loaded, &model);
-                    let uses_tools = task.round > 0 || !agent.profile.tools.is_empty();
+                    let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
                     let cited = if ready.is_some() || !uses_tools {
                         Cited::ready(&answer.text, sources)
                     } else {
@@ -365,6 +380,12 @@ impl ReplyHandler {
                 }
                 Step::Refit | Step::Shrink | Step::Summarise => {
                     task.attempt = self.next_attempt(lease, counts, failed).await?;
+                }
+                Step::Fail {
+                    code: FailCode::TreeLimit,
+                } => {
+                    self.end_tree(lease).await?;
+                    return Ok(());
                 }
                 Step::Fail { code } => {
                     self.fail(lease, code, Some(failed)).await?;
@@ -513,6 +534,7 @@ impl ReplyHandler {
         let (start, strategy) = (loaded.view.start, loaded.strategy);
         let preset = loaded.preset.stored.clone();
         let conversation = lease.target.conversation();
+        let hub = Arc::clone(&self.hub);
         let compactor = self.compactor.clone();
         let key = Key {
             workspace: lease.workspace,
@@ -588,6 +610,11 @@ impl ReplyHandler {
                     noted.store(c, &task, &lease).await?;
                 }
                 schedules::note_completed(c, &task).await?;
+                if Turn::of(&task).is_some()
+                    && guard::note_turn(c, &task, cited.text.content()).await?
+                {
+                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                }
                 Ok::<_, LeaseLost>(true)
             })
             .await?;
@@ -601,6 +628,63 @@ impl ReplyHandler {
         {
             tracing::warn!(error = %e, "replaced text may remain in the write-ahead log until the next checkpoint");
         }
+        Ok(())
+    }
+
+    /// Ends a task that posts nothing, and keeps its answer for the task that waits for it.
+    async fn complete_delegated(
+        &self,
+        lease: Lease,
+        manifest: Manifest,
+        answer: &Answer,
+    ) -> Result<(), LeaseLost> {
+        let memories = manifest.memory_ids();
+        let summarized = manifest.summarized_ids();
+        let model = manifest.model;
+        let text = answer.text.trim();
+        let kept = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_owned();
+        let output = TaskOutput {
+            response_length: i64::try_from(kept.encode_utf16().count()).unwrap_or(i64::MAX),
+            memories: memories.len(),
+            truncated: answer.truncated || kept.len() < text.len(),
+            ..TaskOutput::default()
+        };
+        let hub = Arc::clone(&self.hub);
+        failpoint!("turn_complete");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                briefs::put_answer(c, &task, &kept).await?;
+                recall::count_uses(c, &memories).await?;
+                recall::note_summarized(c, &summarized).await?;
+                attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
+                    .await?;
+                let (output, model) = (output.clone(), model.clone());
+                queue::finish(c, &lease, &End::Completed { output, model }).await?;
+                if guard::note_answer(c, &task, &kept).await? {
+                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                }
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("turn_completed");
+        Ok(())
+    }
+
+    /// Ends a tree that has reached a limit.
+    async fn end_tree(&self, lease: Lease) -> Result<(), LeaseLost> {
+        self.hub
+            .close_stream(lease.workspace, (lease.task, lease.token));
+        let hub = Arc::clone(&self.hub);
+        failpoint!("turn_fail");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                remove::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("turn_failed");
         Ok(())
     }
 
@@ -729,8 +813,8 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                // A thread does not start with a failure: the schedule shows it.
-                let notice = if task.starts_thread() {
+                // A thread does not start with a failure: the schedule shows it. The caller of a delegated task gets it as result.
+                let notice = if task.starts_thread() || task.kind == TaskKind::Delegate {
                     None
                 } else {
                     let (trigger, text) = (task.trigger_message_id, message.clone());
@@ -772,8 +856,8 @@ impl ReplyHandler {
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
-        // Prompts of schedules and turns of collaborations are not scored.
-        let task = task.filter(|task| task.kind != TaskKind::Schedule && Turn::of(task).is_none());
+        // Only questions of people are scored.
+        let task = task.filter(|task| task.kind == TaskKind::Reply && Turn::of(task).is_none());
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };
@@ -798,6 +882,19 @@ fn remove_done_line(text: &mut String) -> bool {
     true
 }
 
+/// Checks the rights of a task that another one started, or that has started others: its requester must be able to invoke the agent,
+/// and to post in the conversation.
+async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    if task.kind != TaskKind::Delegate && !queue::has_children(c, task.id).await? {
+        return Ok(true);
+    }
+    let can_invoke = match task.agent_id {
+        Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
+        None => false,
+    };
+    Ok(can_invoke && access::requester_can_post(c, task).await?)
+}
+
 /// Functions to offer after the server refused these; `None` if there were none.
 fn fewer_functions(offer: &Offer) -> Option<Offered> {
     if offer.functions().any(|function| function.tool().is_some()) {
@@ -812,7 +909,10 @@ fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     match failure {
         Failure::OverBudget(over) => Some(over),
         Failure::Summary(cause) => over_budget(cause),
-        Failure::Model(_) | Failure::Timeout => None,
+        Failure::Model(_)
+        | Failure::Timeout
+        | Failure::OverDelegation { .. }
+        | Failure::TreeLimit => None,
     }
 }
 

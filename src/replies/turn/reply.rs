@@ -49,7 +49,7 @@ impl Drop for Saving {
     }
 }
 
-/// A streaming reply.
+/// A reply that is being written.
 pub(super) struct Reply<'a> {
     turns: &'a ReplyHandler,
     task: &'a Task,
@@ -63,7 +63,7 @@ pub(super) struct Reply<'a> {
     /// Start of this call's text in `text`; `None` before its first text.
     own_start: Option<usize>,
     opened: bool,
-    /// The reply is posted as a whole when its task completes.
+    /// The transaction that completes the task gets the whole text.
     is_held_back: bool,
     pub(super) has_unsent: bool,
     pub(super) flush_at: Instant,
@@ -98,7 +98,7 @@ impl<'a> Reply<'a> {
             before,
             own_start: None,
             opened: false,
-            is_held_back: task.kind == TaskKind::Schedule,
+            is_held_back: matches!(task.kind, TaskKind::Schedule | TaskKind::Delegate),
             has_unsent: false,
             flush_at: Instant::now(),
             saved_bytes: 0,

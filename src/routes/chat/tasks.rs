@@ -21,11 +21,12 @@ use crate::{
     ids::{AgentId, TaskId, ThreadId},
     server::State,
     tasks::{
-        GUARD_MAX, GUARD_MIN, Task, TaskStatus,
+        self, GUARD_MAX, GUARD_MIN, Task, TaskKind, TaskStatus,
         costs::{self, CostReader},
         queue,
     },
     text_enum::text_enum,
+    tools::briefs::{self, BriefReader},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -220,7 +221,7 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
 
 /// Get a task
 ///
-/// For a task of the Responses API: its requester or an admin.
+/// For a task of the Responses API: its requester or an admin. A delegated task has its brief and answer for those who may see them.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
@@ -230,7 +231,14 @@ async fn get_task(
     Path(id): Path<TaskId>,
 ) -> Result<Json<Task>, ApiError> {
     let mut c = state.db.read().await?;
-    let task = visible_task(&mut c, &caller, id).await?;
+    let mut task = visible_task(&mut c, &caller, id).await?;
+    if task.kind == TaskKind::Delegate {
+        let actor = caller.enter(&mut c, task.workspace_id).await?;
+        let reader = brief_reader_of(&actor);
+        if briefs::are_visible(&mut c, task.root_task_id, reader).await? {
+            tasks::briefs::show(&mut c, std::slice::from_mut(&mut task)).await?;
+        }
+    }
     Ok(Json(seen(&mut c, &caller, task).await?))
 }
 
@@ -246,6 +254,14 @@ async fn seen(c: &mut Conn, caller: &Caller, task: Task) -> Result<Task, ApiErro
 /// The caller as a reader of costs.
 pub fn reader_of(actor: &Actor<'_>) -> CostReader {
     CostReader::new(actor.scopes.has(Scope::WorkspaceAdmin))
+}
+
+/// The caller as a reader of briefs and answers.
+pub fn brief_reader_of(actor: &Actor<'_>) -> BriefReader {
+    BriefReader {
+        user: actor.user,
+        is_admin: actor.scopes.has(Scope::WorkspaceAdmin),
+    }
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]

@@ -134,6 +134,7 @@ pub async fn insert(
         prompt: new.prompt.clone(),
         chain: link.map(|link| link.step),
         options: new.options.clone(),
+        brief: None,
     }))
     .bind(full.map(|error| Json(error.clone())))
     .bind(at)

@@ -107,52 +107,33 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     count(c, &task).await?;
     end_rounds(c, &task, lease.audience, Closing::Ended).await?;
     announce(c, &task, lease.audience).await?;
+    cancel_awaited(c, task.id, lease.audience).await?;
     wake_parent(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
 }
 
-/// Ends an active task as failed without its worker: a link of a chain that cannot start, or the root of a tree that must stop.
-pub async fn fail(
-    c: &mut Conn,
-    task: TaskId,
-    error: TaskError,
-    notice: MessageId,
-    audience: Audience,
-) -> Result<(), DbError> {
-    let at = now();
-    let task: Option<Task> = c
-        .q(task_sql!(
-            concat!(
-                "update tasks set status = 'failed', error = $2, notice_message_id = $3, completed_at = $4, parked = FALSE, \
-                 holds_slot = FALSE, retry_at = null, wait_reason = null, lease_token = null, lease_until = null, worker_id = null, ",
-                ends_run!("$5"),
-                " where id = $1 and status in ('queued', 'running') returning"
-            ),
-            ""
+/// Cancels the tasks that a task waits for, because it has ended without them.
+async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
+    let awaited: Vec<(TaskId,)> = c
+        .q(concat!(
+            "select id from tasks where ",
+            is_awaited_by!("$1"),
+            " order by id"
         ))
         .bind(task)
-        .bind(Json(error))
-        .bind(notice)
-        .bind(at)
-        .bind(at.unix_ms())
-        .opt()
+        .all()
         .await?;
-    if let Some(task) = &task {
-        close(c, task, audience, Closing::Ended).await?;
+    for (child,) in awaited {
+        cancel(c, child, audience).await?;
     }
     Ok(())
 }
 
-/// Counts and announces a task that has just ended, and wakes what waits for it.
-async fn close(
-    c: &mut Conn,
-    task: &Task,
-    audience: Audience,
-    closing: Closing,
-) -> Result<(), DbError> {
+/// Counts and announces a task that was just ended from outside its worker, and wakes what waits for it.
+async fn close(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
     count(c, task).await?;
-    end_rounds(c, task, audience, closing).await?;
+    end_rounds(c, task, audience, Closing::Stopped).await?;
     announce(c, task, audience).await?;
     wake_parent(c, task, audience).await?;
     c.notify(Box::new(Stopped {
@@ -322,16 +303,27 @@ pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Ve
     let mut cancelled: Vec<Task> = Vec::new();
     cancelled.extend(cancel_one(c, task, audience).await?);
     if !cancelled.is_empty() {
-        let descendants: Vec<(TaskId,)> = c
-            .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
-                select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
-                select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
-            .bind(task)
-            .all()
-            .await?;
-        for (descendant,) in descendants {
-            cancelled.extend(cancel_one(c, descendant, audience).await?);
-        }
+        cancelled.extend(cancel_descendants(c, task, audience).await?);
+    }
+    Ok(cancelled)
+}
+
+/// Cancels everything that a task asked for, and the later links of its chain.
+async fn cancel_descendants(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+) -> Result<Vec<Task>, DbError> {
+    let descendants: Vec<(TaskId,)> = c
+        .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
+            select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
+            select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
+        .bind(task)
+        .all()
+        .await?;
+    let mut cancelled = Vec::with_capacity(descendants.len());
+    for (descendant,) in descendants {
+        cancelled.extend(cancel_one(c, descendant, audience).await?);
     }
     Ok(cancelled)
 }
@@ -371,9 +363,43 @@ async fn cancel_one(
         .opt()
         .await?;
     if let Some(task) = &task {
-        close(c, task, audience, Closing::Stopped).await?;
+        close(c, task, audience).await?;
     }
     Ok(task)
+}
+
+/// Ends an active task from outside its worker: a link of a chain that cannot start, or the root of a tree that has to stop.
+/// Everything that it asked for is canceled.
+pub async fn fail(
+    c: &mut Conn,
+    task: TaskId,
+    error: TaskError,
+    notice: MessageId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let at = now();
+    let task: Option<Task> = c
+        .q(task_sql!(
+            concat!(
+                "update tasks set status = 'failed', parked = FALSE, holds_slot = FALSE, retry_at = null, wait_reason = null, error = $2, \
+                 notice_message_id = $3, completed_at = $4, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$5"),
+                " where id = $1 and status in ('queued', 'running') returning"
+            ),
+            ""
+        ))
+        .bind(task)
+        .bind(Json(error))
+        .bind(notice)
+        .bind(at)
+        .bind(at.unix_ms())
+        .opt()
+        .await?;
+    let Some(task) = task else {
+        return Ok(());
+    };
+    cancel_descendants(c, task.id, audience).await?;
+    close(c, &task, audience).await
 }
 
 /// Removes the text of a deleted message from the tasks that it triggered.

@@ -8,17 +8,6 @@ use crate::{
     tasks::{Task, WaitReason, actions},
 };
 
-/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
-macro_rules! is_awaited_by {
-    ($parent:expr) => {
-        concat!(
-            "parent_task_id = ",
-            $parent,
-            " and child_key is not null and after_task_id is null and status in ('queued', 'running')"
-        )
-    };
-}
-
 /// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
 pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
     let (is_asking, has_children): (bool, bool) = c
