@@ -2422,6 +2422,124 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the schedules that the caller can see, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_schedules"];
+        put?: never;
+        /**
+         * Create a schedule, which runs for the caller
+         * @description **Access:** members and admins; keys need `chat:write` and `agents:use`.
+         */
+        post: operations["create_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * List the next five times of a cron expression; stores nothing
+         * @description **Access:** members and admins; keys need `agents:use`.
+         */
+        post: operations["preview_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a schedule
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_schedule"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a schedule with its slots
+         * @description The owner or an admin.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["delete_schedule"];
+        options?: never;
+        head?: never;
+        /**
+         * Change, pause, or resume a schedule
+         * @description The owner; admins can pause it, and resume one that an admin paused.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        patch: operations["patch_schedule"];
+        trace?: never;
+    };
+    "/v1/schedules/{id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a schedule now
+         * @description Only the owner.
+         *
+         *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
+         */
+        post: operations["run_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{id}/slots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the slots of a schedule that came, newest first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_slots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/search": {
         parameters: {
             query?: never;
@@ -2496,7 +2614,7 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description For a task of the Responses API: its requester or an admin.
+         * @description For a task of the Responses API: its requester or an admin. A delegated task has its brief and answer for those who may see them.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2582,7 +2700,8 @@ export interface paths {
         };
         /**
          * Get the tree of a task: its root and all tasks that were started for it
-         * @description Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out.
+         * @description Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out. Briefs
+         *     and answers are shown to every reader until the tree calls an outward function, then only to those who see its arguments.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2736,7 +2855,8 @@ export interface paths {
         put?: never;
         /**
          * Fork a thread at a message; at most 7 forks of a thread can be active
-         * @description With an agent: also `agents:use`.
+         * @description With an agent or `collaborators`: also `agents:use`. With `collaborators`, the agents work on the goal, and the draft of the
+         *     result waits for the caller.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2975,7 +3095,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what waits for the caller: actions to decide, own permissions, and warnings for admins
+         * List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_waiting"];
@@ -3659,6 +3779,7 @@ export interface components {
         /** @description ID of an API key: `key_` and 26 base-32 characters */
         ApiKeyId: string;
         ApprovalRule: {
+            /** @description `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`. */
             action: string;
             requires: components["schemas"]["Approver"];
             user_id?: components["schemas"]["UserId"] | null;
@@ -3718,7 +3839,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -3769,6 +3890,21 @@ export interface components {
             name: string;
             /** Format: int64 */
             version: number;
+        };
+        /**
+         * @description What the agent of a delegated task reads.
+         *
+         *     `brief`: The brief alone.
+         *
+         *     `conversation`: The conversation before the trigger message, then the brief.
+         * @enum {string}
+         */
+        BriefContext: "brief" | "conversation";
+        /** @description A statement of a brief. */
+        BriefFact: {
+            text: string;
+            /** @description Messages that say it; empty if none was found, and then the agent is told so. */
+            sources: components["schemas"]["MessageId"][];
         };
         /** @description Token budget of the prompt. */
         Budget: {
@@ -4111,6 +4247,30 @@ export interface components {
             /** @enum {string} */
             type: "typing";
         };
+        /** @description Agents that work on a goal in a fork, in turns. */
+        Collaboration: {
+            /** @description In the order of their turns. */
+            agents: components["schemas"]["AgentId"][];
+            /**
+             * Format: int64
+             * @description Number of turns that have been started.
+             */
+            turns: number;
+            /** Format: int64 */
+            turns_max: number;
+            state: components["schemas"]["CollaborationState"];
+        };
+        /**
+         * @description State of a collaboration.
+         *
+         *     `done`: A draft was written or published.
+         *
+         *     `stopped`: A person stopped it.
+         *
+         *     `failed`: It ended without a draft.
+         * @enum {string}
+         */
+        CollaborationState: "running" | "done" | "stopped" | "failed";
         CompactForm: {
             /**
              * Format: int64
@@ -4624,6 +4784,17 @@ export interface components {
             /** Format: int64 */
             deleted: number;
         };
+        /** @description Place of the replies. */
+        Delivery: {
+            channel_id: components["schemas"]["ChannelId"];
+        } | {
+            thread_id: components["schemas"]["ThreadId"];
+        };
+        /** @description Exactly one of the IDs. */
+        DeliveryForm: {
+            channel_id?: components["schemas"]["ChannelId"];
+            thread_id?: components["schemas"]["ThreadId"];
+        };
         DenyForm: {
             /** @description Hash of the action that the caller saw. */
             arguments_hash: string;
@@ -4715,7 +4886,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -4755,7 +4926,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -4784,8 +4955,9 @@ export interface components {
              */
             format: number;
             /**
-             * @description Fields of `POST /v1/agents`, without those that refer to users, policies, or other agents; `base` is the
-             *     base's name.
+             * @description Fields of `POST /v1/agents`, without those that refer to users, sandbox policies, registered tools, or other agents;
+             *     `base` is the base's name. Rules that require a person require an admin, and channels of searches are left out, so that
+             *     the copy finds nothing until others are chosen.
              */
             agent: components["schemas"]["PortableAgent"];
             /** @description File contents by path; SOUL.md and IDENTITY.md are part of `agent`. */
@@ -4798,10 +4970,12 @@ export interface components {
          *
          *     `not_allowed`: The requester can no longer invoke the agent, or post in the conversation.
          *
+         *     `loop`: Agents of the tree were repeating themselves.
+         *
          *     `tree_limit`: The tree of the task has used up its model calls or its run time.
          * @enum {string}
          */
-        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "tree_limit";
+        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "loop" | "tree_limit";
         /** @description Reason why the response failed. */
         Fault: {
             code: components["schemas"]["FaultCode"];
@@ -4946,6 +5120,7 @@ export interface components {
             resolved_at: components["schemas"]["Timestamp"] | null;
             resolution_id: components["schemas"]["ResolutionId"] | null;
             draft_id: components["schemas"]["ResolutionId"] | null;
+            collaboration: components["schemas"]["Collaboration"] | null;
         };
         ForkChange: {
             title?: string;
@@ -4990,6 +5165,17 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             /** @description Thread context of the fork's agent; defaults to `message`. */
             context?: components["schemas"]["ForkContext"];
+            /** @description Instead of `agent_id`: 2 to 4 agents that work on `goal` in turns, in this order. */
+            collaborators?: components["schemas"]["AgentId"][];
+            /** @description With `collaborators`: what they work on, 1 to 4,000 characters; posted as the caller's message. */
+            goal?: string;
+            /**
+             * Format: int64
+             * @description With `collaborators`: maximum number of turns, 2 to 8 (default).
+             */
+            turns_max?: number;
+            /** @description With `collaborators`: publish the result without review; defaults to false. */
+            auto_publish?: boolean;
             /** @description A repeated ID returns the first fork with status 200. */
             client_id?: string | null;
         };
@@ -5241,6 +5427,18 @@ export interface components {
         LastEvent: {
             event: components["schemas"]["AdaptationEvent"];
             at: components["schemas"]["Timestamp"];
+        };
+        /** @description The newest slot that came. */
+        LastSlot: {
+            at: components["schemas"]["Timestamp"];
+            /**
+             * @description `fired`: It started a task.
+             *
+             *     `missed`: The server was down.
+             * @enum {string}
+             */
+            state: "fired" | "skipped" | "missed";
+            task_id: components["schemas"]["TaskId"] | null;
         };
         LeftOut: {
             reason: components["schemas"]["LeftOutReason"];
@@ -5575,6 +5773,30 @@ export interface components {
             next_cursor?: string;
         };
         /** @description A page of a list. */
+        List_Schedule: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Schedule"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_ScheduleSlot: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["ScheduleSlot"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
         List_Task: {
             /** @enum {string} */
             object: "list";
@@ -5721,7 +5943,10 @@ export interface components {
             summary_model?: string | null;
             /** @default null */
             scopes?: components["schemas"]["MemoryScopes"] | null;
-            /** @default [] */
+            /**
+             * @description Always empty: this server has no vector stores.
+             * @default []
+             */
             vector_store_ids?: string[];
         };
         /**
@@ -6010,6 +6235,8 @@ export interface components {
             truncated?: boolean;
             /** @description Tasks of the chain that the message started, in order. */
             chain?: components["schemas"]["TaskId"][];
+            /** @description The schedule at whose time the agent replied. */
+            schedule_id?: components["schemas"]["ScheduleId"];
             /** @description API key that posted the message. */
             api_key_id?: components["schemas"]["ApiKeyId"];
             /** @description The resolution that this message publishes. */
@@ -6115,6 +6342,13 @@ export interface components {
             interval_turns?: number | null;
             event?: components["schemas"]["AdaptationEvent"] | null;
         };
+        /**
+         * @description Slots that were due while the server was down.
+         *
+         *     `run_once`: The newest one fires if it is less than an hour old.
+         * @enum {string}
+         */
+        MissedPolicy: "run_once" | "skip";
         /** @description A model of the Models API. */
         Model: {
             /** @description `agent:NAME`, or the provider's name for a model. */
@@ -6387,6 +6621,14 @@ export interface components {
             } | null;
             status?: components["schemas"]["AgentStatus"] | null;
         };
+        /** @description A started fork, and what agents work on in it. */
+        NewForkSeen: {
+            fork: components["schemas"]["Fork"];
+            /** @description The goal, with `collaborators`. */
+            message?: components["schemas"]["Message"];
+            /** @description The task of the agents, with `collaborators`. */
+            task?: components["schemas"]["Task"];
+        };
         /** @description An invite with its link, which is shown only once. */
         NewInviteAnswer: components["schemas"]["Invite"] & {
             token: string;
@@ -6525,6 +6767,28 @@ export interface components {
             new_password: string;
             /** @description Also deletes all API keys of the account. */
             revoke_keys?: boolean;
+        };
+        /**
+         * @description `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+         *
+         *     `failing`: Five tasks in a row failed.
+         * @enum {string}
+         */
+        PausedReason: "owner_gone" | "failing" | "by_admin" | "by_owner";
+        /** @description A schedule that was paused, for the person who can do something about it. */
+        PausedSchedule: {
+            schedule_id: components["schemas"]["ScheduleId"];
+            name: string;
+            /**
+             * @description `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+             *
+             *     `failing`: Five tasks in a row failed.
+             * @enum {string}
+             */
+            reason: "owner_gone" | "failing" | "by_admin" | "by_owner";
+            owner_id: components["schemas"]["UserId"];
+            /** @description Description for people. */
+            text: string;
         };
         /** @description A reusable character for agents. */
         Persona: components["schemas"]["PersonaContent"] & {
@@ -6884,6 +7148,12 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             /** @description As for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["NewAgent"];
+        };
+        /** @description A slot, as a preview shows it. */
+        PreviewedSlot: {
+            at: components["schemas"]["Timestamp"];
+            /** @description The local time with its offset, such as `2026-11-24T09:00:00+01:00`. */
+            local: string;
         };
         /** @description A server that the operator configured as a process. */
         ProcessToolConfig: {
@@ -7373,6 +7643,13 @@ export interface components {
             /** Format: int64 */
             total_tokens: number;
         };
+        RetryForm: {
+            /**
+             * Format: int64
+             * @description Score from 4 to 8 at which agents that repeat themselves are stopped; 4 by default.
+             */
+            guard?: number | null;
+        };
         /**
          * @description Approval that a call of a function needs, from least to most.
          *
@@ -7453,6 +7730,131 @@ export interface components {
         };
         /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
         SandboxPolicyId: string;
+        /** @description Runs an agent at the times of a cron expression, for its owner. */
+        Schedule: {
+            id: components["schemas"]["ScheduleId"];
+            /** @enum {string} */
+            object: "schedule";
+            name: string;
+            cron: string;
+            timezone: string;
+            target: components["schemas"]["ScheduleTarget"];
+            deliver: components["schemas"]["Delivery"];
+            /**
+             * @description Slots that were due while the server was down.
+             *
+             *     `run_once`: The newest one fires if it is less than an hour old.
+             * @enum {string}
+             */
+            missed: "run_once" | "skip";
+            /** @enum {string} */
+            status: "active" | "paused";
+            paused_reason: components["schemas"]["PausedReason"] | null;
+            owner_id: components["schemas"]["UserId"];
+            next_run_at: components["schemas"]["Timestamp"] | null;
+            last_slot: components["schemas"]["LastSlot"] | null;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description An event as it is stored and sent. */
+        ScheduleEvent: {
+            /** @enum {string} */
+            type: "schedule.created" | "schedule.updated" | "schedule.deleted";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                schedule: components["schemas"]["Schedule"];
+            };
+        };
+        /** @description A new schedule. */
+        ScheduleForm: {
+            /** @description 1 to 80 characters. */
+            name: string;
+            /** @description Five fields in local time: minute, hour, day of the month, month, day of the week. */
+            cron: string;
+            /** @description IANA name. */
+            timezone: string;
+            target: components["schemas"]["ScheduleTargetForm"];
+            deliver?: components["schemas"]["DeliveryForm"] | null;
+            missed?: components["schemas"]["MissedPolicy"] | null;
+        };
+        /** @description ID of a schedule: `sched_` and 26 base-32 characters */
+        ScheduleId: string;
+        /** @description Changes of a schedule. Others than its owner can only set `status`. */
+        SchedulePatch: {
+            /** @description 1 to 80 characters. */
+            name?: string;
+            cron?: string;
+            timezone?: string;
+            target?: components["schemas"]["ScheduleTargetForm"];
+            deliver?: components["schemas"]["DeliveryForm"];
+            missed?: components["schemas"]["MissedPolicy"];
+            /** @description `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins. */
+            status?: components["schemas"]["StatusForm"];
+        };
+        SchedulePreview: {
+            /** @description The next five slots. */
+            next: components["schemas"]["PreviewedSlot"][];
+        };
+        /** @description Times of a schedule. */
+        SchedulePreviewForm: {
+            /** @description Five fields in local time. */
+            cron: string;
+            /** @description IANA name. */
+            timezone: string;
+        };
+        /** @description Task of a schedule that was started by hand. */
+        ScheduleRun: {
+            task: components["schemas"]["Task"];
+        };
+        /** @description A slot that came. */
+        ScheduleSlot: {
+            /** @description For `missed`, the first of them. */
+            slot_at: components["schemas"]["Timestamp"];
+            /**
+             * @description `fired`: It started a task.
+             *
+             *     `missed`: The server was down.
+             * @enum {string}
+             */
+            state: "fired" | "skipped" | "missed";
+            reason: components["schemas"]["SlotReason"] | null;
+            task_id: components["schemas"]["TaskId"] | null;
+            /**
+             * Format: int64
+             * @description Number of slots; more than 1 only for `missed`, at most 10,000.
+             */
+            count: number;
+        };
+        /** @description Agent that runs, and its prompt. */
+        ScheduleTarget: {
+            agent_id: components["schemas"]["AgentId"];
+            prompt: string;
+            /** @enum {string} */
+            type: "agent";
+        } | {
+            agent_id: components["schemas"]["AgentId"];
+            /** @enum {string} */
+            type: "heartbeat";
+        };
+        ScheduleTargetForm: {
+            agent_id?: components["schemas"]["AgentId"] | null;
+            /** @description At most 8 KiB. */
+            prompt: string;
+            /** @enum {string} */
+            type: "agent";
+        } | {
+            agent_id: components["schemas"]["AgentId"];
+            /** @enum {string} */
+            type: "heartbeat";
+        };
         /**
          * @description Right that a role grants and an API key can have.
          * @enum {string}
@@ -7630,7 +8032,7 @@ export interface components {
          */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
@@ -7662,8 +8064,8 @@ export interface components {
         };
         /** @description A tool, and whether replies can use it. */
         ShownTool: {
-            /** @description 1 to 64 letters, digits, `_`, or `-`. */
-            name: string;
+            /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the registered name by default. */
+            name?: string | null;
             description?: string | null;
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
@@ -7694,11 +8096,11 @@ export interface components {
             vector_store_ids?: string[];
             /**
              * Format: int32
-             * @description 1 to 50.
+             * @description 1 to 50: limits the hits of searches, also of decisions and action items.
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
-            /** @description `{"channel_ids": […]}`: only messages in these channels. */
+            /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
@@ -7735,6 +8137,18 @@ export interface components {
             /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
             agents?: string[] | null;
             description?: string | null;
+            context?: components["schemas"]["BriefContext"] | null;
+            /**
+             * Format: int64
+             * @description Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+             */
+            rounds_max?: number | null;
+            /**
+             * Format: double
+             * @description US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
+             *     not covered.
+             */
+            usd_max?: number | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
@@ -7760,6 +8174,19 @@ export interface components {
             /** @description Token from the link that the server printed at startup, if it requires one. */
             setup_token?: string | null;
         };
+        /**
+         * @description Reason why a slot was skipped.
+         *
+         *     `still_running`: The previous task had not ended.
+         *
+         *     `empty`: HEARTBEAT.md is missing or blank.
+         *
+         *     `agent_off`: The agent is turned off.
+         *
+         *     `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+         * @enum {string}
+         */
+        SlotReason: "still_running" | "empty" | "agent_off" | "owner_gone";
         Snapshot: {
             /** @description Changes when a backup is restored: sequence numbers of another epoch are invalid. */
             epoch: string;
@@ -7799,6 +8226,11 @@ export interface components {
         };
         /** @enum {string} */
         Status: "in_progress" | "completed" | "incomplete" | "failed";
+        /**
+         * @description Status that a request can set.
+         * @enum {string}
+         */
+        StatusForm: "active" | "paused";
         /** @description Storage use of a workspace and its limit. */
         Storage: {
             /**
@@ -7894,7 +8326,9 @@ export interface components {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `compact` makes summaries of older messages; `reflect`, `utility`, and `catch_up` are visible to their requester only;
+             * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`, and
+             *     `catch_up` are visible to their requester only;
+             *     `delegate` is work that an agent passed on to another one;
              *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
@@ -7938,6 +8372,19 @@ export interface components {
             started_at: components["schemas"]["Timestamp"] | null;
             completed_at: components["schemas"]["Timestamp"] | null;
         };
+        /** @description What an agent passes on to another one. */
+        TaskBrief: {
+            message: string;
+            facts: components["schemas"]["BriefFact"][];
+            constraints: string[];
+            /** @description The wanted answer. */
+            output: string | null;
+            /**
+             * Format: int64
+             * @description Number of facts whose sources not every reader of the conversation can read.
+             */
+            left_out: number;
+        };
         /**
          * @description Complexity of the person's task.
          * @enum {string}
@@ -7979,13 +8426,19 @@ export interface components {
         TaskInput: {
             /**
              * @description The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-             *     the draft.
+             *     the draft; for a `delegate`, that of its root; blank for a heartbeat.
              */
             prompt: string;
             /** @description Set for a link of a chain. */
             chain?: components["schemas"]["ChainStep"];
-            /** @description Further options by kind; for a `resolve`: `publish` and `replace_draft`. */
+            /**
+             * @description Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
+             *     `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
+             *     a `delegate`: `context` and `usd_max`.
+             */
             options?: Record<string, unknown>;
+            /** @description What a `delegate` was given, for those who may see it. Not in events and lists. */
+            brief?: components["schemas"]["TaskBrief"];
         };
         /**
          * @description Kind of work.
@@ -7993,6 +8446,8 @@ export interface components {
          *     `reply`: Reply to a message.
          *
          *     `resolve`: Draft of a resolution.
+         *
+         *     `collaborate`: Work of several agents on a goal in a fork; its children are their turns and the draft.
          *
          *     `compact`: Summaries of older messages.
          *
@@ -8002,10 +8457,14 @@ export interface components {
          *
          *     `catch_up`: What happened in a thread, for the requester only.
          *
+         *     `schedule`: Run of an agent at a time of a schedule.
+         *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
+         *
+         *     `delegate`: Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
          * @enum {string}
          */
-        TaskKind: "reply" | "resolve" | "compact" | "reflect" | "utility" | "catch_up" | "response";
+        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "schedule" | "response" | "delegate";
         TaskOutput: {
             /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
             message_id?: components["schemas"]["MessageId"];
@@ -8022,6 +8481,12 @@ export interface components {
             response_length: number;
             /** @description Number of memory entries that the reply used, with personal ones; omitted if 0. */
             memories?: number;
+            /** @description A turn of a collaboration whose agent proposed to end the work. */
+            done?: boolean;
+            /** @description The answer of a `delegate` was cut at its limit; omitted if false. */
+            truncated?: boolean;
+            /** @description The answer of a `delegate`, for those who may see it. Not in events and lists. */
+            answer?: string;
         };
         /** @enum {string} */
         TaskStatus: "queued" | "running" | "completed" | "failed" | "cancelled";
@@ -8250,8 +8715,8 @@ export interface components {
         };
         /** @description A tool object, tagged by its `type`. */
         Tool: {
-            /** @description 1 to 64 letters, digits, `_`, or `-`. */
-            name: string;
+            /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the registered name by default. */
+            name?: string | null;
             description?: string | null;
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
@@ -8284,11 +8749,11 @@ export interface components {
             vector_store_ids?: string[];
             /**
              * Format: int32
-             * @description 1 to 50.
+             * @description 1 to 50: limits the hits of searches, also of decisions and action items.
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
-            /** @description `{"channel_ids": […]}`: only messages in these channels. */
+            /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
@@ -8328,6 +8793,18 @@ export interface components {
             /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
             agents?: string[] | null;
             description?: string | null;
+            context?: components["schemas"]["BriefContext"] | null;
+            /**
+             * Format: int64
+             * @description Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+             */
+            rounds_max?: number | null;
+            /**
+             * Format: double
+             * @description US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
+             *     not covered.
+             */
+            usd_max?: number | null;
             /** @description A tool of the workspace that this one refers to. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
@@ -8423,6 +8900,18 @@ export interface components {
             calls: number;
             /** Format: int64 */
             run_ms: number;
+            /** Format: int64 */
+            tasks: number;
+            /**
+             * Format: int64
+             * @description Number of parents above a task.
+             */
+            depth: number;
+            /**
+             * Format: int64
+             * @description Delegations in a round.
+             */
+            delegations: number;
         };
         /** @description Calls, tokens, costs, and run time of a tree so far, without its personal tasks. */
         TreeSpent: {
@@ -8477,13 +8966,26 @@ export interface components {
          * @enum {string}
          */
         Truncation: "auto" | "disabled";
-        /** @description Actions that the agent can take without approval. */
+        /**
+         * @description Actions that need an approval, by the names of `ApprovalRule`. The strictest of a function, these lists, and the rules
+         *     counts.
+         */
         Trust: {
-            /** @default [] */
+            /**
+             * @description Actions for which the agent adds no question, also `respond`. It permits nothing that another list, a rule, or the
+             *     function asks about.
+             * @default []
+             */
             autonomous?: string[];
-            /** @default [] */
+            /**
+             * @description Actions that the requester approves.
+             * @default []
+             */
             approve?: string[];
-            /** @default [] */
+            /**
+             * @description Actions that the requester and an admin approve.
+             * @default []
+             */
             escalate?: string[];
             /** @default [] */
             approval_rules?: components["schemas"]["ApprovalRule"][];
@@ -8506,12 +9008,10 @@ export interface components {
          *
          *     `not_accepted`: No function of the server is accepted, or none of those that the agent may use.
          *
-         *     `disabled`: An admin turned the server off.
-         *
-         *     `not_supported`: No reply can use this type yet.
+         *     `disabled`: An admin turned the tool off.
          * @enum {string}
          */
-        UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled" | "not_supported";
+        UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled";
         UploadForm: {
             /**
              * Format: binary
@@ -8680,10 +9180,14 @@ export interface components {
             actions: components["schemas"]["Action"][];
             /** @description The caller's own permissions that still hold. */
             grants: components["schemas"]["Grant"][];
+            /** @description Results that agents drafted for the caller, to review and publish; oldest first. */
+            drafts: components["schemas"]["Resolution"][];
             /** @description For people who manage agents: servers whose changed functions must be accepted again. */
             tools: components["schemas"]["ChangedTool"][];
             /** @description For admins: budgets that have reached their warning. */
             budgets: components["schemas"]["UsageBudget"][];
+            /** @description Paused schedules: the caller's own that failed, and for admins those whose owner is gone. */
+            paused: components["schemas"]["PausedSchedule"][];
             /** @description Number of things to decide. */
             count: number;
         };
@@ -10146,7 +10650,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -10312,7 +10815,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -10472,7 +10974,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -10570,7 +11071,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -10719,7 +11219,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -10807,7 +11306,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -10903,7 +11401,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -11312,7 +11809,6 @@ export interface operations {
                      *       "tools": [
                      *         {
                      *           "available": false,
-                     *           "name": "Ada",
                      *           "type": "function",
                      *           "unavailable_because": null
                      *         }
@@ -13208,6 +13704,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -13371,6 +13868,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -14595,6 +15093,7 @@ export interface operations {
                      *       "agent_version": null,
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "collaboration": null,
                      *       "context": "message",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -14664,6 +15163,7 @@ export interface operations {
                      *       "agent_version": null,
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "collaboration": null,
                      *       "context": "message",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -14728,6 +15228,7 @@ export interface operations {
                      *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "collaboration": null,
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15184,6 +15685,7 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15314,6 +15816,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15446,6 +15949,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15667,6 +16171,7 @@ export interface operations {
                      *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "collaboration": null,
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15744,6 +16249,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -15878,6 +16384,7 @@ export interface operations {
                      *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "collaboration": null,
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -16285,6 +16792,7 @@ export interface operations {
                      *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "collaboration": null,
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -17665,6 +18173,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -17782,6 +18291,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -17910,6 +18420,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -18035,6 +18546,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -18159,6 +18671,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -19885,6 +20398,479 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_schedules: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "cron": "…",
+                     *           "deliver": {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
+                     *           "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_slot": null,
+                     *           "missed": "run_once",
+                     *           "name": "Ada",
+                     *           "next_run_at": null,
+                     *           "object": "schedule",
+                     *           "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "paused_reason": null,
+                     *           "status": "active",
+                     *           "target": {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "prompt": "…",
+                     *             "type": "agent"
+                     *           },
+                     *           "timezone": "…",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Schedule"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "cron": "30 9 * * MON-FRI",
+                 *       "deliver": {
+                 *         "channel_id": "chan_01h455vb4pex5vsknk084sn02q"
+                 *       },
+                 *       "name": "Daily news",
+                 *       "target": {
+                 *         "prompt": "What changed since yesterday?",
+                 *         "type": "agent"
+                 *       },
+                 *       "timezone": "Europe/Berlin"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ScheduleForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cron": "…",
+                     *       "deliver": {
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_slot": null,
+                     *       "missed": "run_once",
+                     *       "name": "Ada",
+                     *       "next_run_at": null,
+                     *       "object": "schedule",
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "target": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "prompt": "…",
+                     *         "type": "agent"
+                     *       },
+                     *       "timezone": "…",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    preview_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "cron": "30 9 * * MON-FRI",
+                 *       "timezone": "Europe/Berlin"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulePreviewForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "next": [
+                     *         {
+                     *           "at": "2026-11-20T09:30:00.000Z",
+                     *           "local": "…"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulePreview"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a schedule: `sched_` and 26 base-32 characters */
+                id: components["schemas"]["ScheduleId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cron": "…",
+                     *       "deliver": {
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_slot": null,
+                     *       "missed": "run_once",
+                     *       "name": "Ada",
+                     *       "next_run_at": null,
+                     *       "object": "schedule",
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "target": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "prompt": "…",
+                     *         "type": "agent"
+                     *       },
+                     *       "timezone": "…",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a schedule: `sched_` and 26 base-32 characters */
+                id: components["schemas"]["ScheduleId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a schedule: `sched_` and 26 base-32 characters */
+                id: components["schemas"]["ScheduleId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "status": "paused"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulePatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cron": "…",
+                     *       "deliver": {
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_slot": null,
+                     *       "missed": "run_once",
+                     *       "name": "Ada",
+                     *       "next_run_at": null,
+                     *       "object": "schedule",
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "target": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "prompt": "…",
+                     *         "type": "agent"
+                     *       },
+                     *       "timezone": "…",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    run_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a schedule: `sched_` and 26 base-32 characters */
+                id: components["schemas"]["ScheduleId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "after_task_id": null,
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScheduleRun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_slots: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a schedule: `sched_` and 26 base-32 characters */
+                id: components["schemas"]["ScheduleId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "count": 0,
+                     *           "reason": null,
+                     *           "slot_at": "2026-11-20T09:30:00.000Z",
+                     *           "state": "fired",
+                     *           "task_id": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_ScheduleSlot"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     search: {
         parameters: {
             query?: {
@@ -20007,6 +20993,7 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -20186,6 +21173,7 @@ export interface operations {
                      *           "agent_version": null,
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "collaboration": null,
                      *           "context": "message",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -20610,7 +21598,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "guard": 8
+                 *     }
+                 */
+                "application/json": components["schemas"]["RetryForm"] | null;
+            };
+        };
         responses: {
             /** @description Created */
             201: {
@@ -20660,6 +21657,7 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -20688,7 +21686,10 @@ export interface operations {
                      * @example {
                      *       "limits": {
                      *         "calls": 0,
-                     *         "run_ms": 0
+                     *         "delegations": 0,
+                     *         "depth": 0,
+                     *         "run_ms": 0,
+                     *         "tasks": 0
                      *       },
                      *       "object": "task_tree",
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21551,6 +22552,7 @@ export interface operations {
                      *           "agent_version": null,
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "collaboration": null,
                      *           "context": "message",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21630,6 +22632,7 @@ export interface operations {
                      *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "collaboration": null,
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21655,7 +22658,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["OneFork"];
+                    "application/json": components["schemas"]["NewForkSeen"];
                 };
             };
             /** @description Created */
@@ -21671,6 +22674,7 @@ export interface operations {
                      *         "agent_version": null,
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "collaboration": null,
                      *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21696,7 +22700,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["OneFork"];
+                    "application/json": components["schemas"]["NewForkSeen"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -21795,6 +22799,7 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21925,6 +22930,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -22057,6 +23063,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -23023,6 +24030,61 @@ export interface operations {
                      *         }
                      *       ],
                      *       "count": 0,
+                     *       "drafts": [
+                     *         {
+                     *           "action_items": [
+                     *             {
+                     *               "done": false,
+                     *               "due": null,
+                     *               "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "owner_id": null,
+                     *               "owner_name": null,
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "conclusion": "We launch on Monday, because nobody deploys on a Friday.",
+                     *           "covers_seq": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deferred_items": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "edited_by": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "fallback_reason": null,
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_title": "…",
+                     *           "generated_by": null,
+                     *           "headline": "We launch on Monday",
+                     *           "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "key_points": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "message_id": null,
+                     *           "open_questions": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "published_at": null,
+                     *           "published_by": null,
+                     *           "revision": 1,
+                     *           "status": "draft",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "version": 1,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
                      *       "grants": [
                      *         {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -23041,6 +24103,15 @@ export interface operations {
                      *           "title": "Friday or Monday?",
                      *           "tool": null,
                      *           "uses": 0
+                     *         }
+                     *       ],
+                     *       "paused": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "reason": "owner_gone",
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "text": "Monday: two quiet days before the fair."
                      *         }
                      *       ],
                      *       "tools": [
@@ -23694,7 +24765,7 @@ export interface operations {
                      *       "allowed_tools": null,
                      *       "approval_rules": [
                      *         {
-                     *           "action": "…",
+                     *           "action": "search",
                      *           "requires": "any_member"
                      *         }
                      *       ],
@@ -23777,7 +24848,7 @@ export interface operations {
                      *       "allowed_tools": null,
                      *       "approval_rules": [
                      *         {
-                     *           "action": "…",
+                     *           "action": "search",
                      *           "requires": "any_member"
                      *         }
                      *       ],
