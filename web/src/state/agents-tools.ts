@@ -1,4 +1,4 @@
-import type { AgentTool, ToolKind, UnavailableBecause } from '../api/agent-types';
+import type { AgentTool, DelegateTool, ToolKind, UnavailableBecause } from '../api/agent-types';
 
 export const TOOL_KINDS: ToolKind[] = [
   'function',
@@ -16,7 +16,6 @@ const REASONS: Record<UnavailableBecause, string> = {
   not_allowed: 'Not allowed in this workspace',
   not_accepted: 'Not available: no function of the server is accepted',
   disabled: 'Not available: the server is turned off',
-  not_supported: 'Not available here: saved, but never sent',
 };
 
 export interface ReadTools {
@@ -71,6 +70,14 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
   return null;
 }
 
+/** The tools with these settings of `delegate`, which is added if it is missing; null removes a setting. */
+export function withDelegate(tools: AgentTool[], more: Partial<DelegateTool>): AgentTool[] {
+  const old = tools.find((tool) => tool.type === 'delegate');
+  const kept = Object.entries({ ...old, ...more }).filter(([key, value]) => value !== null || !(key in more));
+  const next = { ...Object.fromEntries(kept), type: 'delegate' } as DelegateTool;
+  return old ? tools.map((tool) => (tool === old ? next : tool)) : [...tools, next];
+}
+
 /** Name of a tool in lists. */
 export const toolName = (tool: AgentTool): string => ('name' in tool ? tool.name : tool.type);
 /** As the server reported it, or as far as an entry that is not saved yet shows. */
@@ -79,7 +86,6 @@ function reasonOf(tool: AgentTool): UnavailableBecause | null {
   if (typeof known === 'string' && known in REASONS) return known as UnavailableBecause;
   if (tool.available !== undefined) return null;
   if (tool.type === 'function') return 'client_only';
-  if (tool.type === 'delegate') return 'not_supported';
   return tool.type === 'mcp' && !tool.registry_id ? 'not_registered' : null;
 }
 export function toolText(
