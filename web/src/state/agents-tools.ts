@@ -79,7 +79,7 @@ export function withDelegate(tools: AgentTool[], more: Partial<DelegateTool>): A
 }
 
 /** Name of a tool in lists. */
-export const toolName = (tool: AgentTool): string => ('name' in tool ? tool.name : tool.type);
+export const toolName = (tool: AgentTool): string => ('name' in tool && tool.name) || tool.type;
 /** As the server reported it, or as far as an entry that is not saved yet shows. */
 function reasonOf(tool: AgentTool): UnavailableBecause | null {
   const known = tool.unavailable_because;
