@@ -64,7 +64,7 @@ before(async () => {
   model.calls.set(PLAN, ['Let me ask.', 'delegate', note, 'delegate', check]);
   model.answers.set(PLAN, 'The note is ready, and the plan is fine.');
   model.answers.set('Draft the note', 'We launch on Monday.');
-  model.answers.set('Check the plan', 'The plan is fine.');
+  model.answers.set('Check the plan', 'The plan is fine, and short enough.');
   model.calls.set('ask sage', ['', 'delegate', { agent: 'sage', message: 'Please file it.' }]);
   model.answers.set('ask sage', 'Sage filed it.');
   model.calls.set('file it', ['', 'jira__create_issue', { summary: 'Offline sync' }]);
@@ -84,6 +84,9 @@ test('everyone sees the agents at work, and the caller waits for them', async ()
   await work(ada)
     .getByText(/^Coder writing \d+ s · Tester writing \d+ s$/)
     .waitFor();
+  // The texts of both are held back.
+  for (const text of ['Draft the note', 'Check the plan'])
+    await model.until((body) => String(body.messages.at(-1).content).includes(text));
   model.release();
   for (const p of [ada, bo]) {
     await lead(p).getByText('The note is ready, and the plan is fine.').waitFor();
@@ -135,7 +138,7 @@ test('the reply has a step for each question, with its answer', async () => {
   await bo.page.reload();
   await lead(bo).getByRole('button', { name: '2 steps', exact: true }).click();
   await lead(bo).getByRole('button', { name: 'Show work' }).click();
-  assert.equal(await dialog(bo).getByRole('treeitem').count(), 3);
+  await dialog(bo).getByRole('treeitem').nth(2).waitFor();
   await closeWork(bo);
 });
 

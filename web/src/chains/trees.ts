@@ -28,8 +28,11 @@ export function worksOf(m: Message, known: Iterable<Task>): Work[] {
   const links = chain.flatMap((id) => newest(id) ?? []);
   if (links.length) return [{ root: chain[0]!, tasks: links.flatMap((t) => [t, ...below(t.id, all)]) }];
   const passedOn = all.filter((t) => t.kind === 'delegate' && t.trigger_message_id === m.id);
-  const roots = [...new Set(passedOn.map((t) => t.root_task_id))].filter((id) => !retryOf(id));
-  return roots.map((root) => ({ root, tasks: below(root, all) })).filter((work) => work.tasks.length);
+  const ids = new Set(passedOn.map((t) => t.id));
+  const first = passedOn.filter((t) => !ids.has(t.parent_task_id ?? ''));
+  const roots = [...new Set(first.map((t) => t.root_task_id))].filter((id) => !retryOf(id));
+  const ofRoot = (root: string) => first.filter((t) => t.root_task_id === root);
+  return roots.map((root) => ({ root, tasks: ofRoot(root).flatMap((t) => [t, ...below(t.id, all)]) }));
 }
 
 /** A step of the panel, with its position in the ARIA tree. */
