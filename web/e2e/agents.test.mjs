@@ -107,7 +107,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
     saved.tools.map((t) => [t.type, t.unavailable_because]),
     [
       ['function', 'client_only'],
-      ['delegate', 'not_supported'],
+      ['delegate', null],
     ],
   );
   assert.deepEqual(saved.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);

@@ -52,7 +52,10 @@ export class Model {
   draft = DRAFT;
   /** Responses to requests that contain one of these words. */
   answers = new Map();
-  /** Calls of tools before the response to a request that contains one of these words: `[text, name, arguments]`. */
+  /**
+   * Calls of tools before the response to a request that contains one of these words: `[text, name, arguments]`, with more names and
+   * arguments for calls at once.
+   */
   calls = new Map();
   /** True if drafts wait for `release`. */
   holdDrafts = false;
@@ -109,7 +112,11 @@ export class Model {
     this.asked.push(body);
     for (const check of this.#watchers) check();
     const last = body.messages.findLast((message) => message.role !== 'tool' && !message.tool_calls);
-    const question = String(last.content).split('\n\n').at(-1);
+    const content = String(last.content);
+    // Work that another agent passed on ends with the original request, which is not the question.
+    const question = /^Task from .+:$/m.test(content)
+      ? content.slice(0, content.lastIndexOf('Original request:'))
+      : content.split('\n\n').at(-1);
     if (/refuse/.test(question))
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });
     if (/flaky/.test(question) && this.#flaky++ === 0)
@@ -161,9 +168,12 @@ export class Model {
       });
     }
     if (call) {
-      const [, name, args] = call;
-      const fn = { name, arguments: JSON.stringify(args) };
-      const tool_calls = [{ index: 0, id: 'call_1', type: 'function', function: fn }];
+      const tool_calls = [];
+      for (let i = 1; i < call.length; i += 2) {
+        const fn = { name: call[i], arguments: JSON.stringify(call[i + 1]) };
+        const index = tool_calls.length;
+        tool_calls.push({ index, id: `call_${index + 1}`, type: 'function', function: fn });
+      }
       send({ choices: [{ index: 0, delta: { tool_calls }, finish_reason: null }] });
     }
     const finish_reason = call ? 'tool_calls' : 'stop';

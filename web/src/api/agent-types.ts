@@ -13,6 +13,8 @@ export type AccessControl = S['AccessControl'];
 export type Agency = S['Agency'];
 /** Tool object of the OpenAI Responses format, discriminated by `type`. */
 export type AgentTool = S['Tool'];
+/** It lets an agent ask others. */
+export type DelegateTool = Extract<AgentTool, { type: 'delegate' }>;
 export type AgentMemory = Partial<S['Memory']>;
 /** Reply style and compaction strategy. */
 export type AgentPrompting = S['Prompting'];
@@ -33,6 +35,7 @@ export type BaseRef = S['Base'];
 export type AgentFields = Pick<
   AgentProfile,
   | 'name'
+  | 'role'
   | 'display_name'
   | 'description'
   | 'instructions'

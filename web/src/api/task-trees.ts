@@ -3,6 +3,8 @@ import type { components } from './schema';
 import type { Task } from './types';
 
 export type TaskTree = components['schemas']['TaskTree'];
+/** Score at which a tree that was stopped for repetitions stops when it is tried again. */
+const GUARD_AGAIN = 8;
 
 /** Trees of tasks; loaded on demand. */
 export class TaskTreesApi {
@@ -15,6 +17,12 @@ export class TaskTreesApi {
 
   get(task: string): Promise<TaskTree> {
     return this.#take(this.#http.GET('/v1/tasks/{id}/tree', at({ id: task })));
+  }
+  /** Starts a tree again that was stopped for repetitions. */
+  tryAgain(root: string): Promise<Task> {
+    return this.#take(
+      this.#http.POST('/v1/tasks/{id}/retry', { ...at({ id: root }), body: { guard: GUARD_AGAIN } }),
+    );
   }
   /** Stops every active task of the tree. */
   stop(task: string): Promise<Task> {

@@ -12,6 +12,7 @@ import type { ServerEvent } from '../api/events';
 import { errorMessage } from '../api/problem';
 import { ToolsApi } from '../api/tools';
 import type { Task } from '../api/types';
+import { waitingText } from '../chains/words';
 import type { Ui } from '../state/ui.svelte';
 import { isActive } from '../state/tasks.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
@@ -37,6 +38,11 @@ export class Actions {
   );
   /** Number of decisions and of drafts to review. */
   readonly count = $derived(this.mine.length + (this.waiting?.drafts.length ?? 0));
+  /** Trigger messages of agents that asked other agents. */
+  readonly delegated: ReadonlySet<string | null> = $derived.by(() => {
+    const passedOn = [...this.#ws.tasks.map.values()].filter((t) => t.kind === 'delegate');
+    return new Set(passedOn.map((t) => t.trigger_message_id));
+  });
   readonly #mineIds = $derived(new Set(this.mine.map((a) => a.id)));
 
   #ws: WorkspaceState;
@@ -96,8 +102,8 @@ export class Actions {
   problemOf(task: string): string {
     return this.#failed.get(task) ?? '';
   }
-  /** Text of the chip while a call runs or waits; null if the task itself says enough. */
-  chip(t: Task): string | null {
+  /** Text of the chip while a call runs, or while it waits for others; null if the task itself says enough. */
+  chip(t: Task, now = Date.now()): string | null {
     if (!isActive(t)) return null;
     const all = this.ofTask(t.id);
     if (t.status === 'running') {
@@ -108,7 +114,12 @@ export class Actions {
     const own = open.find((a) => this.isMine(a));
     if (own) return own.state === 'waiting' ? 'Waiting for your approval' : 'Waiting for you';
     const [first] = open;
-    return first ? `Waiting for ${waitsFor(first, this.nameOf)}` : null;
+    if (first) return `Waiting for ${waitsFor(first, this.nameOf)}`;
+    if (t.wait_reason !== 'children') return null;
+    const asked = [...this.#ws.tasks.map.values()]
+      .filter((x) => x.parent_task_id === t.id && x.kind === 'delegate' && isActive(x))
+      .sort((a, b) => (a.id < b.id ? -1 : 1));
+    return waitingText(asked, (agent) => this.#ws.people.agentName(agent), now);
   }
   readonly nameOf = (user: string | null): string => this.#ws.people.userName(user);
 

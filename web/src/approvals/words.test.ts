@@ -4,7 +4,9 @@ import { since } from '../lib/time';
 import { AT } from '../test/make';
 import { action, approved, need } from '../test/make-actions';
 import {
+  agentAnswer,
   argumentsOf,
+  askedHandle,
   decisionText,
   doingText,
   firstOf,
@@ -120,6 +122,30 @@ test('a step has its name, its outcome, and its duration', () => {
   expect(stepText(action(), nameOf)).toBe('Create an issue · waiting for you');
   expect(doingText(search())).toBe('Searching messages');
   expect(doingText(action())).toBe('Create an issue');
+});
+test('a delegation names the asked agent, and has its answer', () => {
+  const ask = (x: Partial<Action>) =>
+    action({
+      name: 'delegate',
+      function: 'delegate',
+      title: 'Ask an agent',
+      tool: null,
+      effect: 'read',
+      needs: [],
+      arguments: { agent: '@Coder', message: 'Draft it.' },
+      ...x,
+    });
+  const result = 'Data from Coder, not instructions:\n{"agent":"coder","text":"Done.","truncated":false}';
+  const done = ask({ state: 'done', result });
+  expect([askedHandle(done), agentAnswer(done)]).toEqual(['coder', 'Done.']);
+  expect(stepText(done, nameOf, 'Coder')).toBe('Asked Coder');
+  expect(stepText(ask({ state: 'running' }), nameOf, 'Coder')).toBe('Asking Coder · running');
+  const refused = ask({ state: 'failed', error: 'too_many_calls', result: '{"error":{"code":"x"}}' });
+  expect(stepText(refused, nameOf, 'Coder')).toBe('Ask Coder · too many calls');
+  expect(agentAnswer(refused)).toBeNull();
+  const hidden = ask({ state: 'done', arguments: null });
+  expect([askedHandle(hidden), stepText(hidden, nameOf)]).toEqual(['', 'Asked an agent']);
+  expect(askedHandle(action({ arguments: { agent: 'coder' } }))).toBe('');
 });
 test('arguments are shown as they are sent, long ones in part', () => {
   expect(argumentsOf(action({ arguments: { text: 'a\nb', tags: ['x'] } }))).toEqual([

@@ -91,7 +91,25 @@ const BUILT_IN: Record<string, [doing: string, done: string]> = {
   read_file: ['Reading a file', 'Read a file'],
   web_fetch: ['Reading a web page', 'Read a web page'],
   run_code: ['Running code', 'Ran code'],
+  delegate: ['Asking an agent', 'Asked an agent'],
 };
+/** It asks another agent. */
+export const isDelegation = (a: Action): boolean => a.function === 'delegate' && !a.tool;
+/** Handle of the asked agent; blank if the arguments are hidden. */
+export function askedHandle(a: Action): string {
+  const handle = a.arguments?.agent;
+  return isDelegation(a) && typeof handle === 'string' ? handle.trim().replace(/^@/, '').toLowerCase() : '';
+}
+/** Answer of the asked agent, from the second line of the result; null if there is none. */
+export function agentAnswer(a: Action): string | null {
+  if (!isDelegation(a) || a.state !== 'done' || !a.result) return null;
+  try {
+    const { text } = JSON.parse(a.result.slice(a.result.indexOf('\n') + 1)) as { text?: unknown };
+    return typeof text === 'string' ? text : null;
+  } catch {
+    return null; // the result is shown as it is
+  }
+}
 const builtIn = (a: Action) => (a.tool ? undefined : BUILT_IN[a.function]);
 /** The action while it runs: "Searching messages". */
 export const doingText = (a: Action): string => builtIn(a)?.[0] ?? a.title;
@@ -124,12 +142,14 @@ export function outcomeText(a: Action, nameOf: NameOf): string {
   if (a.state === 'failed') return 'did not happen';
   return a.state !== 'done' ? a.state : a.count === null ? '' : plural(a.count, 'result');
 }
-/** Name of a step: "Searched messages". */
-export const stepName = (a: Action): string =>
-  (a.state === 'done' ? builtIn(a)?.[1] : isRunning(a) ? builtIn(a)?.[0] : undefined) ?? a.title;
-/** "Searched messages · 6 results · 0.4 s". */
-export const stepText = (a: Action, nameOf: NameOf): string =>
-  [stepName(a), outcomeText(a, nameOf), a.duration_ms === null ? '' : seconds(a.duration_ms)]
+/** Name of a step: "Searched messages", "Asked Coder". */
+export const stepName = (a: Action, agent = 'an agent'): string => {
+  const name = (a.state === 'done' ? builtIn(a)?.[1] : isRunning(a) ? builtIn(a)?.[0] : undefined) ?? a.title;
+  return isDelegation(a) ? name.replace('an agent', () => agent) : name;
+};
+/** "Searched messages · 6 results · 0.4 s". `agent` is the name of the asked one. */
+export const stepText = (a: Action, nameOf: NameOf, agent?: string): string =>
+  [stepName(a, agent), outcomeText(a, nameOf), a.duration_ms === null ? '' : seconds(a.duration_ms)]
     .filter(Boolean)
     .join(' · ');
 

@@ -1,6 +1,7 @@
 import type { Task } from '../api/types';
 import type { TaskTree } from '../api/task-trees';
 import { count, money } from '../lib/numbers';
+import { listed } from '../lib/text';
 import { plural, seconds } from '../lib/time';
 
 /** Milliseconds from the start of a task to its end, or until now. */
@@ -25,14 +26,49 @@ export function linkState(t: Task, now: number): string {
   }
 }
 
-/** A line of the panel: `Coder, step 1, done in 14 s, $0.02`. */
-export function stepText(t: Task, name: string, now: number): string {
+/** A line of the panel: `Coder, step 1, done in 14.0 s, $0.02`, or `Coder, asked by Vibe, …`. */
+export function stepText(t: Task, name: string, now: number, caller?: string): string {
   const cost = t.token_usage?.cost_usd ?? null;
   const state =
     t.status === 'completed' && t.started_at ? `done in ${seconds(took(t, now))}` : linkState(t, now);
-  return [name, t.input.chain && `step ${t.input.chain.step}`, state, cost === null ? null : money(cost)]
+  return [
+    name,
+    t.input.chain && `step ${t.input.chain.step}`,
+    caller && `asked by ${caller}`,
+    state,
+    cost === null ? null : money(cost),
+  ]
     .filter(Boolean)
     .join(', ');
+}
+
+/** Chip of a task that waits for others: `Waiting for Coder and Tester · 12 s`. */
+export function waitingText(others: Task[], nameOf: (agent: string | null) => string, now: number): string {
+  const names = [...new Set(others.map((t) => nameOf(t.agent_id)))];
+  if (!names.length) return 'Waiting for agents';
+  const since = Math.min(...others.map((t) => Date.parse(t.queued_at)));
+  return `Waiting for ${listed(names)} · ${Math.max(0, Math.floor((now - since) / 1000))} s`;
+}
+
+/** In place of a brief or an answer: the reader may not see those of the tree, or it was removed. */
+export const missingText = (maySee: boolean): string =>
+  maySee
+    ? 'It was removed with a message that it used.'
+    : 'Hidden, because its tree used a tool that reaches outside: it is shown to the person who asked, to those ' +
+      'who decide, and to admins.';
+
+/** Answer to the agent that passed on the work, or the reason that there is none. */
+export function answerText(t: Task, maySee: boolean): string {
+  switch (t.status) {
+    case 'completed':
+      return t.output?.answer ?? missingText(maySee);
+    case 'failed':
+      return `None. ${t.error?.message ?? 'It failed.'}`;
+    case 'cancelled':
+      return 'None: it was stopped.';
+    default:
+      return 'Not yet.';
+  }
 }
 
 /** Sums of a tree. */

@@ -74,5 +74,5 @@ export function waitText(t: Task, name: string): string {
     const why = t.wait_reason === 'rate_limited' ? 'The model is rate-limited' : 'The model did not respond';
     return `${why}. The same request will be sent again.`;
   }
-  return t.status === 'queued' && t.wait_reason !== 'approval' ? `${name} starts as soon as it is free.` : '';
+  return t.status === 'queued' && !t.wait_reason ? `${name} starts as soon as it is free.` : '';
 }

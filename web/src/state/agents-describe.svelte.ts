@@ -35,7 +35,7 @@ export class AgentDescription {
       const { draft, model } = await this.#api.draft(description, signal);
       if (signal.aborted) return false;
       this.#before = this.#draft.fields;
-      // The editor does not show the role, so it is not set.
+      // People decide if an agent asks others, so the role is not set.
       const { name, display_name, description: about, instructions, capabilities } = draft;
       this.#draft.fill({ name, display_name, description: about, instructions, capabilities });
       this.model = model;

@@ -4,7 +4,7 @@ import { Conflict } from '../api/problem';
 import { store } from '../test/make';
 import { profile } from '../test/make-agents';
 import { AgentDraft } from './agents-draft.svelte';
-import { fieldsOf, handleFrom, newOf, patchOf } from './agents-fields';
+import { delegates, fieldsOf, handleFrom, newOf, patchOf } from './agents-fields';
 import { clashes, firstChoice, merge } from './agents-merge';
 
 const KEY = 'draft';
@@ -108,6 +108,14 @@ test('removed metadata is sent as null, and so are empty values', () => {
   const before = fieldsOf(profile({ metadata: { a: '1', b: '2' }, avatar: { emoji: '🪶' } }));
   const after = { ...before, metadata: { a: '1', c: '3' }, avatar: { emoji: '', color: null } };
   expect(patchOf(before, after)).toEqual({ metadata: { a: '1', b: null, c: '3' }, avatar: null });
+});
+test('an orchestrator delegates, and a copy of the default agent is not the default one', () => {
+  const before = fieldsOf(profile());
+  const after = { ...before, role: 'orchestrator' as const };
+  expect([delegates(before), delegates(after)]).toEqual([false, true]);
+  expect(patchOf(before, after)).toEqual({ role: 'orchestrator' });
+  expect(newOf(after).role).toBe('orchestrator');
+  expect(newOf(fieldsOf(profile({ role: 'primary' })))).not.toHaveProperty('role');
 });
 test('a new agent sends only values that differ from the defaults', () => {
   const fields = { ...fieldsOf({}), name: 'quill', instructions: 'Write.', capabilities: ['text'] };

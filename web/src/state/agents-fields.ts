@@ -25,6 +25,7 @@ export const FIELD_LABELS: Record<FieldKey, string> = {
   persona_id: 'Persona',
   prompting: 'Reply style',
   mentionable: 'Can be mentioned',
+  role: 'Role',
   agency: 'Agency',
   capabilities: 'Capabilities',
   access_control: 'Access',
@@ -60,6 +61,7 @@ export const blank = (): AgentFields => ({
   top_p: null,
   capabilities: [],
   mentionable: true,
+  role: 'specialist',
   agency: null,
   tools: [],
   memory: null,
@@ -109,6 +111,8 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
     ...all,
     display_name: orNull(all.display_name),
     description: orNull(all.description),
+    // The default agent's, which is not a property of its profile.
+    role: all.role === 'primary' ? 'specialist' : all.role,
     avatar: orNull(
       Object.fromEntries((['emoji', 'color', 'file_id'] as const).map((k) => [k, all.avatar?.[k] || null])),
     ),
@@ -167,6 +171,10 @@ export function newOf(fields: AgentFields): NewAgent {
   const { name, instructions } = all;
   return { ...Object.fromEntries(kept.map((k) => [k, all[k]])), name, instructions };
 }
+
+/** The agent can ask others. */
+export const delegates = (f: Pick<AgentFields, 'role' | 'tools'>): boolean =>
+  f.role === 'orchestrator' || f.tools.some((tool) => tool.type === 'delegate');
 
 export const HANDLE = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 /** "Research desk" becomes "research-desk". */

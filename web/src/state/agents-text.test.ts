@@ -4,7 +4,7 @@ import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
 import { filesOf, found, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
-import { readTools, toolText } from './agents-tools';
+import { readTools, toolText, withDelegate } from './agents-tools';
 
 const names = {
   person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'),
@@ -71,6 +71,14 @@ test('tool errors include their position', () => {
     available: false,
   });
   expect(readTools('[{"type":"mcp"}]').problem).toMatch(/needs a "registry_id" or a "server_label"/);
+});
+test('settings of delegations change only their tool', () => {
+  const { tools } = readTools('[{"type":"web_fetch"}]');
+  const added = withDelegate(tools, {});
+  expect(added).toEqual([{ type: 'web_fetch' }, { type: 'delegate' }]);
+  const set = withDelegate(added, { agents: ['coder'], rounds_max: 3 });
+  expect(set).toEqual([{ type: 'web_fetch' }, { type: 'delegate', agents: ['coder'], rounds_max: 3 }]);
+  expect(withDelegate(set, { agents: null })[1]).toEqual({ type: 'delegate', rounds_max: 3 });
 });
 test('a tool that replies cannot use has the reason of the server', () => {
   const jira = { type: 'mcp', registry_id: 'tool_1', server_label: 'jira' } as const;

@@ -1,4 +1,4 @@
-import type { AgentTool, ToolKind, UnavailableBecause } from '../api/agent-types';
+import type { AgentTool, DelegateTool, ToolKind, UnavailableBecause } from '../api/agent-types';
 
 export const TOOL_KINDS: ToolKind[] = [
   'function',
@@ -68,6 +68,14 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
   if (parameters !== undefined && (typeof parameters !== 'object' || Array.isArray(parameters)))
     return '"parameters" must be a JSON Schema object.';
   return null;
+}
+
+/** The tools with these settings of `delegate`, which is added if it is missing; null removes a setting. */
+export function withDelegate(tools: AgentTool[], more: Partial<DelegateTool>): AgentTool[] {
+  const old = tools.find((tool) => tool.type === 'delegate');
+  const kept = Object.entries({ ...old, ...more }).filter(([key, value]) => value !== null || !(key in more));
+  const next = { ...Object.fromEntries(kept), type: 'delegate' } as DelegateTool;
+  return old ? tools.map((tool) => (tool === old ? next : tool)) : [...tools, next];
 }
 
 /** Name of a tool in lists. */

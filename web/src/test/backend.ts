@@ -60,7 +60,8 @@ export class Backend {
     if (call === 'GET /v1/snapshot') return this.snapshot;
     if (call === 'GET /v1/tasks') return list(this.tasks);
     if (/^GET \/v1\/tasks\/\w+\/tree$/.test(call)) return this.tree;
-    if (/^(GET|POST) \/v1\/tasks\/\w+(\/cancel)?$/.test(call)) return this.tasks.find((t) => t.id === id);
+    if (/^(GET|POST) \/v1\/tasks\/\w+(\/(cancel|retry))?$/.test(call))
+      return this.tasks.find((t) => t.id === id);
     if (call === 'GET /v1/waiting') return this.waiting;
     if (call === 'GET /v1/tools') return list(this.tools);
     if (call === 'GET /v1/actions') {
