@@ -88,6 +88,8 @@ pub struct RetryCounts {
     pub ran_ms: u64,
     /// Functions that the server did not refuse.
     pub offered: Offered,
+    /// Agent that the reply said it would ask, without asking it.
+    pub announced: Option<AgentId>,
 }
 
 /// Functions that requests of a task offer.

@@ -68,7 +68,7 @@ fn phrase(cue: &str) -> Vec<String> {
 }
 
 /// Position of the first agent that a reply says it asks. `agents` are the handle and the name for people of each.
-pub fn announced(text: &str, agents: &[(String, String)]) -> Option<usize> {
+pub fn announced(text: &str, agents: &[(&str, &str)]) -> Option<usize> {
     let names: Vec<[Vec<String>; 2]> = agents
         .iter()
         .map(|(handle, name)| [words(handle), words(name)])
@@ -158,7 +158,6 @@ mod tests {
             ("coder", "Coder"),
             ("qa-bot", "Release Tester"),
         ];
-        let agents = agents.map(|(handle, name)| (handle.to_owned(), name.to_owned()));
         announced(text, &agents)
     }
 

@@ -235,6 +235,8 @@ pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<
 pub struct ListedAgent {
     pub id: AgentId,
     pub handle: String,
+    /// Display name.
+    pub name: String,
     pub description: Option<String>,
     pub tags: Vec<String>,
 }
@@ -265,6 +267,7 @@ pub async fn list_invocable_by(
     Ok(rows
         .map(|row| ListedAgent {
             id: row.id,
+            name: row.summary.0.display_name.unwrap_or_else(|| row.name.clone()),
             handle: row.name,
             description: row.summary.0.description,
             tags: row.summary.0.capabilities,

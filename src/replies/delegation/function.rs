@@ -6,10 +6,12 @@ use super::call::parameters;
 use crate::{
     agents::profiles::{self, ListedAgent, Tool, ToolKind, tools::DelegateTool as ProfileTool},
     db::{Db, DbError},
+    ids::AgentId,
     mcp::{Effect, Risk},
     model::FunctionTool,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
+        announced::announced,
         function::{DELEGATE, Reach, ToolFunction, definition_hash},
         output::{ToolOutput, one_line},
         runner::{Call, CallError, ToolRunner, ToolTask},
@@ -67,13 +69,13 @@ fn line_of(agent: &ListedAgent) -> String {
     line
 }
 
-fn description(tool: &ProfileTool, agents: &[&ListedAgent]) -> String {
+fn description(tool: &ProfileTool, agents: &[ListedAgent]) -> String {
     let own = tool
         .description
         .as_deref()
         .map(one_line)
         .unwrap_or_default();
-    let lines: Vec<String> = agents.iter().map(|agent| line_of(agent)).collect();
+    let lines: Vec<String> = agents.iter().map(line_of).collect();
     let intro = "Give another agent a task and get its answer. Independent tasks belong in one round, so that they run in parallel. \
                  People see only your reply.";
     let parts = [
@@ -85,25 +87,49 @@ fn description(tool: &ProfileTool, agents: &[&ListedAgent]) -> String {
     parts.join("\n")
 }
 
+/// Agents that a task can ask, those of the profile first.
+async fn list_askable(
+    db: &Db,
+    task: &ToolTask,
+    tool: &ProfileTool,
+) -> Result<Vec<ListedAgent>, DbError> {
+    let mut c = db.read().await?;
+    let mut agents = profiles::list_invocable_by(&mut c, task.workspace, task.requester).await?;
+    agents.retain(|agent| agent.id != task.agent && permits(tool, &agent.handle));
+    let listed = tool.agents.as_deref().unwrap_or_default();
+    agents.sort_by_key(|agent| {
+        let at = listed
+            .iter()
+            .position(|listed| is_handle(listed, &agent.handle));
+        at.unwrap_or(listed.len())
+    });
+    Ok(agents)
+}
+
+/// The agent that a text says its author asks.
+pub(in crate::replies) async fn announced_agent(
+    db: &Db,
+    task: &ToolTask,
+    (tools, text): (&[Tool], &str),
+) -> Result<Option<AgentId>, DbError> {
+    let Some(tool) = tool_of(tools) else {
+        return Ok(None);
+    };
+    let agents = list_askable(db, task, tool).await?;
+    let names: Vec<(&str, &str)> = agents
+        .iter()
+        .map(|agent| (agent.handle.as_str(), agent.name.as_str()))
+        .collect();
+    Ok(announced(text, &names).map(|at| agents[at].id))
+}
+
 impl DelegationTool {
     async fn offered(
         &self,
         task: &ToolTask,
         tool: &ProfileTool,
     ) -> Result<Option<ToolFunction>, DbError> {
-        let mut c = self.db.read().await?;
-        let all = profiles::list_invocable_by(&mut c, task.workspace, task.requester).await?;
-        let position = |agent: &ListedAgent| {
-            let listed = tool.agents.as_deref().unwrap_or_default();
-            let at = listed
-                .iter()
-                .position(|listed| is_handle(listed, &agent.handle));
-            at.unwrap_or(listed.len())
-        };
-        let can_be_asked =
-            |agent: &&ListedAgent| agent.id != task.agent && permits(tool, &agent.handle);
-        let mut agents: Vec<&ListedAgent> = all.iter().filter(can_be_asked).collect();
-        agents.sort_by_key(|agent| position(agent));
+        let mut agents = list_askable(&self.db, task, tool).await?;
         agents.truncate(LISTED_MAX);
         if agents.is_empty() {
             return Ok(None);

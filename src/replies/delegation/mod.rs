@@ -17,6 +17,7 @@ pub mod options;
 pub(super) use begin::{Prepared, begin, noted, prepare};
 pub(super) use collect::collect;
 pub use function::DelegationTool;
+pub(super) use function::announced_agent;
 
 use crate::tasks::actions::Action;
 

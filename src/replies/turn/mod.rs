@@ -235,11 +235,17 @@ impl ReplyHandler {
                 turn.has_done = has_done;
             }
             let (context, left_out) = shortened(&loaded, counts);
+            let asked = match counts.announced {
+                Some(agent) => Some(profiles::shown_name(&mut self.db.read().await?, agent).await?),
+                None => None,
+            };
             let sent = RoundsSent {
                 offer: &requests.offer,
                 window,
                 requester: task.requested_by,
                 ran: clock.ran(),
+                task: task.id,
+                announced: asked.as_deref(),
             };
             let output_tokens_max = agent.profile.output_tokens_max();
             let fitted = rounds.fit(&sent, |taken| {

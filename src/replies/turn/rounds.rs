@@ -30,14 +30,14 @@ use crate::{
         now,
     },
     failpoint,
-    ids::{MessageId, TaskId, UserId, WorkspaceId},
+    ids::{ActionId, AgentId, MessageId, TaskId, UserId, WorkspaceId},
     mcp::Effect,
     model::{ChatMessage, Role, ToolCall, ToolChoice, ToolResult, Window, estimate_tokens},
     realtime::EventType,
     replies::{
         context::Loaded,
         delegation::{self, Prepared},
-        lines::{escape_lines, without_control_tokens},
+        lines::{clean_name, escape_lines, without_control_tokens},
         manifest::{Block, RoundPart, TextOrigin},
         retry::{Offered, RetryCounts},
     },
@@ -182,6 +182,9 @@ pub(super) struct RoundsSent<'a> {
     pub(super) requester: UserId,
     /// Time that the rounds ran.
     pub(super) ran: Duration,
+    pub(super) task: TaskId,
+    /// Name of the agent that the reply said it would ask.
+    pub(super) announced: Option<&'a str>,
 }
 
 /// Next step after the actions of a round.
@@ -320,6 +323,8 @@ impl Rounds {
             offer,
             requester,
             ran,
+            task,
+            announced,
             ..
         } = sent;
         let mut parts = Vec::new();
@@ -358,8 +363,17 @@ impl Rounds {
             };
             if !text.trim().is_empty() {
                 let first = round.calls.first();
-                let source = first.map(|call| SourceId::Action(call.action.id));
+                let owner = first.map_or(ActionId(task.0), |call| call.action.id);
+                let source = Some(SourceId::Action(owner));
                 push(Block::Round, Role::Assistant, text, source, origin);
+            }
+            if round.calls.is_empty() {
+                let reminder = announced.map(reminder).unwrap_or_default();
+                let origin = TextOrigin::New(Vec::new());
+                push(Block::Requester, Role::User, &reminder, None, origin);
+                turns.push(ChatMessage::new(Role::Assistant, text.to_owned()));
+                turns.push(ChatMessage::new(Role::User, reminder));
+                continue;
             }
             let (mut calls, mut results) = (Vec::new(), Vec::new());
             for call in &round.calls {
@@ -423,6 +437,14 @@ impl Rounds {
     }
 }
 
+/// Turn after a reply that announced a delegation without a call.
+fn reminder(name: &str) -> String {
+    let name = clean_name(name);
+    format!(
+        "You said that you would ask {name}, but you did not call delegate. Call it now, or answer yourself."
+    )
+}
+
 /// Owner of the text that the model wrote before the calls of a round.
 struct RoundText {
     workspace: WorkspaceId,
@@ -432,14 +454,15 @@ struct RoundText {
 }
 
 impl RoundText {
-    /// Stores the text for the records of later prompts, under the first action of the round. It is removed with the reply, and
-    /// with everything that the prompt contained. The reply keeps it.
+    /// Stores the text for the records of later prompts, under the first action of the round, or the task if there is none. It is
+    /// removed with the reply, and with everything that the prompt contained. The reply keeps it.
     async fn store(&self, c: &mut Conn, text: &str) -> Result<(), DbError> {
         let actions = actions::of_round(c, self.task, self.round).await?;
-        let Some(first) = actions.first().filter(|_| !text.trim().is_empty()) else {
+        if text.trim().is_empty() {
             return Ok(());
-        };
-        let id = texts::put(c, (self.workspace, first.id), text).await?;
+        }
+        let owner = actions.first().map_or(ActionId(self.task.0), |first| first.id);
+        let id = texts::put(c, (self.workspace, owner), text).await?;
         texts::cite_prompt(c, self.task, id).await?;
         let reply = self.reply.map(SourceId::Message);
         texts::cite(c, id, reply.map(|reply| (reply.kind(), reply.uuid()))).await
@@ -618,6 +641,25 @@ impl ReplyHandler {
             .await?;
         failpoint!("round_stored");
         next.ok_or(Abort::Stopped)
+    }
+
+    /// The agent that a reply without delegations says it asks, if it can be reminded.
+    pub(super) async fn announced(
+        &self,
+        requests: &Requests,
+        (rounds, ran): (&Rounds, Duration),
+        answer: &Answer,
+    ) -> Result<Option<AgentId>, DbError> {
+        let has_asked = || {
+            let mut calls = rounds.0.iter().flat_map(|round| &round.calls);
+            calls.any(|call| call.action.function == DELEGATE)
+        };
+        let can_ask = requests.offer.find(DELEGATE).is_some() && !rounds.are_used_up(ran);
+        if !answer.calls.is_empty() || !can_ask || has_asked() {
+            return Ok(None);
+        }
+        let said = (requests.offer.tools(), answer.own_text.as_str());
+        delegation::announced_agent(&self.db, &requests.task, said).await
     }
 
     /// Reads the delegations among the calls of a round, by their numbers.
