@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    ids::AgentId,
     model::{CollectError, ModelError},
     tasks::{
         FailCode, WaitReason,

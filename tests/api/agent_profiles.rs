@@ -1538,6 +1538,7 @@ async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
         "list_action_items",
         "read_file",
         "remember",
+        "delegate",
         "web_fetch",
     ];
     assert_eq!(offered, usable);

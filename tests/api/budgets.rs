@@ -77,7 +77,7 @@ fn call(output_tokens: i64) -> Value {
 }
 
 /// Prices of the tests' default model: a dollar for 1,000 tokens.
-fn priced() -> ModelsFile {
+pub fn priced() -> ModelsFile {
     ModelsFile::of("context_window = 200000\ninput_usd = 1000.0\noutput_usd = 1000.0\n")
 }
 

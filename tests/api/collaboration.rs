@@ -387,7 +387,7 @@ async fn an_agent_that_may_no_longer_be_asked_ends_the_work() {
 #[tokio::test]
 async fn a_request_that_cannot_be_met_starts_nothing() {
     let t = team().await;
-    let agents = agents(&t, &["coder", "reviewer", "tester", "planner", "writer"]).await;
+    let agents = agents(&t, &["coder", "reviewer", "tester", "planner", "editor"]).await;
     let started = t.bo.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let (first, second) = (&agents[0], &agents[1]);
@@ -471,7 +471,7 @@ async fn a_resent_request_returns_the_first_work() {
     let t = team().await;
     let started = t.bo.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let form = json!({"collaborators": agents(&t, &["coder", "reviewer"]).await, "goal": GOAL, "client_id": "once"});
+    let form = json!({"collaborators": agents(&t, &["coder", "reviewer"]).await, "goal": GOAL, "client_id": "once", "turns_max": 2});
     let first = t.bo.try_fork(&thread, &root, form.clone()).await.is(201);
     let again = t.bo.try_fork(&thread, &root, form).await.is(200);
     for at in ["/fork/id", "/message/id", "/task/id"] {

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::{
     approvals::waiting,
+    budgets::priced,
     faults::prepared,
-    support::{Answer, Gate, Person, Team, id, list, team, text},
+    support::{Answer, Gate, Person, Team, id, list, team, team_with, text},
     tools_loop::{actions, reader},
 };
 
@@ -446,7 +447,8 @@ async fn everyone_who_reads_the_conversation_sees_brief_and_answer() {
 
 #[tokio::test]
 async fn a_delegation_stays_within_its_budget() {
-    let t = team().await;
+    let file = priced();
+    let t = team_with(&[("MODELS_FILE", file.path())]).await;
     delegating(&t.ada, "lead", json!({"usd_max": 0.000_001})).await;
     t.ada.make_agent("tester").await;
     lead_calls(&t, &[delegate("tester", "Draft it.")]);

@@ -246,6 +246,10 @@ async fn agent_tools_are_documented_as_they_are_parsed() {
             };
             tool.insert(name.to_owned(), value);
         }
+        if title == "FunctionTool" {
+            // Or `registry_id`, which a schema cannot say.
+            tool.insert("name".to_owned(), "lookup".into());
+        }
         if title == "McpTool" {
             // Or `registry_id`, which a schema cannot say.
             tool.insert("server_label".to_owned(), "lookup".into());

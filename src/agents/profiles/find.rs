@@ -267,7 +267,11 @@ pub async fn list_invocable_by(
     Ok(rows
         .map(|row| ListedAgent {
             id: row.id,
-            name: row.summary.0.display_name.unwrap_or_else(|| row.name.clone()),
+            name: row
+                .summary
+                .0
+                .display_name
+                .unwrap_or_else(|| row.name.clone()),
             handle: row.name,
             description: row.summary.0.description,
             tags: row.summary.0.capabilities,

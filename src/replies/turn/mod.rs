@@ -294,8 +294,16 @@ impl ReplyHandler {
                     () = stop.cancelled() => return Err(Abort::Stopped),
                 },
             };
+            let announced = match &outcome {
+                Ok(answer) if done.is_none() && counts.announced.is_none() => {
+                    self.announced(&requests, (&rounds, clock.ran()), answer)
+                        .await?
+                }
+                _ => None,
+            };
             let failed = match outcome {
-                Ok(answer) if !answer.calls.is_empty() => {
+                Ok(answer) if !answer.calls.is_empty() || announced.is_some() => {
+                    counts.announced = counts.announced.or(announced);
                     counts.ran_ms = clock.ran_ms();
                     // A call was made, so another wait for a budget is a new one.
                     counts.budget_since = None;

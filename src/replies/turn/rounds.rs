@@ -461,7 +461,9 @@ impl RoundText {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let owner = actions.first().map_or(ActionId(self.task.0), |first| first.id);
+        let owner = actions
+            .first()
+            .map_or(ActionId(self.task.0), |first| first.id);
         let id = texts::put(c, (self.workspace, owner), text).await?;
         texts::cite_prompt(c, self.task, id).await?;
         let reply = self.reply.map(SourceId::Message);

@@ -456,6 +456,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/forks/{id}", _) => {
             Call::patch(at(&dive(by, general).await.2), json!({"title": "The day"}))
         }
+        ("POST /v1/threads/{id}/catch-up", _) => {
+            let thread = by.thread(general, "Where do we launch?").await;
+            for n in 0..20 {
+                by.say(&thread, &format!("Idea {n}")).await;
+            }
+            Call::post(format!("{}?since=0", at(&thread)), json!({}))
+        }
         ("POST /v1/threads/{id}/compactions", _) => {
             Call::post(at(&compactable(by, general).await), json!({}))
         }

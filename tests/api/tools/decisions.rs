@@ -686,7 +686,16 @@ async fn code_is_never_allowed_for_an_hour() {
     let requests = b.requests(&Policy::default(), 1).await;
     let bo = b.caller(&b.t.bo).await;
     let case = async move |c: &mut Conn| {
-        let stored = round(c, &requests, 1, &[call("run_code", &json!({"code": "1"}))]).await?;
+        let stored = round(
+            c,
+            &requests,
+            1,
+            &[call(
+                "run_code",
+                &json!({"language": "python", "code": "1"}),
+            )],
+        )
+        .await?;
         let approval = Approval {
             arguments_hash: stored[0].arguments_hash.clone(),
             term: Some(ApprovalTerm::Hour),

@@ -35,7 +35,7 @@ impl CatchUpOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum CatchUpError {
     #[error(
-        "there are {0} new messages; a model summarizes {MESSAGES_MIN} or more: read them, or use GET"
+        "a model summarizes {MESSAGES_MIN} new messages or more, not {0}: read them, or use GET"
     )]
     TooFew(usize),
     #[error(transparent)]
