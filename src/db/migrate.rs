@@ -106,6 +106,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_181_500, "add_key_to_tasks"),
     common!(20_261_123_100_000, "create_channel_agents"),
     common!(20_261_123_102_000, "create_catch_ups"),
+    common!(20_261_123_104_000, "create_replays"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -18,6 +18,7 @@ mod offline;
 pub mod persona;
 pub mod preset;
 pub mod prompt;
+pub mod replay;
 pub mod requester;
 pub mod retry;
 pub mod taint;

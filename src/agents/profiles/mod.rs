@@ -35,6 +35,7 @@ mod adaptation;
 mod agent;
 mod announce;
 mod change;
+mod draft;
 mod find;
 mod follow;
 mod form;
@@ -63,6 +64,7 @@ pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
 pub(in crate::agents) use change::{put_file, see_base};
+pub use draft::{TrialProfile, resolve_trial};
 pub use find::{
     HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
     find_invocable, find_resolved, find_turned_off, find_usable, get_agent, get_by_reference,

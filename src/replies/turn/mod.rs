@@ -66,6 +66,7 @@ mod rounds;
 use call::Failed;
 pub use handler::ReplyHandler;
 use reply::save_partial_reply;
+pub(super) use rounds::{definition_tokens, limit_definitions};
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
 
 /// Maximum length of a retry chain that is followed to remove its leftovers.
