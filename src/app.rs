@@ -27,7 +27,7 @@ use crate::{
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
-    forks::{edit, resolver::Resolver},
+    forks::{collaborator::Collaborator, edit, resolver::Resolver},
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
     lock::{self, Guard},
@@ -48,6 +48,7 @@ use crate::{
             quiet,
             remember::RememberTool,
         },
+        delegation::DelegationTool,
         facts::StoredFacts,
         manifest,
         replay::{self, Replayer},
@@ -56,7 +57,7 @@ use crate::{
         utility::Utility,
     },
     responses::{self, CallSlots, ResponsesService},
-    router,
+    router, schedules,
     secrets::Keyring,
     server::{Inner, State},
     tasks::{
@@ -69,7 +70,7 @@ use crate::{
     telemetry::{self, FANOUT_SECONDS, Meter},
     tools::{
         approvals,
-        builtin::BuiltIns,
+        builtin::{BuiltIns, done::DoneTool},
         grants,
         outward::{CodeTool, PageTool, ServerTools},
         runner::{ToolRunner, Toolbox},
@@ -90,6 +91,8 @@ const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for approvals that have expired.
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between checks for schedules that are due.
+const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Pause between two batches of agents.
@@ -206,7 +209,8 @@ fn keyring(config: &Config) -> Keyring {
 
 /// Functions that agents can call.
 fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
-    let runners: [Arc<dyn ToolRunner>; 5] = [
+    let runners: [Arc<dyn ToolRunner>; 7] = [
+        Arc::new(DoneTool),
         Arc::new(BuiltIns {
             db: db.clone(),
             blobs: blobs.clone(),
@@ -215,6 +219,7 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
             db: db.clone(),
             keyring: Arc::clone(keyring),
         }),
+        Arc::new(DelegationTool { db: db.clone() }),
         Arc::new(PageTool {
             db: db.clone(),
             registry: Arc::clone(registry),
@@ -333,9 +338,20 @@ fn handlers(
         PerWorkspace::new(providers, resolver, |resolver, provider| {
             resolver.provider = provider;
         });
+    let collaborator = Collaborator {
+        db: calls.db.clone(),
+        provider: providers.fallback(),
+    };
+    let collaborator: Arc<dyn Handler> =
+        PerWorkspace::new(providers, collaborator, |collaborator, provider| {
+            collaborator.provider = provider;
+        });
     HashMap::from([
-        (TaskKind::Reply, replies),
+        (TaskKind::Reply, Arc::clone(&replies)),
+        (TaskKind::Schedule, Arc::clone(&replies)),
+        (TaskKind::Delegate, replies),
         (TaskKind::Resolve, resolver),
+        (TaskKind::Collaborate, collaborator),
         (TaskKind::Compact, compactor),
         (TaskKind::Reflect, Arc::clone(&reflector)),
         (TaskKind::Utility, reflector),
@@ -548,6 +564,7 @@ impl App {
         tracker.spawn(refresh_agents_forever(state.clone()));
         tracker.spawn(compact_quiet_forever(state.clone()));
         tracker.spawn(expire_approvals_forever(state.clone()));
+        tracker.spawn(fire_schedules_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
@@ -752,7 +769,7 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records, expired rows of model calls, and counters of past budgets, at the start and then
+/// Deletes expired texts of context records, expired rows of model calls and of slots, and counters of past budgets, at the start and then
 /// daily.
 async fn remove_contexts_forever(state: State) {
     loop {
@@ -762,6 +779,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = calls::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired rows of model calls could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = schedules::delete_old_slots(&state.db, retention).await {
+            tracing::warn!(error = %e, "expired slots of schedules could not be deleted; trying again tomorrow");
         }
         if let Err(e) = budgets::remove_past(&state.db).await {
             tracing::warn!(error = %e, "counters of past budgets could not be deleted; trying again tomorrow");
@@ -795,6 +815,25 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = approvals::end_due(&state.db, &state.hub).await {
             tracing::warn!(error = %e, "could not end actions; retrying");
+        }
+    }
+}
+
+/// Fires the schedules that are due.
+async fn fire_schedules_forever(state: State) {
+    loop {
+        let has_more = schedules::fire_due(&state.db).await.unwrap_or_else(|e| {
+            tracing::warn!(error = %e, "could not fire schedules; retrying");
+            false
+        });
+        let pause = if has_more {
+            Duration::ZERO
+        } else {
+            FIRE_SCHEDULES_EVERY
+        };
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

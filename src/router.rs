@@ -40,6 +40,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::agents::router())
         .merge(routes::memory::router())
         .merge(routes::tools::router())
+        .merge(routes::schedules::router())
         .merge(routes::responses::router())
         .merge(routes::chat_completions::router())
         .merge(routes::registry::router())

@@ -3,7 +3,7 @@ use crate::{
     auth::AuthError,
     db::DbError,
     http::error::{ApiError, ErrorCode, StatusCode},
-    ids::{IdError, PersonaId},
+    ids::{ChannelId, IdError, PersonaId},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +56,8 @@ pub enum AgentError {
         "other agents inherit from this agent: change their base first, or archive this agent instead"
     )]
     HasChildren,
+    #[error("the name `{0}` is taken by another sandbox policy of this workspace: choose another")]
+    SandboxPolicyNameTaken(String),
     #[error("there is no sandbox policy `{0}` in this workspace")]
     NoSuchSandboxPolicy(String),
     #[error("the sandbox policy does not exist in this workspace")]
@@ -68,6 +70,8 @@ pub enum AgentError {
     DuplicateTool(String),
     #[error("there is no tool `{0}` in this workspace")]
     NoSuchTool(String),
+    #[error("there is no channel {0} in this workspace, or you are not in it")]
+    NoSuchChannel(ChannelId),
     #[error("there is no persona `{0}` in this workspace")]
     NoSuchPersona(PersonaId),
     #[error("the persona does not exist in this workspace")]
@@ -181,11 +185,14 @@ impl From<AgentError> for ApiError {
             E::NoSuchTool(_) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchTool).param("tools")
             }
+            E::NoSuchChannel(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::ChannelNotFound).param("tools")
+            }
             E::NoSuchPersona(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound).param("persona_id")
             }
             E::PersonaNotFound => make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound),
-            E::PersonaNameTaken(_) => {
+            E::PersonaNameTaken(_) | E::SandboxPolicyNameTaken(_) => {
                 make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name")
             }
             E::PersonaInUse => make(StatusCode::CONFLICT, ErrorCode::PersonaInUse),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentError,
-    profiles::{ApprovalRule, Approver, Compaction, ToolKind},
+    profiles::{ApprovalRule, Approver, Compaction, ToolKind, check_new_rules},
 };
 use crate::{
     auth::{self, Actor, Scope},
@@ -514,7 +514,7 @@ pub async fn find_version(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, D
 /// `expected` is the version from `If-Match`.
 ///
 /// # Errors
-/// `PolicyStale` with the current policy, `Invalid`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.
+/// `PolicyStale` with the current policy, `Invalid`, `NoSuchMember`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -565,6 +565,8 @@ pub async fn change(
     }
     if let Some(rules) = &patch.approval_rules {
         check_rules(rules)?;
+        let stored = &policy.approval_rules;
+        check_new_rules(c, actor.workspace, rules, stored, "approval_rules").await?;
         policy.approval_rules.clone_from(rules);
     }
     if let Some(domains) = &patch.trusted_domains {

@@ -1,7 +1,5 @@
 //! System text for a profile that is not stored, used by the editor and to try out an agent before it is saved.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -69,9 +67,9 @@ pub async fn preview(
     form: PreviewForm,
 ) -> Result<Preview, AgentError> {
     actor.require(Scope::AgentsRead)?;
-    let files = match form.agent_id {
-        Some(id) => profiles::get_visible(c, actor, id).await?.files,
-        None => BTreeMap::new(),
+    let before = match form.agent_id {
+        Some(id) => Some(profiles::get_visible_profile(c, actor, id).await?),
+        None => None,
     };
     let mut fields = form.agent;
     fields.entry("name").or_insert_with(|| Value::from(UNNAMED));
@@ -79,8 +77,10 @@ pub async fn preview(
         fields.insert("name".to_owned(), Value::from(UNNAMED));
     }
     let mut parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
-    parts.profile.files = files;
-    profiles::check_names(c, actor.workspace, &mut parts.profile, None).await?;
+    if let Some(before) = &before {
+        parts.profile.files.clone_from(&before.files);
+    }
+    profiles::check_names(c, actor, &mut parts.profile, before.as_ref()).await?;
     let own = parts.profile.instructions.clone();
     profiles::see_base(c, actor, &parts.profile, None).await?;
     let (merged, resolved_from) =

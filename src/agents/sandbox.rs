@@ -1,4 +1,4 @@
-//! Sandbox policies: limits for code that agents run. The server does not run code yet; the limits that would apply
+//! Sandbox policies: limits for code that agents run. The runner that the operator named enforces them; the limits that apply
 //! are returned with the agent.
 
 use serde::{Deserialize, Serialize};
@@ -270,13 +270,13 @@ async fn name_is_free(
         .opt()
         .await?;
     match other {
-        Some(_) => Err(AgentError::NameTaken(name.to_owned())),
+        Some(_) => Err(AgentError::SandboxPolicyNameTaken(name.to_owned())),
         None => Ok(()),
     }
 }
 
 /// # Errors
-/// `Invalid`, `NameTaken`, or an error from `Actor::require`.
+/// `Invalid`, `SandboxPolicyNameTaken`, or an error from `Actor::require`.
 pub async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -322,7 +322,7 @@ async fn audited(
 }
 
 /// # Errors
-/// `SandboxPolicyNotFound`, `Invalid`, `NameTaken`, or an error from `Actor::require`.
+/// `SandboxPolicyNotFound`, `Invalid`, `SandboxPolicyNameTaken`, or an error from `Actor::require`.
 pub async fn replace(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -143,7 +143,12 @@ pub async fn render(
     workspace: WorkspaceId,
     agent: &Resolved,
 ) -> Result<System, DbError> {
-    let mut system = build(c, workspace, None, &agent.profile).await?;
+    let mut profile = agent.profile.clone();
+    if let Some(agency) = &mut profile.agency {
+        // Only replies delegate.
+        agency.delegation_rules.clear();
+    }
+    let mut system = build(c, workspace, None, &profile).await?;
     system
         .parts
         .retain(|part| part.name != SystemPartName::Persona);
@@ -190,7 +195,9 @@ pub(super) async fn build(
         merged.persona_text.as_deref().unwrap_or(""),
     );
     if let Some(agency) = &merged.agency {
-        system.add(SystemPartName::Agency, &agency_text(agency));
+        let rules = agency.delegation_rules.as_slice();
+        let rules: &[String] = if merged.delegates() { rules } else { &[] };
+        system.add(SystemPartName::Agency, &agency_text(agency, rules));
     }
     for text in files::instruction_files(c, workspace, &merged.files).await? {
         system.add(SystemPartName::Files, &text);
@@ -198,14 +205,15 @@ pub(super) async fn build(
     Ok(system)
 }
 
-/// Renders an agency as Markdown.
-fn agency_text(agency: &Agency) -> String {
+/// Renders an agency as Markdown; `rules` are for agents that delegate.
+fn agency_text(agency: &Agency, rules: &[String]) -> String {
     let mut text = String::from("## Your role\n");
     if let Some(role) = &agency.role_description {
         text.push_str(role.trim());
         text.push('\n');
     }
-    for (heading, lines) in agency.lists() {
+    let lists = agency.lists().into_iter();
+    for (heading, lines) in lists.chain([("Delegation rules", rules)]) {
         if lines.is_empty() {
             continue;
         }
@@ -241,9 +249,22 @@ mod tests {
             ..Agency::default()
         };
         assert_eq!(
-            agency_text(&agency),
+            agency_text(&agency, &[]),
             "## Your role\nKeeps the release calm.\n\n### Responsibilities\n- Watch the build\n- Say what broke\n\n\
              ### Constraints\n- Never deploy on Friday\n"
+        );
+    }
+
+    #[test]
+    fn delegation_rules_are_the_last_list() {
+        let agency = Agency {
+            role_description: Some("Keeps the release calm.".to_owned()),
+            delegation_rules: vec!["Ask Coder".to_owned()],
+            ..Agency::default()
+        };
+        assert_eq!(
+            agency_text(&agency, &agency.delegation_rules),
+            "## Your role\nKeeps the release calm.\n\n### Delegation rules\n- Ask Coder\n"
         );
     }
 }

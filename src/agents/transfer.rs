@@ -11,7 +11,7 @@ use utoipa::openapi::{
 
 use super::{
     AgentError, files,
-    profiles::{self, Agent, NewAgent},
+    profiles::{self, Agent, Approver, NewAgent, Tool},
     prompt_profiles::{AUTO, NONE},
 };
 use crate::{
@@ -23,14 +23,13 @@ use crate::{
 
 /// Version of the export format that is written and read.
 const FORMAT: u32 = 1;
-/// IDs of users, policies, and personas are not valid in another workspace.
+/// IDs of users, sandbox policies, and personas are not valid in another workspace.
 const LEFT_OUT: &[&str] = &[
     "access_control",
     "sandbox_policy_id",
     "persona_id",
     "persona_text",
     "base_profile_id",
-    "trust",
 ];
 
 constant! { pub ExportObject = "agent_export" }
@@ -42,8 +41,9 @@ pub struct Export {
     pub object: ExportObject,
     /// Always 1.
     pub format: u32,
-    /// Fields of `POST /v1/agents`, without those that refer to users, policies, or other agents; `base` is the
-    /// base's name.
+    /// Fields of `POST /v1/agents`, without those that refer to users, sandbox policies, registered tools, or other agents;
+    /// `base` is the base's name. Rules that require a person require an admin, and channels of searches are left out, so that
+    /// the copy finds nothing until others are chosen.
     #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
     /// File contents by path; SOUL.md and IDENTITY.md are part of `agent`.
@@ -140,7 +140,9 @@ pub async fn export_agent(
     let agent = profiles::get_by_reference(c, actor, reference).await?;
     let version = agent.summary.version;
     let version = profiles::get_version(c, actor, reference, version).await?;
-    let mut fields = match serde_json::to_value(version.snapshot) {
+    let mut snapshot = version.snapshot;
+    restrict(&mut snapshot);
+    let mut fields = match serde_json::to_value(snapshot) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
@@ -175,6 +177,24 @@ pub async fn export_agent(
         agent: fields,
         files: files::own(c, &agent).await?,
     })
+}
+
+/// Replaces what names people and channels of this workspace by something that permits no more: a question to a person becomes
+/// one to an admin, and a search of some channels finds nothing until others are chosen.
+fn restrict(agent: &mut NewAgent) {
+    let trust = agent.trust.iter_mut();
+    for rule in trust.flat_map(|trust| trust.approval_rules.iter_mut()) {
+        if rule.user_id.take().is_some() {
+            rule.requires = Approver::Admin;
+        }
+    }
+    for tool in agent.tools.iter_mut().flatten() {
+        if let Tool::FileSearch(tool) = tool
+            && let Some(filters) = &mut tool.filters
+        {
+            filters.insert("channel_ids".to_owned(), Value::Array(Vec::new()));
+        }
+    }
 }
 
 /// Creates an agent from an export or from files, in one transaction.

@@ -9,6 +9,7 @@ use super::ChatError;
 use crate::{
     auth::{Actor, AuthError, Caller, Role, Scope, Scopes, credential_is_valid},
     chat::{
+        collaboration::Collaboration,
         forks::ForkStatus,
         rows::{channel::ChannelKind, thread::ThreadStatus},
     },
@@ -37,7 +38,7 @@ pub struct ThreadAccess<'a> {
     pub channel_access: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
-    /// True if an agent is bound to the conversation.
+    /// True if an agent is bound to the conversation, and no collaboration runs there.
     pub bound: bool,
     /// `None` for the main line of the thread.
     pub fork: Option<ForkAccess>,
@@ -158,19 +159,20 @@ pub async fn fork<'a>(
     caller: &'a Caller,
     id: ForkId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
-    let row: Option<(ThreadId, ForkStatus, bool)> = c
-        .q("select f.thread_id, f.status, exists (select 1 from bindings b where b.conversation_id = f.id and b.is_bound) \
-            from forks f where f.id = $1")
+    let row: Option<(ThreadId, ForkStatus, bool, Option<Json<Collaboration>>)> = c
+        .q("select f.thread_id, f.status, exists (select 1 from bindings b where b.conversation_id = f.id and b.is_bound), \
+            f.collaboration from forks f where f.id = $1")
         .bind(id)
         .opt()
         .await?;
-    let (thread_id, status, bound) = row.ok_or(ChatError::ForkNotFound)?;
+    let (thread_id, status, bound, collaboration) = row.ok_or(ChatError::ForkNotFound)?;
+    let is_collaborating = collaboration.is_some_and(|found| found.0.is_running());
     let access = thread(c, caller, thread_id).await.map_err(|e| match e {
         ChatError::ThreadNotFound => ChatError::ForkNotFound,
         other => other,
     })?;
     Ok(ThreadAccess {
-        bound,
+        bound: bound && !is_collaborating,
         fork: Some(ForkAccess {
             id,
             is_active: status == ForkStatus::Active,
@@ -215,15 +217,76 @@ pub async fn unplaced<'a>(
     }
 }
 
+/// The channel of a task's conversation; `None` if it has none.
+///
+/// # Errors
+/// `TaskNotFound`.
+pub async fn channel_of_task<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    task: &Task,
+) -> Result<Option<ChannelAccess<'a>>, ChatError> {
+    let found = match (task.thread_id, task.channel_id) {
+        (Some(id), _) => thread(c, caller, id)
+            .await
+            .map(|access| access.channel_access),
+        // The thread of a schedule's reply does not exist yet.
+        (None, Some(id)) => channel(c, caller, id).await,
+        (None, None) => return Ok(None),
+    };
+    found.map(Some).map_err(|_| ChatError::TaskNotFound)
+}
+
+/// Checks access to a thread that does not exist yet, of a schedule's reply: that to its channel.
+///
+/// # Errors
+/// `ChannelNotFound`.
+pub async fn coming_thread<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    channel: ChannelId,
+    thread: ThreadId,
+) -> Result<ThreadAccess<'a>, ChatError> {
+    Ok(ThreadAccess {
+        channel_access: self::channel(c, caller, channel).await?,
+        thread,
+        archived: false,
+        bound: false,
+        fork: None,
+    })
+}
+
+/// Checks whether a person can post in a channel now, or in a thread of it.
+pub async fn can_post(
+    c: &mut Conn,
+    user: UserId,
+    channel: ChannelId,
+    thread: Option<ThreadId>,
+) -> Result<bool, DbError> {
+    let role: Option<(Role,)> = c
+        .q(concat!(
+            "select m.role from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+             left join threads t on t.id = $3 where ch.id = $1 and ch.archived_at is null \
+             and (t.id is null or t.status <> 'archived') and ",
+            is_visible_channel!("ch", "$2")
+        ))
+        .bind(channel)
+        .bind(user)
+        .bind(thread)
+        .opt()
+        .await?;
+    Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatWrite)))
+}
+
 /// Checks whether the requester of a task can post in its conversation now, and whether the key that started its chain, if it was
 /// a key, can still post and invoke agents.
 pub async fn requester_can_post(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let role: Option<(Role,)> = c
         .q(concat!(
-            "select m.role from tasks k join channels ch on ch.id = k.channel_id join threads t on t.id = k.thread_id \
+            "select m.role from tasks k join channels ch on ch.id = k.channel_id left join threads t on t.id = k.thread_id \
              join members m on m.workspace_id = k.workspace_id and m.user_id = k.requested_by \
              left join forks f on f.id = k.conversation_id where k.id = $1 and ch.archived_at is null \
-             and t.status <> 'archived' and (f.id is null or f.status = 'active') and ",
+             and (t.id is null or t.status <> 'archived') and (f.id is null or f.status = 'active') and ",
             is_visible_channel!("ch", "k.requested_by")
         ))
         .bind(task.id)

@@ -6,14 +6,16 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    ChatError, plain,
+    ChatError,
+    collaboration::Collaboration,
+    plain,
     rows::{
         message::{AuthorKind, Message},
         preset::{ConversationPreset, list_presets},
     },
 };
 use crate::{
-    db::{Conn, DbError, is_in_visible_channel},
+    db::{Conn, DbError, Json, is_in_visible_channel},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventData, EventType, NewEvent, log},
     text_enum::text_enum,
@@ -79,6 +81,9 @@ pub struct Fork {
     pub resolution_id: Option<ResolutionId>,
     /// The current draft.
     pub draft_id: Option<ResolutionId>,
+    /// Agents that work, or have worked, on a goal here; null if a person started the deep dive alone.
+    #[schema(value_type = Option<Collaboration>)]
+    pub collaboration: Option<Json<Collaboration>>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -96,7 +101,7 @@ macro_rules! fork_sql {
             "select f.id, f.workspace_id, f.channel_id, f.thread_id, f.message_id, f.title, f.description, b.agent_id, \
              b.agent_version, coalesce(b.auto_reply, FALSE) as auto_reply, f.context, f.status, f.stale, f.message_count, \
              f.created_by, f.created_at, f.resolved_at, f.resolution_id, \
-             (select d.id from resolutions d where d.fork_id = f.id and d.status = 'draft') as draft_id \
+             (select d.id from resolutions d where d.fork_id = f.id and d.status = 'draft') as draft_id, f.collaboration \
              from forks f left join bindings b on b.conversation_id = f.id and b.is_bound ",
             $tail
         )
@@ -306,7 +311,12 @@ async fn mark_stale(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     Ok(n == 1)
 }
 
-async fn announced(c: &mut Conn, fork: ForkId, audience: Audience) -> Result<(), DbError> {
+/// As `announce_update`, for a fork that exists.
+pub(super) async fn announced(
+    c: &mut Conn,
+    fork: ForkId,
+    audience: Audience,
+) -> Result<(), DbError> {
     match announce_update(c, fork, audience).await {
         Ok(_) => Ok(()),
         Err(ChatError::Db(e)) => Err(e),
@@ -407,7 +417,7 @@ pub(super) async fn erase_resolution(
     c.q("update resolutions set status = 'superseded', headline = '', conclusion = '', key_points = $2, open_questions = $2, \
          deferred_items = $2, search_text = '' where id = $1")
         .bind(resolution)
-        .bind(crate::db::Json(Vec::<()>::new()))
+        .bind(Json(Vec::<()>::new()))
         .run()
         .await?;
     c.q("delete from action_items where resolution_id = $1")

@@ -8,6 +8,7 @@ mod announce;
 mod arrows;
 pub mod bindings;
 pub mod channels;
+pub mod collaboration;
 mod emoji;
 mod error;
 pub mod event;

@@ -5,23 +5,28 @@
 
 use super::{
     ChatError, access,
+    collaboration::{CollaborationState, end_collaboration},
     event::MessageEvent,
     forks, messages,
+    post::{self, NoticeTarget},
     rows::message::{AuthorKind, Message, MessageKind, MessageState, find_message, get_message},
     search::index::{self, ThreadRoot},
     text::ReplyText,
 };
 use crate::{
-    agents::derived::{self, Change, DELETED, SourceId},
+    agents::{
+        derived::{self, Change, DELETED, SourceId},
+        profiles,
+    },
     auth::{self, Caller, Scope, quota},
     db::{Conn, DbError, Json, now},
     files,
     ids::{FileId, MessageId, TaskId},
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
-        Task, actions,
-        attempts::{self, AttemptOutcome},
-        queue,
+        FailCode, Task, TaskError, TaskKind, actions,
+        attempts::{self, AttemptError, AttemptOutcome},
+        loop_notice, notice_text, queue,
     },
     text_enum::text_enum,
 };
@@ -71,24 +76,30 @@ pub async fn interrupt_reply(
     messages::announce_update(c, &message, audience).await
 }
 
-/// Cancels an unfinished task and interrupts its reply, keeping the partial text. Returns `None` if
-/// the task has ended.
+/// Cancels an unfinished task with everything that it asked for, and interrupts their replies, keeping the partial texts. Returns
+/// `None` if the task has ended.
 pub async fn stop(
     c: &mut Conn,
     task: &Task,
     hub: &Hub,
     audience: Audience,
 ) -> Result<Option<Task>, DbError> {
-    let Some(cancelled) = queue::cancel(c, task.id, audience).await? else {
-        return Ok(None);
-    };
-    if let Some(reply) = cancelled.reply_message_id {
-        let text = hub.stream_text(task.workspace_id, task.id);
-        let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
-        interrupt_reply(c, reply, text.as_ref(), audience).await?;
+    let cancelled = queue::cancel(c, task.id, audience).await?;
+    for ended in &cancelled {
+        if let Some(reply) = ended.reply_message_id {
+            let text = hub.stream_text(ended.workspace_id, ended.id);
+            let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
+            interrupt_reply(c, reply, text.as_ref(), audience).await?;
+        }
+        attempts::end_attempt(c, ended.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
+        if let Some(fork) = ended
+            .fork_id
+            .filter(|_| ended.kind == TaskKind::Collaborate)
+        {
+            end_collaboration(c, fork, CollaborationState::Stopped, audience).await?;
+        }
     }
-    attempts::end_attempt(c, task.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
-    Ok(Some(cancelled))
+    Ok(cancelled.into_iter().next())
 }
 
 text_enum! {
@@ -116,22 +127,19 @@ pub async fn cancel_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let Some(thread) = task.thread_id else {
+    let Some(access) = access::channel_of_task(c, caller, &task).await? else {
         // A task without a conversation is recorded after it has ended: there is nothing to cancel.
         access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;
         return Ok(task);
     };
-    let access = access::thread(c, caller, thread)
-        .await
-        .map_err(|_| ChatError::TaskNotFound)?;
     access::check_personal(caller, &task)?;
-    access.channel_access.actor.require(Scope::ChatWrite)?;
+    access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
     match scope {
         CancelScope::Task => {
-            stop(c, &task, hub, access.channel_access.audience()).await?;
+            stop(c, &task, hub, access.audience()).await?;
         }
         CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
     }
@@ -147,20 +155,90 @@ async fn cancel_tree(
     hub: &Hub,
 ) -> Result<(), ChatError> {
     let root = queue::find_task(c, task.root_task_id).await?;
-    let thread = root.and_then(|root| root.thread_id);
-    let access = access::thread(c, caller, thread.ok_or(ChatError::TaskNotFound)?)
-        .await
-        .map_err(|_| ChatError::TaskNotFound)?;
-    access.channel_access.actor.require(Scope::ChatWrite)?;
-    queue::stop_tree(c, task.root_task_id).await?;
-    for active in queue::active_in_tree(c, task.root_task_id).await? {
-        let Some(channel) = active.channel_id else {
+    let root = root.ok_or(ChatError::TaskNotFound)?;
+    let access = access::channel_of_task(c, caller, &root).await?;
+    let access = access.ok_or(ChatError::TaskNotFound)?;
+    access.actor.require(Scope::ChatWrite)?;
+    Ok(stop_all(c, task.root_task_id, None, hub).await?)
+}
+
+/// Stops a tree and cancels its active tasks except `kept`.
+async fn stop_all(
+    c: &mut Conn,
+    root: TaskId,
+    kept: Option<TaskId>,
+    hub: &Hub,
+) -> Result<(), DbError> {
+    queue::stop_tree(c, root).await?;
+    for active in queue::active_in_tree(c, root).await? {
+        let Some(channel) = active.channel_id.filter(|_| Some(active.id) != kept) else {
             continue;
         };
         let audience = queue::audience_of(c, channel).await?;
         stop(c, &active, hub, audience).await?;
     }
     Ok(())
+}
+
+/// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice, and everything
+/// below is canceled with the later links of a chain. The caller holds the lease.
+pub async fn fail_tree(
+    c: &mut Conn,
+    task: &Task,
+    code: FailCode,
+    hub: &Hub,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let root = queue::waiting_root(c, task.id).await?;
+    let root = root.as_ref().unwrap_or(task);
+    let Some((agent, target)) = root.agent_id.zip(NoticeTarget::of(root)) else {
+        return Ok(());
+    };
+    let name = profiles::shown_name(c, agent).await?;
+    let message = match code {
+        FailCode::Loop => loop_text(c, task.root_task_id).await?,
+        code => notice_text(&name, code),
+    };
+    let message = post::end_chain(c, root, message, audience).await?;
+    stop_all(c, task.root_task_id, Some(root.id), hub).await?;
+    if let Some(reply) = root.reply_message_id {
+        let text = hub.stream_text(root.workspace_id, root.id);
+        let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
+        interrupt_reply(c, reply, text.as_ref(), audience).await?;
+    }
+    if let Some(fork) = root.fork_id.filter(|_| root.kind == TaskKind::Collaborate) {
+        end_collaboration(c, fork, CollaborationState::Failed, audience).await?;
+    }
+    let trigger = root.trigger_message_id;
+    let notice = post::insert_notice(c, target, audience, trigger, message.clone()).await?;
+    let error = AttemptError {
+        code,
+        message: message.clone(),
+    };
+    attempts::end_attempt(c, root.id, AttemptOutcome::Failed, Some(error), 0, now()).await?;
+    let error = TaskError { code, message };
+    queue::fail(c, root.id, error, notice.id, audience).await
+}
+
+/// Notice of a tree that the loop guard stops: its agents in the order of their first tasks.
+async fn loop_text(c: &mut Conn, root: TaskId) -> Result<String, DbError> {
+    let mut agents = Vec::new();
+    for task in queue::list_tree(c, root).await? {
+        let works = matches!(
+            task.kind,
+            TaskKind::Reply | TaskKind::Delegate | TaskKind::Schedule
+        );
+        agents.extend(
+            task.agent_id
+                .filter(|agent| works && !agents.contains(agent)),
+        );
+    }
+    let mut names = Vec::with_capacity(agents.len());
+    for agent in agents {
+        names.push(profiles::shown_name(c, agent).await?);
+    }
+    let used = queue::use_of(c, root).await?;
+    Ok(loop_notice(&names, Some(used.calls)))
 }
 
 /// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered

@@ -93,6 +93,11 @@ pub struct ReplyText {
 }
 
 impl ReplyText {
+    /// Markdown.
+    pub fn content(&self) -> &str {
+        &self.content
+    }
+
     pub fn of(content: String) -> Self {
         let plain = plain::to_plain(&content);
         let search_document = SearchDocument::of(&content, &plain);

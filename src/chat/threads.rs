@@ -21,7 +21,7 @@ use crate::{
     chat::event::ThreadEvent,
     cursor,
     db::{Conn, Json, now},
-    ids::{ChannelId, MessageId, ThreadId, UserId},
+    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
 };
@@ -56,10 +56,28 @@ pub struct OpenedThread {
     pub first_unread_id: Option<MessageId>,
 }
 
+/// Channel of a new thread, and the person who starts it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadOrigin {
+    pub workspace: WorkspaceId,
+    pub channel: ChannelId,
+    pub created_by: UserId,
+}
+
+impl From<&ChannelAccess<'_>> for ThreadOrigin {
+    fn from(access: &ChannelAccess<'_>) -> Self {
+        Self {
+            workspace: access.actor.workspace,
+            channel: access.channel,
+            created_by: access.actor.user,
+        }
+    }
+}
+
 /// Inserts a thread before its root message. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
-    channel_access: &ChannelAccess<'_>,
+    origin: ThreadOrigin,
     id: ThreadId,
     root: MessageId,
     (title, memory): (Option<&str>, ThreadMemory),
@@ -69,13 +87,13 @@ pub(super) async fn insert(
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
          last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7)")
         .bind(id)
-        .bind(channel_access.actor.workspace)
-        .bind(channel_access.channel)
+        .bind(origin.workspace)
+        .bind(origin.channel)
         .bind(root)
         .bind(title.map(str::to_owned))
         .bind(Json(Vec::<Participant>::new()))
         .bind(now())
-        .bind(channel_access.actor.user)
+        .bind(origin.created_by)
         .bind(memory)
         .run()
         .await?;
@@ -83,7 +101,7 @@ pub(super) async fn insert(
         let bound = (agent.id, agent.version);
         bindings::bind_by(
             c,
-            channel_access.actor.workspace,
+            origin.workspace,
             id,
             Conversation::Thread(id),
             bound,

@@ -104,8 +104,12 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     per_engine!(20_261_122_170_100, "refresh_trust"),
     common!(20_261_122_181_000, "create_task_trees"),
     common!(20_261_122_181_500, "add_key_to_tasks"),
+    common!(20_261_122_191_000, "add_briefs"),
     common!(20_261_123_100_000, "create_channel_agents"),
+    common!(20_261_123_101_000, "create_schedules"),
     common!(20_261_123_102_000, "create_catch_ups"),
+    common!(20_261_123_102_500, "add_collaboration_to_forks"),
+    common!(20_261_123_102_700, "create_tree_delegations"),
     common!(20_261_123_104_000, "create_replays"),
 ];
 

@@ -4,6 +4,7 @@ use crate::{
     chat::ChatError,
     db::DbError,
     http::error::{ApiError, ErrorCode, StatusCode},
+    ids::AgentId,
 };
 
 /// Maximum number of active forks in a thread.
@@ -43,6 +44,10 @@ pub enum ForkError {
     NoSuchItem(String, String),
     #[error("the action item does not exist, or a newer version of the result no longer has it")]
     ItemNotFound,
+    #[error("agent {0} does not exist in this workspace, or is not active")]
+    NoSuchCollaborator(AgentId),
+    #[error("no model is connected: an admin can connect one in the settings")]
+    NoModel,
     #[error(transparent)]
     Chat(#[from] ChatError),
     #[error(transparent)]
@@ -91,6 +96,10 @@ impl From<ForkError> for ApiError {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchItem).param(param)
             }
             E::ItemNotFound => make(StatusCode::NOT_FOUND, ErrorCode::ActionItemNotFound),
+            E::NoSuchCollaborator(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param("collaborators")
+            }
+            E::NoModel => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoModel),
             E::Chat(e) => e.into(),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

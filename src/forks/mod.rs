@@ -2,7 +2,7 @@
 //! items.
 //!
 //! ```text
-//! start ─► (chat: people and the agent talk) ─► resolve: a task ─► draft ─► edit ─► publish ─► message in the thread
+//! start ─► (chat: people and agents talk; collaborate: agents in turns) ─► resolve: a task ─► draft ─► edit ─► publish ─► message in the thread
 //!   ▲                                             │  brief ► model ► parse ► check ► repair ► trim      │
 //!   └────────────── reopen ◄──────────────────────┤  or the offline extractor                           ▼
 //!                                                 └─────────────────────────────► decisions, action items
@@ -12,6 +12,8 @@
 
 mod calls;
 mod card;
+pub mod collaborate;
+pub mod collaborator;
 mod content;
 pub mod decisions;
 pub mod draft;

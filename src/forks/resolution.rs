@@ -16,6 +16,9 @@ use crate::{
     time::Timestamp,
 };
 
+/// Maximum number of drafts in the list of what waits for a person.
+const WAITING_MAX: i64 = 50;
+
 /// A statement and its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SourcedText {
@@ -256,6 +259,31 @@ pub async fn find_draft(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>
         .opt()
         .await?;
     with_items(c, row).await
+}
+
+/// Drafts of agents that worked on a goal of this person, oldest first, at most 50.
+pub async fn list_waiting(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Vec<Resolution>, DbError> {
+    let rows: Vec<Row> = c
+        .q(resolution_sql!(concat!(
+            "where r.workspace_id = $1 and r.status = 'draft' and f.status = 'active' and f.created_by = $2 \
+             and f.collaboration is not null and ",
+            is_in_visible_channel!("r.channel_id", "$2"),
+            " order by r.id limit $3"
+        )))
+        .bind(workspace)
+        .bind(user)
+        .bind(WAITING_MAX)
+        .all()
+        .await?;
+    let mut drafts = Vec::with_capacity(rows.len());
+    for row in rows {
+        drafts.extend(with_items(c, Some(row)).await?);
+    }
+    Ok(drafts)
 }
 
 /// The published resolution of a fork.

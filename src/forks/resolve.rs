@@ -140,6 +140,42 @@ pub async fn resolve(
     Ok((forks::get_fork(c, id).await?, task))
 }
 
+/// The task that writes the draft of a collaboration, as a child of its task, by an agent at a version.
+pub(super) async fn collaboration_draft(
+    c: &mut Conn,
+    parent: &Task,
+    fork: &Fork,
+    (agent, agent_version): (AgentId, i64),
+    publish: bool,
+) -> Result<NewTask, DbError> {
+    let draft = find_draft(c, fork.id).await?;
+    let options = Options {
+        publish,
+        replace_draft: false,
+        draft_revision: draft.map_or(0, |draft| draft.revision),
+    };
+    Ok(NewTask {
+        workspace: parent.workspace_id,
+        kind: TaskKind::Resolve,
+        agent,
+        agent_version,
+        channel: fork.channel_id,
+        thread: fork.thread_id,
+        fork: Some(fork.id),
+        trigger: None,
+        requested_by: parent.requested_by,
+        retry_of: None,
+        parent: Some(parent.id),
+        link: None,
+        child_key: Some("resolve".to_owned()),
+        before_seq: None,
+        api_key: None,
+        lane: Lane::Foreground,
+        prompt: String::new(),
+        options: serde_json::to_value(options).ok(),
+    })
+}
+
 async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     let said: Vec<(i64,)> = c
         .q("select seq from messages where conversation_id = $1 and deleted_at is null and kind <> 'notice' limit 1")

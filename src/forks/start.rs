@@ -1,6 +1,10 @@
 //! Starts, changes, abandons, and reopens forks.
 
-use super::{ForkError, error::ACTIVE_FORKS_MAX};
+use super::{
+    ForkError,
+    collaborate::{Goal, NewCollaboration, check_agents, find_started, start_collaboration},
+    error::ACTIVE_FORKS_MAX,
+};
 use crate::{
     agents::profiles,
     auth::{Caller, Scope},
@@ -30,7 +34,19 @@ pub struct NewFork {
     /// `None` selects the thread's agent, or the default agent; `Some(None)` is no agent.
     pub agent: Option<Option<AgentId>>,
     pub context: ForkContext,
+    /// What several agents work on, instead of `agent`.
+    pub goal: Option<Goal>,
     pub client_id: Option<String>,
+}
+
+/// A fork that was started, now or by the first of several equal requests.
+#[derive(Debug)]
+pub struct StartedFork {
+    pub fork: Fork,
+    /// The goal of the agents, and their task.
+    pub collaboration: Option<(Message, Task)>,
+    /// False for a resend, which changes nothing.
+    pub is_new: bool,
 }
 
 /// # Errors
@@ -46,17 +62,17 @@ pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError
     Ok(text.map(str::to_owned))
 }
 
-/// Starts a fork. Returns `false` with it for a resend, which changes nothing.
+/// Starts a fork, and the work of several agents in it if there is a goal.
 ///
 /// # Errors
-/// `NotForkable`, `TooManyForks`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
-/// `NoSuchAgent`, `ClientIdReused`, or any error of `writing`.
+/// `NotForkable`, `TooManyForks`, `NoSuchCollaborator`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
+/// `NoSuchAgent`, `ClientIdReused`, `QuotaExceeded`, or any error of `writing`.
 pub async fn start_fork(
     c: &mut Conn,
     caller: &Caller,
     thread: ThreadId,
     new: &NewFork,
-) -> Result<(Fork, bool), ForkError> {
+) -> Result<StartedFork, ForkError> {
     let access = access::thread(c, caller, thread).await?;
     access.channel_access.actor.require(Scope::ChatWrite)?;
     let workspace = access.channel_access.actor.workspace;
@@ -67,14 +83,24 @@ pub async fn start_fork(
     let known =
         post::claim_client_id(c, &access.channel_access.actor, client_id, &place, id.0).await?;
     if let Some(known) = known {
-        return Ok((forks::get_fork(c, ForkId(known)).await?, false));
+        return Ok(StartedFork {
+            fork: forks::get_fork(c, ForkId(known)).await?,
+            collaboration: find_started(c, ForkId(known)).await?,
+            is_new: false,
+        });
     }
     let access = access.writing()?;
     let origin = origin(c, caller, (workspace, thread), new.message).await?;
     if count_active(c, thread).await? >= ACTIVE_FORKS_MAX {
         return Err(ForkError::TooManyForks);
     }
-    let partner = partner(c, &access, new.agent).await?;
+    let partner = match &new.goal {
+        Some(goal) => {
+            check_agents(c, &access.channel_access.actor, &goal.plan.agents).await?;
+            None
+        }
+        None => partner(c, &access, new.agent).await?,
+    };
     if !access.channel_access.joined {
         channels::join(c, workspace, access.channel_access.channel, caller.user).await?;
     }
@@ -105,7 +131,40 @@ pub async fn start_fork(
         access.channel_access.audience(),
     )
     .await?;
-    Ok((fork, true))
+    match &new.goal {
+        Some(goal) => ask_agents(c, caller, &fork, goal).await,
+        None => Ok(StartedFork {
+            fork,
+            collaboration: None,
+            is_new: true,
+        }),
+    }
+}
+
+/// Posts the goal in a new fork, and starts the work on it.
+async fn ask_agents(
+    c: &mut Conn,
+    caller: &Caller,
+    fork: &Fork,
+    goal: &Goal,
+) -> Result<StartedFork, ForkError> {
+    let access = access::fork(c, caller, fork.id).await?.writing()?;
+    let message = post::post_goal(c, &access, &goal.text).await?;
+    let new = NewCollaboration {
+        fork,
+        goal: &message,
+        plan: &goal.plan,
+        requester: caller.user,
+        api_key: access.channel_access.actor.key,
+        parent: None,
+    };
+    let task = start_collaboration(c, &new, access.channel_access.audience()).await?;
+    let task = task.ok_or(ChatError::AlreadyRetried)?;
+    Ok(StartedFork {
+        fork: forks::get_fork(c, fork.id).await?,
+        collaboration: Some((message, task)),
+        is_new: true,
+    })
 }
 
 /// The message to fork: a message of the thread's main line that is not a notice and not deleted.
@@ -246,7 +305,7 @@ pub async fn abandon(
 }
 
 /// Cancels the queued and running tasks of a fork that is being closed, except the task that closes
-/// it.
+/// it and those that wait for this one.
 pub(super) async fn stop_tasks(
     c: &mut Conn,
     fork: ForkId,
@@ -255,7 +314,13 @@ pub(super) async fn stop_tasks(
     audience: Audience,
 ) -> Result<(), DbError> {
     let active: Vec<Task> = queue::active_in_fork(c, fork).await?;
-    for task in active.iter().filter(|task| Some(task.id) != but) {
+    let but = active.iter().find(|task| Some(task.id) == but);
+    let is_kept = |task: &Task| {
+        but.is_some_and(|but| {
+            [Some(but.id), but.parent_task_id, Some(but.root_task_id)].contains(&Some(task.id))
+        })
+    };
+    for task in active.iter().filter(|task| !is_kept(task)) {
         remove::stop(c, task, hub, audience).await?;
     }
     Ok(())

@@ -176,10 +176,16 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
 }
 
 async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Place, DbError> {
-    c.q("select memory = 'on' as is_remembered, title from threads where id = $1")
+    let found: Option<Place> = c
+        .q("select memory = 'on' as is_remembered, title from threads where id = $1")
         .bind(of.thread)
-        .one()
-        .await
+        .opt()
+        .await?;
+    // The thread of a schedule's reply does not exist yet.
+    Ok(found.unwrap_or(Place {
+        is_remembered: true,
+        title: None,
+    }))
 }
 
 /// A text whose words are searched for.

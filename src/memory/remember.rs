@@ -60,13 +60,14 @@ pub async fn is_on(
     if agent.and_then(|scopes| scopes.conversation) == Some(false) {
         return Ok(false);
     }
-    let is_remembered: bool = c
+    // The thread of a schedule's reply may not exist yet.
+    let is_remembered: Option<(bool,)> = c
         .q("select memory = 'on' from threads where id = $1")
         .bind(thread)
-        .value()
+        .opt()
         .await?;
     let scopes = settings::scopes_on(c, workspace, requester).await?;
-    Ok(is_remembered && scopes.conversation)
+    Ok(is_remembered.is_some_and(|(is_on,)| is_on) && scopes.conversation)
 }
 
 #[derive(sqlx::FromRow)]

@@ -1,7 +1,7 @@
 //! Erases one user's data from a workspace.
 //!
 //! ```text
-//! begin: removal from the workspace ─► messages ─► threads, forks, resolutions ─► tasks, model contexts ─► memories
+//! begin: removal from the workspace ─► messages ─► threads, forks, resolutions ─► schedules, tasks, model contexts ─► memories
 //!        ─► agents ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
 //! ```
 //!
@@ -32,6 +32,7 @@ use crate::{
     memory::forget,
     realtime::{Close, Hub},
     replies::{compaction::catch_up, manifest, replay},
+    schedules,
     tasks::{TaskKind, actions, budgets, queue, usage},
 };
 
@@ -199,6 +200,7 @@ impl Eraser {
             self.erase_threads(&erasure).await?;
             self.erase_forks(&erasure).await?;
             self.erase_resolutions(&erasure).await?;
+            self.erase_schedules(&erasure).await?;
             self.erase_tasks(&erasure).await?;
             self.erase_calls(&erasure).await?;
             self.erase_actions(&erasure).await?;
@@ -321,6 +323,15 @@ impl Eraser {
             |q| q.bind(e.user_id).bind(e.pattern()),
             erase_resolution,
         )
+        .await
+    }
+
+    /// Deletes the user's schedules.
+    async fn erase_schedules(&self, e: &Erasure) -> Result<(), ChatError> {
+        let (workspace, user) = (e.workspace_id, e.user_id);
+        self.step(e, async move |c: &mut Conn| {
+            Ok(schedules::erase_owner(c, workspace, user).await?)
+        })
         .await
     }
 
@@ -644,7 +655,7 @@ async fn take_task(
         let audience = queue::audience_of(c, channel).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if task.kind == TaskKind::Resolve {
+    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")

@@ -16,8 +16,8 @@ use crate::{
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId,
-        MemoryId, MessageId, ResolutionId, ResponseId, SessionId, TaskId, ThreadId, UserId,
-        WorkspaceId,
+        MemoryId, MessageId, ResolutionId, ResponseId, ScheduleId, SessionId, TaskId, ThreadId,
+        UserId, WorkspaceId,
     },
     memory::{
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
@@ -265,6 +265,19 @@ struct ExportedTask {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
+struct ExportedSchedule {
+    id: ScheduleId,
+    name: String,
+    cron: String,
+    timezone: String,
+    agent_id: AgentId,
+    prompt: Option<String>,
+    channel_id: ChannelId,
+    thread_id: Option<ThreadId>,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
 struct ModelCall {
     #[serde(skip)]
     id: Uuid,
@@ -459,6 +472,13 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &tasks).await?;
+    let schedules = Part::<ExportedSchedule> {
+        name: "schedules",
+        sql: "select id, name, cron, timezone, agent_id, prompt, channel_id, thread_id, created_at from schedules \
+              where workspace_id = $1 and owner_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &schedules).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",
         sql: match who.reader {

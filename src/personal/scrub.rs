@@ -32,6 +32,12 @@ fn object_of_frame(object: &mut Map<String, Value>, user: &str) {
     }
     if names("owner_id", object) {
         replace(object, "owner_name", NOBODY.into());
+        if object.contains_key("cron") {
+            replace(object, "name", "".into());
+            if let Some(target) = object.get_mut("target").and_then(Value::as_object_mut) {
+                replace(target, "prompt", "".into());
+            }
+        }
     }
     if names("created_by", object) {
         if object.contains_key("root_message_id") {
@@ -45,10 +51,16 @@ fn object_of_frame(object: &mut Map<String, Value>, user: &str) {
         }
     }
     if names("requested_by", object)
-        && object.get("kind").and_then(Value::as_str) == Some("resolve")
+        && matches!(
+            object.get("kind").and_then(Value::as_str),
+            Some("resolve" | "schedule")
+        )
         && let Some(input) = object.get_mut("input").and_then(Value::as_object_mut)
     {
         replace(input, "prompt", "".into());
+        if let Some(options) = input.get_mut("options").and_then(Value::as_object_mut) {
+            replace(options, "name", "".into());
+        }
     }
 }
 

@@ -49,6 +49,9 @@ crate::text_enum::text_enum! {
         ToolUpdated = "tool.updated",
         ActionRequested = "action.requested",
         ActionUpdated = "action.updated",
+        ScheduleCreated = "schedule.created",
+        ScheduleUpdated = "schedule.updated",
+        ScheduleDeleted = "schedule.deleted",
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     announce::{ToolChange, announce},
     error::ToolError,
     form::{ToolForm, ToolPatch, check_channels, check_name, parse_config, parse_title},
-    tool::{RegisteredTool, TOOLS_MAX, ToolConfig, ToolStatus, find_tool},
+    tool::{RegisteredTool, RegisteredToolKind, TOOLS_MAX, ToolConfig, ToolStatus, find_tool},
 };
 use crate::{
     auth::{self, Actor, AuditAction, Scope},
@@ -185,11 +185,11 @@ pub async fn delete_tool(
     Ok(())
 }
 
-/// Stores the sealed secret of a tool, replacing an earlier one. The `expected` version ensures that the secret is sent
+/// Stores the sealed secret of a server, replacing an earlier one. The `expected` version ensures that the secret is sent
 /// only to the server that its admin has seen.
 ///
 /// # Errors
-/// `NotFound`, `Stale`, or an error from `Actor::require`.
+/// `NotFound`, `Stale`, `Invalid` for a function, or an error from `Actor::require`.
 pub async fn put_secret(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -198,6 +198,10 @@ pub async fn put_secret(
     expected: Option<i64>,
 ) -> Result<(), ToolError> {
     let tool = locked(c, actor, id, expected).await?;
+    if tool.kind == RegisteredToolKind::Function {
+        let text = "a function has no secret: only calls of servers send one";
+        return Err(ToolError::Invalid(text.to_owned(), "value"));
+    }
     secrets::put(c, &id.to_string(), sealed).await?;
     count_change(c, id).await?;
     let data = serde_json::json!({});
@@ -246,7 +250,24 @@ async fn channels(
     };
     wanted.sort_unstable();
     wanted.dedup();
-    for id in wanted.iter().filter(|id| !known.contains(id)) {
+    let new = wanted.iter().copied().filter(|id| !known.contains(id));
+    let new: Vec<ChannelId> = new.collect();
+    match find_hidden_channel(c, actor, &new).await? {
+        Some(id) => Err(ToolError::ChannelNotFound(id.to_string())),
+        None => Ok(Some(wanted)),
+    }
+}
+
+/// The first of these channels that the workspace does not have, or that the actor cannot read.
+///
+/// # Errors
+/// If the database fails.
+pub async fn find_hidden_channel(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    channels: &[ChannelId],
+) -> Result<Option<ChannelId>, DbError> {
+    for id in channels {
         let found: Option<(ChannelId,)> = c
             .q(concat!(
                 "select c.id from channels c where c.workspace_id = $1 and c.id = $2 and ",
@@ -258,10 +279,10 @@ async fn channels(
             .opt()
             .await?;
         if found.is_none() {
-            return Err(ToolError::ChannelNotFound(id.to_string()));
+            return Ok(Some(*id));
         }
     }
-    Ok(Some(wanted))
+    Ok(None)
 }
 
 /// Names of the agents that name a tool.

@@ -93,14 +93,18 @@ fn invalid(problem: &str, param: &'static str) -> ToolError {
     ToolError::Invalid(problem.to_owned(), param)
 }
 
+/// Returns true if a tool can have this name.
+pub fn is_tool_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    (1..=NAME_CHARS_MAX).contains(&name.len())
+        && name.chars().all(is_part)
+        && !name.starts_with(['_', '-'])
+}
+
 /// # Errors
 /// `Invalid`.
 pub(super) fn check_name(name: &str) -> Result<(), ToolError> {
-    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-    let fits = (1..=NAME_CHARS_MAX).contains(&name.len())
-        && name.chars().all(is_part)
-        && !name.starts_with(['_', '-']);
-    if fits {
+    if is_tool_name(name) {
         return Ok(());
     }
     let problem = format!(

@@ -16,11 +16,14 @@ mod servers;
 mod tool;
 
 pub use announce::{ToolChange, ToolEvent};
-pub use change::{create_tool, delete_secret, delete_tool, patch_tool, put_secret};
+pub use change::{
+    create_tool, delete_secret, delete_tool, find_hidden_channel, patch_tool, put_secret,
+};
 pub use code_runner::CodeRunner;
 pub use error::ToolError;
 pub use form::{
     AcceptanceForm, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, SecretForm, ToolForm, ToolPatch,
+    is_tool_name,
 };
 pub use functions::{accept_function, withdraw_function};
 pub use outward::OutwardCalls;
@@ -28,6 +31,6 @@ pub use servers::{FunctionRef, OfferedServer, Registry, Setup, list_offered};
 pub use tool::{
     Acceptance, AuthKind, ChangedTool, FunctionConfig, FunctionState, ProcessToolConfig,
     RegisteredFunction, RegisteredTool, RegisteredToolKind, RemoteConfig, ToolConfig, ToolStatus,
-    UsableServer, find_function, find_named, find_tool, hide_settings, list_changed, list_tools,
+    UsableTool, find_function, find_named, find_tool, hide_settings, list_changed, list_tools,
     list_usable, workspace_of,
 };

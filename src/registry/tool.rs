@@ -586,11 +586,11 @@ pub async fn find_function(
     }))
 }
 
-/// A server as agents see it.
+/// A tool as agents see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsableServer {
+pub struct UsableTool {
     pub is_enabled: bool,
-    /// Names of the functions that are offered.
+    /// Names of the functions of a server that are offered.
     pub accepted: Vec<String>,
 }
 
@@ -601,30 +601,29 @@ struct UsableRow {
     name: Option<String>,
 }
 
-/// All servers of a workspace, without their settings and definitions.
+/// All tools of a workspace, without their settings and definitions.
 ///
 /// # Errors
 /// If the database fails.
 pub async fn list_usable(
     c: &mut Conn,
     workspace: WorkspaceId,
-) -> Result<HashMap<ToolId, UsableServer>, DbError> {
+) -> Result<HashMap<ToolId, UsableTool>, DbError> {
     let rows: Vec<UsableRow> = c
         .q("select t.id, t.enabled, f.name from tools t left join tool_functions f on f.tool_id = t.id and f.is_listed \
-            and f.accepted_hash = f.definition_hash where t.workspace_id = $1 and t.kind = $2 order by t.id, f.name")
+            and f.accepted_hash = f.definition_hash where t.workspace_id = $1 order by t.id, f.name")
         .bind(workspace)
-        .bind(RegisteredToolKind::Mcp)
         .all()
         .await?;
-    let mut servers = HashMap::new();
+    let mut tools = HashMap::new();
     for row in rows {
-        let server = servers.entry(row.id).or_insert_with(|| UsableServer {
+        let tool = tools.entry(row.id).or_insert_with(|| UsableTool {
             is_enabled: row.enabled,
             accepted: Vec::new(),
         });
-        server.accepted.extend(row.name);
+        tool.accepted.extend(row.name);
     }
-    Ok(servers)
+    Ok(tools)
 }
 
 #[cfg(test)]

@@ -120,10 +120,7 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
             });
         }
         let instructions = window.corrected(prompt.system.tokens());
-        let asked = prompt
-            .parts
-            .iter()
-            .filter(|part| matches!(part.source, Source::Requester | Source::Trigger { .. }));
+        let asked = prompt.parts.iter().filter(|part| is_asked(&part.source));
         let message = window.corrected(asked.map(|part| part.tokens).sum());
         let window_tokens = window.tokens;
         let too_large = if instructions > message {
@@ -177,6 +174,14 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
         let count = count_to_drop(&context, &prompt, &window, tokens - room);
         dropped.extend(drop_oldest(&mut context, count.min(left - kept)));
     }
+}
+
+/// Checks for a part that is never cut.
+fn is_asked(source: &Source) -> bool {
+    matches!(
+        source,
+        Source::Requester | Source::Trigger { .. } | Source::Brief { .. }
+    )
 }
 
 /// Number of newest messages that fit into half of the room.

@@ -3,8 +3,14 @@
 use std::collections::HashSet;
 
 use crate::{
-    agents::{derived::DELETED, files, profiles::Resolved, system},
+    agents::{
+        derived::DELETED,
+        files,
+        profiles::{self, Compaction, Resolved, shown_name},
+        system,
+    },
     chat::{
+        collaboration::{Turn, find_collaboration},
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
         search::{any::OldMatch, highlight, shared::Readers},
@@ -27,17 +33,24 @@ use crate::{
             store,
             view::{self, View},
         },
+        delegation::options::DelegateOptions,
         history::{self, Row, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         preset::ReplyPreset,
         prompt::{
-            About, Ask, Author, Context, ForkHeader, Gap, HISTORY_MAX, HistoryMessage, Memory,
-            Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting, fork_quote,
+            About, Ask, AskedTurn, Author, Context, Delegated, ForkHeader, Gap, HISTORY_MAX,
+            HistoryMessage, Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting,
+            fork_quote,
         },
         requester::find_requester,
         workspace::{self, ContextPlace},
     },
-    tasks::{ChainStep, Task, TaskTarget, queue},
+    schedules::Scheduled,
+    tasks::{
+        BriefContext, ChainStep, Task, TaskKind, TaskTarget,
+        briefs::{self, StoredBrief},
+        queue,
+    },
 };
 
 /// The loaded context and the messages that were left out.
@@ -53,7 +66,8 @@ pub struct Loaded {
     /// `None` if the agent does not adapt to the requester.
     pub adapting: Option<Adapting>,
     pub view: View,
-    /// The context has the messages before this number: that of the trigger message, or the moment in which a link of a chain was woken.
+    /// The context has the messages before this number: that of the trigger message, or the start of a
+    /// link of a chain or of a turn of a collaboration.
     pub trigger_seq: i64,
     /// Key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
@@ -77,6 +91,57 @@ struct Trigger {
     metadata: Json<MessageMetadata>,
 }
 
+impl Trigger {
+    /// A prompt in place of a trigger message.
+    async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
+        Ok(Self {
+            // No message has it.
+            id: MessageId(task.id.0),
+            seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
+            content,
+            attachments: Json(Vec::new()),
+            metadata: Json(MessageMetadata::default()),
+        })
+    }
+}
+
+/// Place of a reply among others of its tree.
+#[derive(Default)]
+struct Order {
+    step: Option<ChainStep>,
+    turn: Option<AskedTurn>,
+}
+
+impl Order {
+    /// Checks whether the reply reads the messages before its own start, instead of those before its trigger message.
+    fn is_own(&self) -> bool {
+        self.step.is_some() || self.turn.is_some()
+    }
+}
+
+/// The turn of a collaboration that a task is.
+async fn asked_turn(
+    c: &mut Conn,
+    task: &Task,
+    target: &TaskTarget,
+) -> Result<Option<AskedTurn>, DbError> {
+    let Some((turn, fork)) = Turn::of(task).zip(target.fork) else {
+        return Ok(None);
+    };
+    let agents = find_collaboration(c, fork).await?.map(|found| found.agents);
+    let mut others = Vec::new();
+    for other in agents.into_iter().flatten() {
+        if other != target.agent {
+            others.push(profiles::shown_name(c, other).await?);
+        }
+    }
+    Ok(Some(AskedTurn {
+        turn,
+        others,
+        has_done: true,
+    }))
+}
+
 /// Loads the context of a task; `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(
     c: &mut Conn,
@@ -84,20 +149,38 @@ pub async fn load(
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Option<Loaded>, DbError> {
-    let Some((trigger, target)) = task.trigger_message_id.zip(task.target()) else {
+    if task.kind == TaskKind::Schedule {
+        return load_scheduled(c, task, agent, settings).await;
+    }
+    let Some(target) = task.target() else {
         return Ok(None);
     };
-    let trigger: Option<Trigger> = c
-        .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
-        .bind(trigger)
-        .opt()
-        .await?;
+    let trigger = match task.trigger_message_id {
+        Some(trigger) => c
+            .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
+            .bind(trigger)
+            .opt()
+            .await?,
+        // Work that a task of a schedule passed on.
+        None if task.kind == TaskKind::Delegate => {
+            Some(Trigger::of_prompt(c, task, task.input.0.prompt.clone()).await?)
+        }
+        None => None,
+    };
     let Some(mut trigger) = trigger else {
         return Ok(None);
     };
-    let step = task.input.0.chain;
-    if step.is_some() {
+    if task.kind == TaskKind::Delegate {
+        return load_delegated(c, (task, target), trigger, agent, settings).await;
+    }
+    let order = Order {
+        step: task.input.0.chain,
+        turn: asked_turn(c, task, &target).await?,
+    };
+    if order.is_own() {
         trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
+    }
+    if order.step.is_some() {
         trigger.content.clone_from(&task.input.0.prompt);
     }
     let place = ReplyPlace {
@@ -106,8 +189,146 @@ pub async fn load(
         requester: task.requested_by,
     };
     Ok(Some(
-        load_before(c, &place, trigger, step, agent, settings).await?,
+        load_before(c, &place, trigger, order, agent, settings).await?,
     ))
+}
+
+/// Loads the context of a task of a schedule, whose prompt replaces the trigger message. `None` if its heartbeat has no prompt any
+/// more, or if its requester was erased.
+async fn load_scheduled(
+    c: &mut Conn,
+    task: &Task,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
+    let Some((scheduled, target)) = Scheduled::of(task).zip(task.target()) else {
+        return Ok(None);
+    };
+    let prompt = if scheduled.heartbeat {
+        files::heartbeat(c, target.agent).await?
+    } else {
+        Some(task.input.0.prompt.clone())
+    };
+    let Some(content) = prompt else {
+        return Ok(None);
+    };
+    let trigger = Trigger::of_prompt(c, task, content).await?;
+    let place = ReplyPlace {
+        workspace: task.workspace_id,
+        target,
+        requester: task.requested_by,
+    };
+    let mut loaded = load_before(c, &place, trigger, Order::default(), agent, settings).await?;
+    loaded.context.ask.schedule = Some(scheduled);
+    // A prompt that is repeated tells nothing about the mood of its author.
+    loaded.adapting = None;
+    Ok(Some(loaded))
+}
+
+/// Loads the context of work that another agent passed on; `None` if its brief was removed.
+async fn load_delegated(
+    c: &mut Conn,
+    (task, target): (&Task, TaskTarget),
+    mut trigger: Trigger,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
+    let Some(StoredBrief { text_id, brief }) = briefs::find_brief(c, task.id).await? else {
+        return Ok(None);
+    };
+    let caller = match task.parent_task_id {
+        Some(parent) => queue::find_task(c, parent).await?,
+        None => None,
+    };
+    let from = match caller.and_then(|caller| caller.agent_id) {
+        Some(caller) => shown_name(c, caller).await?,
+        None => return Ok(None),
+    };
+    let options = DelegateOptions::of(task);
+    let delegated = Delegated {
+        from,
+        brief,
+        text_id,
+        request: task.input.0.prompt.clone(),
+        context: options.context,
+    };
+    let place = ReplyPlace {
+        workspace: task.workspace_id,
+        target,
+        requester: task.requested_by,
+    };
+    trigger.attachments.0.clear();
+    let mut loaded = match options.context {
+        BriefContext::Brief => load_alone(c, &place, trigger, agent).await?,
+        BriefContext::Conversation => {
+            trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
+            load_before(c, &place, trigger, Order::default(), agent, settings).await?
+        }
+    };
+    loaded.context.ask.delegated = Some(delegated);
+    // Its answer is not for the requester.
+    loaded.adapting = None;
+    loaded.preset.stored = None;
+    Ok(Some(loaded))
+}
+
+/// A context without anything of the conversation.
+async fn load_alone(
+    c: &mut Conn,
+    of: &ReplyPlace,
+    trigger: Trigger,
+    agent: &Resolved,
+) -> Result<Loaded, DbError> {
+    let api_key = trigger.metadata.0.api_key_id;
+    let context = Context {
+        system: system::in_conversation(c, of.workspace, agent).await?,
+        agent_id: agent.agent,
+        setting: Setting::default(),
+        root: None,
+        background_left_out: 0,
+        background_summary: None,
+        background: Vec::new(),
+        fork_header: None,
+        left_out: 0,
+        gap: Gap::LeftOut,
+        summary: None,
+        history: Vec::new(),
+        workspace: None,
+        notes: None,
+        about: None,
+        memories: Vec::new(),
+        old_messages: Vec::new(),
+        ask: Ask {
+            message_id: trigger.id,
+            content: trigger.content,
+            attachments: Vec::new(),
+            files: Vec::new(),
+            requester: find_requester(c, of.workspace, of.requester).await?,
+            step: None,
+            schedule: None,
+            turn: None,
+            delegated: None,
+            asked_at: now(),
+        },
+    };
+    Ok(Loaded {
+        context,
+        readable: Vec::new(),
+        left_out: Vec::new(),
+        memories: Recalled::default(),
+        strategy: Strategy(Compaction::Off),
+        preset: ReplyPreset::default(),
+        adapting: None,
+        view: View {
+            start: None,
+            sent: 0,
+            sent_max: 0,
+            is_due: false,
+            has_segments: false,
+        },
+        trigger_seq: trigger.seq,
+        api_key,
+    })
 }
 
 /// Loads the context of the reply to a message that the requester would post now. `c` must be a snapshot of the database.
@@ -128,7 +349,7 @@ pub async fn load_next(
             ..MessageMetadata::default()
         }),
     };
-    let mut loaded = load_before(c, place, trigger, None, agent, settings).await?;
+    let mut loaded = load_before(c, place, trigger, Order::default(), agent, settings).await?;
     let context = &mut loaded.context;
     let people = &mut context.setting.participants;
     let is_requester = |person: &Participant| matches!(&person.author, Author::Human { id, .. } if *id == place.requester);
@@ -151,7 +372,7 @@ async fn load_before(
     c: &mut Conn,
     of: &ReplyPlace,
     trigger: Trigger,
-    step: Option<ChainStep>,
+    order: Order,
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Loaded, DbError> {
@@ -168,8 +389,8 @@ async fn load_before(
     let strategy = Strategy::of(c, settings, agent, place).await?;
     let view = View::find(c, conversation, trigger_seq, agent.agent, strategy).await?;
     let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
-    if step.is_none() {
-        // A link reads the messages before its number in order.
+    if !order.is_own() {
+        // Links and turns read the messages before their number in order.
         rows.extend(later_replies(c, conversation, trigger_seq, agent.agent).await?);
     }
     let rows = oldest_first(rows, &view);
@@ -283,7 +504,12 @@ async fn load_before(
                 Gap::LeftOut
             },
             summary,
-            history: rows.into_iter().map(Row::history_message).collect(),
+            history: rows
+                .into_iter()
+                // The goal of a turn comes last.
+                .filter(|row| order.turn.is_none() || row.id != trigger)
+                .map(Row::history_message)
+                .collect(),
             workspace: workspace::load(c, &place).await?,
             about: about(c, &readers).await?,
             notes: notes.map(|text| Notes {
@@ -298,7 +524,10 @@ async fn load_before(
                 attachments: told(attachments.0),
                 files: Vec::new(),
                 requester,
-                step,
+                step: order.step,
+                turn: order.turn,
+                schedule: None,
+                delegated: None,
                 asked_at: now(),
             },
         },
@@ -395,12 +624,17 @@ const OLD_MESSAGE_CHARS_MAX: usize = 300;
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
-/// Returns the place of a conversation without its participants, and the thread's first message.
-async fn setting(c: &mut Conn, target: TaskTarget) -> Result<(Setting, MessageId), DbError> {
-    let (channel, thread_title, root): (Option<String>, Option<String>, MessageId) = c
+/// Returns the place of a conversation without its participants, and the thread's first message; `None` for a thread that a
+/// schedule's reply will start.
+async fn setting(
+    c: &mut Conn,
+    target: TaskTarget,
+) -> Result<(Setting, Option<MessageId>), DbError> {
+    let (channel, thread_title, root): (Option<String>, Option<String>, Option<MessageId>) = c
         .q("select case when h.kind = 'direct' then null else h.name end, t.title, t.root_message_id \
-            from threads t join channels h on h.id = t.channel_id where t.id = $1")
+            from channels h left join threads t on t.id = $1 where h.id = $2")
         .bind(target.thread)
+        .bind(target.channel)
         .one()
         .await?;
     let fork: Option<(Option<String>, ForkContext)> = match target.fork {
@@ -419,7 +653,7 @@ async fn setting(c: &mut Conn, target: TaskTarget) -> Result<(Setting, MessageId
     let setting = Setting {
         channel,
         thread_title: thread_title.filter(|_| sees_thread),
-        root_id: Some(root),
+        root_id: root,
         is_fork: target.fork.is_some(),
         fork_title: fork.and_then(|(title, _)| title),
         participants: Vec::new(),
@@ -475,7 +709,7 @@ async fn participants(
 /// Finds the thread's first message if it was posted before `seq` and was not deleted.
 async fn root_before(
     c: &mut Conn,
-    root: MessageId,
+    root: Option<MessageId>,
     seq: i64,
 ) -> Result<Option<HistoryMessage>, DbError> {
     let found: Option<Row> = c

@@ -4,7 +4,7 @@ use crate::{
     chat::messages::{AuthorKind, Mention, MentionKind, MessageKind, MessageState},
     db::{Conn, DbError, Json},
     files::Attachment,
-    ids::{AgentId, MessageId, UserId},
+    ids::{AgentId, MessageId, TaskId, UserId},
     realtime::hub::Conversation,
     replies::prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
     sql_with_numbers,
@@ -233,6 +233,29 @@ pub(super) async fn list(
         .bind(Json(seqs.into_iter().collect::<Vec<i64>>()))
         .all()
         .await
+}
+
+/// Maximum number of messages read for a list of IDs.
+const FOUND_MAX: i64 = 500;
+
+/// Reads the newest of the messages that a task's last prompt cites, oldest first.
+pub(super) async fn cited_by_prompt(c: &mut Conn, task: TaskId) -> Result<Vec<Row>, DbError> {
+    let mut rows: Vec<Row> = c
+        .q(concat!(
+            row_sql!(
+                "CAST(null AS BIGINT)",
+                "where m.id in (select k.source_id from context_parts p join citations k on k.owner_type = 'context_text' \
+                 and k.owner_id = p.text_id and k.source_type = 'message' where p.task_id = $1)"
+            ),
+            said!(),
+            "order by m.seq desc limit $2"
+        ))
+        .bind(task)
+        .bind(FOUND_MAX)
+        .all()
+        .await?;
+    rows.reverse();
+    Ok(rows)
 }
 
 pub(super) use {row_sql, said};

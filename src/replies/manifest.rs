@@ -38,7 +38,10 @@ use crate::{
         prompt::{Author, Part, Prompt, Source},
         requester::Requester,
     },
-    tasks::attempts::{AttemptOutcome, AttemptRecord, attempts_of},
+    tasks::{
+        actions::texts,
+        attempts::{AttemptOutcome, AttemptRecord, attempts_of},
+    },
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -296,6 +299,8 @@ pub enum Block {
     Files,
     Requester,
     Trigger,
+    /// What another agent passed on.
+    Brief,
     /// Definitions of the tools that are offered.
     Tools,
     /// Text of the agent before its calls of tools.
@@ -307,7 +312,7 @@ pub enum Block {
 }
 
 impl Block {
-    const DATA: [Self; 16] = [
+    const DATA: [Self; 17] = [
         Self::Conversation,
         Self::ForkHeader,
         Self::Summary,
@@ -320,6 +325,7 @@ impl Block {
         Self::Files,
         Self::Requester,
         Self::Trigger,
+        Self::Brief,
         Self::Tools,
         Self::Round,
         Self::Call,
@@ -344,6 +350,7 @@ impl Block {
             Self::Files => "files",
             Self::Requester => "requester",
             Self::Trigger => "trigger",
+            Self::Brief => "brief",
             Self::Tools => "tools",
             Self::Round => "round",
             Self::Call => "call",
@@ -432,6 +439,9 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
             Source::Date => (Block::Messages, None),
             Source::File { message_id } => (Block::Files, Some(SourceId::Message(*message_id))),
             Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
+            Source::Brief { message_id, .. } => {
+                (Block::Brief, Some(SourceId::Message(*message_id)))
+            }
             Source::Summary { .. } => (Block::Summary, None),
             Source::LeftOut => (Block::LeftOut, None),
             Source::Workspace { .. } => (Block::Workspace, None),
@@ -550,13 +560,37 @@ pub async fn save(
                 }
             }
         }
+        if let Source::Brief { text_id, .. } = sent.source
+            && texts::find(c, text_id).await?.is_none()
+        {
+            (part.text, part.is_gone) = (DELETED, true);
+        }
     }
     parts.extend(parts_of_rounds(c, workspace, &manifest.rounds).await?);
     for part in &mut parts {
         part.tokens = manifest.window.corrected(part.tokens);
     }
     put_parts(c, (workspace, task), parts, now()).await?;
+    for sent in &manifest.prompt.parts {
+        if let Source::Brief { text_id, .. } = sent.source {
+            cite_brief(c, task, text_id).await?;
+        }
+    }
     remove_deleted(c, task).await
+}
+
+/// Cites the sources of a brief as those of the part that contains it.
+async fn cite_brief(c: &mut Conn, task: TaskId, brief: Uuid) -> Result<(), DbError> {
+    let part: Option<(Uuid,)> = c
+        .q("select text_id from context_parts where task_id = $1 and name = $2 limit 1")
+        .bind(task)
+        .bind(Block::Brief.text())
+        .opt()
+        .await?;
+    match part {
+        Some((part,)) => texts::cite_as(c, brief, part).await,
+        None => Ok(()),
+    }
 }
 
 async fn put_parts(

@@ -7,6 +7,7 @@ pub mod budget;
 mod citations;
 pub mod compaction;
 pub mod context;
+pub mod delegation;
 pub mod dry_run;
 pub mod facts;
 pub mod fitted;

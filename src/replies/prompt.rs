@@ -16,19 +16,22 @@ use uuid::Uuid;
 
 use crate::{
     agents::{derived::SourceId, system::System},
+    chat::collaboration::Turn,
     ids::{AgentId, MemoryId, MessageId, UserId},
     memory::recall::USED_MAX,
     model::{ChatMessage, Role, estimate_tokens},
     replies::compaction::render::{SegmentState, Summarized, Summary},
     replies::lines::{
-        AI_SUFFIX, ATTACHED, DATA, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES, REQUESTER,
-        RESULT_SUFFIX, about_heading, clean_name, date_line, escape_lines, file_name, folded,
+        AI_SUFFIX, ATTACHED, CONSTRAINTS, DATA, FACTS, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES,
+        NOT_VERIFIED, ORIGINAL_REQUEST, REQUESTER, RESULT_SUFFIX, TASK, WANTED_ANSWER,
+        about_heading, clean_name, date_line, escape_brief, escape_lines, file_name, folded,
         gap_line, listed_name, not_summarized_line, notes_heading, one_line, person_name,
         requester_name, time_line, visible_line, without_control_tokens, without_long_middle,
     },
     replies::requester::Requester,
     replies::workspace::WorkspaceContext,
-    tasks::ChainStep,
+    schedules::Scheduled,
+    tasks::{BriefContext, ChainStep, TaskBrief},
     time::Timestamp,
 };
 
@@ -45,10 +48,17 @@ const TAIL_TOKENS_MIN: u64 = 2_000;
 /// Maximum length of the thread's first message if it is before the window, and of the forked message after the header.
 const ROOT_CHARS_MAX: usize = 500 * 4;
 const FORKED_CHARS_MAX: usize = 2_000 * 4;
+/// Maximum number of characters of the original request in a brief.
+const REQUEST_CHARS_MAX: usize = 2_000;
 /// Maximum number of characters of a title in the conversation block.
 const TITLE_CHARS_MAX: usize = 120;
 
+/// Last line of a turn of a collaboration that ends the work.
+pub const DONE_LINE: &str = "DONE";
+
 const CUT_OFF: &str = "[cut off]";
+/// Reply to a heartbeat that is not posted.
+pub const NOTHING: &str = "NOTHING";
 
 /// Author of a message; `name` is the display name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +160,47 @@ pub struct HistoryMessage {
     pub attachments: Vec<Attached>,
 }
 
+/// A turn of a collaboration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedTurn {
+    pub turn: Turn,
+    /// Names of the other agents, in the order of their turns.
+    pub others: Vec<String>,
+    /// The agent can call `done`; otherwise, it ends the work with a line.
+    pub has_done: bool,
+}
+
+impl AskedTurn {
+    /// The sentences after the requester. The goal follows them.
+    fn text(&self) -> String {
+        let others: Vec<String> = self.others.iter().map(|name| clean_name(name)).collect();
+        let Turn { turn, turns_max } = self.turn;
+        let end = if self.has_done {
+            "call done".to_owned()
+        } else {
+            format!("end with the line {DONE_LINE}")
+        };
+        format!(
+            " This is turn {turn} of {turns_max} of your work with {} on the goal below. Continue from what is written so far, and do \
+             not repeat it. When the goal is reached, {end}.",
+            others.join(" and ")
+        )
+    }
+}
+
+/// Work that another agent passed on. It is sent in place of the trigger message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegated {
+    /// Display name of the agent that passed it on.
+    pub from: String,
+    pub brief: TaskBrief,
+    /// Stored text of the brief.
+    pub text_id: Uuid,
+    /// The request of the person that the work is part of.
+    pub request: String,
+    pub context: BriefContext,
+}
+
 /// The trigger message and the requester.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
@@ -161,6 +212,12 @@ pub struct Ask {
     pub requester: Requester,
     /// Set for a link of a chain, whose content is its part of the message.
     pub step: Option<ChainStep>,
+    /// Set for a task of a schedule, whose prompt replaces the trigger message.
+    pub schedule: Option<Scheduled>,
+    /// Set for a turn of a collaboration, whose content is the goal.
+    pub turn: Option<AskedTurn>,
+    /// Set for work that another agent passed on.
+    pub delegated: Option<Delegated>,
     /// Time of the call.
     pub asked_at: Timestamp,
 }
@@ -315,6 +372,9 @@ impl Context {
                     handle: None,
                 },
                 step: None,
+                schedule: None,
+                turn: None,
+                delegated: None,
                 asked_at: noon.unwrap(),
             },
         }
@@ -345,6 +405,14 @@ pub enum Source {
     File { message_id: MessageId },
     /// The lines with the time and the requester.
     Requester,
+    /// Work that another agent passed on; always the last part.
+    Brief {
+        /// The trigger message, which it quotes.
+        message_id: MessageId,
+        /// Stored text whose sources are those of the part.
+        #[serde(skip)]
+        text_id: Uuid,
+    },
     /// The header of a fork, which quotes the forked message.
     ForkHeader {
         #[serde(default)]
@@ -450,10 +518,13 @@ pub fn render(context: &Context) -> Prompt {
         parts: Vec::with_capacity(context.history.len() + context.background.len() + 8),
         day: None,
     };
-    blocks.ours(
-        setting_source(&context.setting),
-        &setting_text(&context.setting),
-    );
+    let delegated = context.ask.delegated.as_ref();
+    if delegated.is_none_or(|delegated| delegated.context == BriefContext::Conversation) {
+        blocks.ours(
+            setting_source(&context.setting),
+            &setting_text(&context.setting),
+        );
+    }
     if let Some(root) = &context.root {
         blocks.labeled(root, ROOT_CHARS_MAX);
     }
@@ -632,19 +703,52 @@ impl Blocks<'_> {
             name: ask.requester.name.clone(),
         };
         let handle = self.labels.handle(&author, ask.requester.handle.as_deref());
+        let time = time_line(ask.asked_at);
+        let requester = requester_name(&ask.requester.name);
+        let role = ask.requester.role;
+        if let Some(delegated) = &ask.delegated {
+            let from = clean_name(&delegated.from);
+            let heading = format!(
+                "{time}\n{TASK} {from}{AI_SUFFIX}, on behalf of {requester}{handle} (role: {role}):"
+            );
+            self.ours(Source::Requester, &heading);
+            let source = Source::Brief {
+                message_id: ask.message_id,
+                text_id: delegated.text_id,
+            };
+            self.ours(source, &brief_text(delegated));
+            return;
+        }
         let step = ask.step.map_or_else(String::new, |step| {
             format!(" This is step {} of {}.", step.step, step.steps)
         });
-        let requester = format!(
-            "{}\n{REQUESTER} {}{handle} (role: {}).{step}",
-            time_line(ask.asked_at),
-            requester_name(&ask.requester.name),
-            ask.requester.role
-        );
-        self.ours(Source::Requester, &requester);
-        let trigger = Source::Trigger {
-            message_id: ask.message_id,
-            author,
+        let schedule = ask.schedule.as_ref().map_or_else(String::new, |schedule| {
+            let nothing = if schedule.heartbeat {
+                format!(" If there is nothing to report, reply with exactly {NOTHING}.")
+            } else {
+                String::new()
+            };
+            format!(
+                ", by the schedule \"{}\".{nothing}",
+                visible_line(&schedule.name)
+            )
+        });
+        let end = if schedule.is_empty() {
+            "."
+        } else {
+            schedule.as_str()
+        };
+        let turn = (ask.turn.as_ref()).map_or_else(String::new, AskedTurn::text);
+        let asking =
+            format!("{time}\n{REQUESTER} {requester}{handle} (role: {role}){end}{step}{turn}");
+        self.ours(Source::Requester, &asking);
+        let trigger = match ask.schedule {
+            // The requester wrote it; there is no message.
+            Some(_) => Source::Requester,
+            None => Source::Trigger {
+                message_id: ask.message_id,
+                author,
+            },
         };
         let sent: HashSet<usize> = ask.files.iter().map(|file| file.position).collect();
         let lines = ask.attachments.iter().enumerate();
@@ -658,6 +762,47 @@ impl Blocks<'_> {
         let asked = with_lines(escape_lines(&ask.content), lines);
         self.ours(trigger, &asked);
     }
+}
+
+/// The parts of a brief, separated by blank lines.
+fn brief_text(delegated: &Delegated) -> String {
+    let brief = &delegated.brief;
+    let mut parts = vec![escape_brief(brief.message.trim())];
+    let facts = brief.facts.iter().map(|fact| {
+        let text = visible_line(&fact.text);
+        if fact.sources.is_empty() {
+            format!("- {text} {NOT_VERIFIED}")
+        } else {
+            format!("- {text}")
+        }
+    });
+    let constraints = brief.constraints.iter();
+    let constraints = constraints.map(|text| format!("- {}", visible_line(text)));
+    let lists: [(&str, Vec<String>); 2] = [
+        (FACTS, facts.collect()),
+        (CONSTRAINTS, constraints.collect()),
+    ];
+    for (heading, lines) in lists {
+        if !lines.is_empty() {
+            parts.push(format!("{heading}\n{}", lines.join("\n")));
+        }
+    }
+    let request: String = delegated
+        .request
+        .trim()
+        .chars()
+        .take(REQUEST_CHARS_MAX)
+        .collect();
+    let output = brief.output.as_deref().unwrap_or_default();
+    for (heading, text) in [
+        (WANTED_ANSWER, output),
+        (ORIGINAL_REQUEST, request.as_str()),
+    ] {
+        if !text.is_empty() {
+            parts.push(format!("{heading}\n{}", escape_brief(text)));
+        }
+    }
+    parts.join("\n\n")
 }
 
 /// `- (KIND, NAME, DATE) TEXT`
@@ -1039,8 +1184,39 @@ mod tests {
                     handle: None,
                 },
                 step: None,
+                schedule: None,
+                turn: None,
+                delegated: None,
                 asked_at: noon(),
             },
+        }
+    }
+
+    #[test]
+    fn a_prompt_of_a_schedule_follows_its_name_and_is_no_message() {
+        for (heartbeat, end) in [
+            (false, "."),
+            (
+                true,
+                ". If there is nothing to report, reply with exactly NOTHING.",
+            ),
+        ] {
+            let mut of = context(AgentId::new(), Vec::new(), "What changed?");
+            of.ask.schedule = Some(Scheduled {
+                schedule_id: crate::ids::ScheduleId::new(),
+                name: "Daily\nnews".to_owned(),
+                heartbeat,
+            });
+            let parts = render(&of).parts;
+            let [.., line, asked] = parts.as_slice() else {
+                panic!("two parts are missing");
+            };
+            let expected = format!(
+                "\nThe person asking is Ada (role: admin), by the schedule \"Daily news\"{end}"
+            );
+            assert!(line.text.ends_with(&expected), "{}", line.text);
+            assert_eq!(asked.text, "What changed?");
+            assert_eq!(asked.source, Source::Requester);
         }
     }
 
@@ -1536,6 +1712,7 @@ mod tests {
                     Source::Trigger { .. } => &part.text,
                     Source::Summary { .. }
                     | Source::Requester
+                    | Source::Brief { .. }
                     | Source::ForkHeader { .. }
                     | Source::LeftOut
                     | Source::Conversation { .. }

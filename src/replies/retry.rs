@@ -38,6 +38,14 @@ pub enum Failure {
     Summary(Box<Failure>),
     /// A budget does not allow the call, so it was not made.
     OverBudget(OverBudget),
+    /// The `usd_max` of a delegation does not allow the call, so it was not made.
+    OverDelegation {
+        /// Only reservations of running calls are in the way.
+        can_wait: bool,
+        at: Timestamp,
+    },
+    /// The tree of the task has reached a limit, so the call was not made.
+    TreeLimit,
 }
 
 impl From<CollectError> for Failure {
@@ -151,7 +159,8 @@ impl Failure {
                 Self::OverBudget(_) => FailCode::BudgetExceeded,
                 _ => FailCode::ModelUnavailable,
             },
-            Self::OverBudget(_) => FailCode::BudgetExceeded,
+            Self::OverBudget(_) | Self::OverDelegation { .. } => FailCode::BudgetExceeded,
+            Self::TreeLimit => FailCode::TreeLimit,
         }
     }
 }
@@ -165,6 +174,8 @@ impl std::fmt::Display for Failure {
                 write!(f, "the older messages could not be summarized: {cause}")
             }
             Self::OverBudget(over) => over.fmt(f),
+            Self::OverDelegation { .. } => f.write_str("the delegations have used their usd_max"),
+            Self::TreeLimit => f.write_str("the tasks have used their model calls or run time"),
         }
     }
 }
@@ -210,7 +221,7 @@ pub fn next_step(
     attempt: Attempt,
 ) -> (Step, RetryCounts) {
     let counts = match failure {
-        Failure::OverBudget(_) => counts,
+        Failure::OverBudget(_) | Failure::OverDelegation { .. } => counts,
         // A call was made, so another wait for a budget is a new one.
         _ => RetryCounts {
             budget_since: None,
@@ -250,15 +261,17 @@ pub fn next_step(
         }
         Failure::Model(ModelError::Auth(_)) => fail(FailCode::Auth),
         Failure::Timeout => fail(FailCode::Timeout),
-        Failure::OverBudget(over) => over_budget(counts, over),
+        Failure::OverBudget(over) => over_budget(counts, over.can_wait, over.at),
+        Failure::OverDelegation { can_wait, at } => over_budget(counts, *can_wait, *at),
+        Failure::TreeLimit => fail(FailCode::TreeLimit),
     }
 }
 
 /// Waits for the reservations of running calls, at most `budgets::WAIT_MAX`. If usage alone is in the way, the task fails at once.
-fn over_budget(counts: RetryCounts, over: &OverBudget) -> (Step, RetryCounts) {
-    let since = counts.budget_since.unwrap_or(over.at);
-    let left = budgets::WAIT_MAX.saturating_sub(over.at.since(since));
-    if !over.can_wait || left < BUDGET_REST {
+fn over_budget(counts: RetryCounts, can_wait: bool, at: Timestamp) -> (Step, RetryCounts) {
+    let since = counts.budget_since.unwrap_or(at);
+    let left = budgets::WAIT_MAX.saturating_sub(at.since(since));
+    if !can_wait || left < BUDGET_REST {
         let code = FailCode::BudgetExceeded;
         return (Step::Fail { code }, counts);
     }

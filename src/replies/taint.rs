@@ -39,7 +39,10 @@ impl Found {
                         found.people.push(*id);
                     }
                 }
-                Source::Trigger { message_id, .. } | Source::OldMessage { message_id } => {
+                // The taint of a brief came with it.
+                Source::Trigger { message_id, .. }
+                | Source::OldMessage { message_id }
+                | Source::Brief { message_id, .. } => {
                     found.messages.push(*message_id);
                 }
                 Source::File { message_id } => {

@@ -77,6 +77,9 @@ async fn tools_of(
         let Ok(mut value) = serde_json::to_value(tool) else {
             continue;
         };
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("registry_id");
+        }
         if let (profiles::tools::Tool::Function(_), Some(id)) = (tool, tool.registry_id()) {
             let Some(config) = registry::find_function(c, workspace, id).await? else {
                 continue;

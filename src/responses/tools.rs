@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::ResponseError;
-use crate::model::{FunctionTool, ToolChoice};
+use crate::{
+    agents::profiles::Tool as ProfileTool,
+    model::{FunctionTool, ToolChoice},
+};
 
 const TOOLS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
@@ -91,14 +94,28 @@ pub(super) fn read_tool(value: &Value, param: &str) -> Result<Tool, ResponseErro
             Some(name(object, "name", param)?),
             read_function(object, param)?,
         ),
-        "mcp" => (Some(name(object, "server_label", param)?), value.clone()),
-        _ => (None, value.clone()),
+        "mcp" => (
+            Some(name(object, "server_label", param)?),
+            read_other(value, param)?,
+        ),
+        _ => (None, read_other(value, param)?),
     };
     Ok(Tool {
         kind: kind.to_owned(),
         name,
         value,
     })
+}
+
+/// Checks a tool that is only listed, with the rules of agent profiles.
+fn read_other(value: &Value, param: &str) -> Result<Value, ResponseError> {
+    let tool: ProfileTool = serde_json::from_value(value.clone())
+        .map_err(|e| ResponseError::invalid(param, e.to_string()))?;
+    let problem = tool.problem();
+    match problem.or_else(|| tool.problem_if_new().map(str::to_owned)) {
+        Some(problem) => Err(ResponseError::invalid(param, problem)),
+        None => Ok(value.clone()),
+    }
 }
 
 fn name(object: &Map<String, Value>, field: &str, param: &str) -> Result<String, ResponseError> {
@@ -129,7 +146,7 @@ fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, Resp
             // These values are equivalent to an unset field.
             _ if matches!(value, Value::Null | Value::Bool(false)) => continue,
             // Fields that the server itself adds to an agent's tools.
-            "available" | "unavailable_because" | "registry_id" => continue,
+            "available" | "unavailable_because" => continue,
             other => {
                 let text = format!("`{other}` of a function is not supported: omit it");
                 return Err(ResponseError::unsupported(format!("{param}.{other}"), text));
@@ -276,7 +293,23 @@ mod tests {
                 json!({"type": "function", "name": "a", "async": true}),
                 "tools[0].async",
             ),
+            (
+                json!({"type": "function", "name": "a", "registry_id": "tool_1"}),
+                "tools[0].registry_id",
+            ),
             (json!({"type": "mcp"}), "tools[0].server_label"),
+            (
+                json!({"type": "mcp", "server_label": "wiki", "headers": {}}),
+                "tools[0]",
+            ),
+            (
+                json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
+                "tools[0]",
+            ),
+            (
+                json!({"type": "file_search", "max_num_results": 99}),
+                "tools[0]",
+            ),
         ] {
             let (ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param)) =
                 read_tools(std::slice::from_ref(&tool)).unwrap_err()

@@ -12,4 +12,5 @@ pub mod memory;
 pub mod personal;
 pub mod registry;
 pub mod responses;
+pub mod schedules;
 pub mod tools;

@@ -9,6 +9,7 @@ use crate::{
     chat::{ChatError, access},
     cursor,
     db::Conn,
+    forks::resolution::{self, Resolution},
     http::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
@@ -17,6 +18,7 @@ use crate::{
     ids::{ActionId, GrantId, TaskId, ThreadId},
     registry::{self, ChangedTool},
     routes::chat::{WhichObject, visible_task, write_for},
+    schedules::{self, PausedSchedule},
     server::State,
     tasks::{
         actions::{self, ActionObject, ActionState, Filter},
@@ -98,10 +100,14 @@ struct WaitingSeen {
     actions: Vec<ActionObject>,
     /// The caller's own permissions that still hold.
     grants: Vec<GrantObject>,
+    /// Results that agents drafted for the caller, to review and publish; oldest first.
+    drafts: Vec<Resolution>,
     /// For people who manage agents: servers whose changed functions must be accepted again.
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning.
     budgets: Vec<UsageBudget>,
+    /// Paused schedules: the caller's own that failed, and for admins those whose owner is gone.
+    paused: Vec<PausedSchedule>,
     /// Number of things to decide.
     count: usize,
 }
@@ -244,7 +250,7 @@ async fn settle_action(
     ))
 }
 
-/// List what waits for the caller: actions to decide, own permissions, and warnings for admins
+/// List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
 #[utoipa::path(get, path = "/v1/waiting", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = WaitingSeen)))]
@@ -269,10 +275,14 @@ async fn get_waiting(
     } else {
         Vec::new()
     };
+    let paused = schedules::list_paused(&mut c, &actor).await?;
+    let drafts = resolution::list_waiting(&mut c, workspace, actor.user).await?;
     Ok(Json(WaitingSeen {
+        paused,
         tools,
         budgets,
-        count: waiting.actions.len(),
+        count: waiting.actions.len() + drafts.len(),
+        drafts,
         actions: waiting.actions,
         grants: waiting.grants,
     }))

@@ -20,6 +20,7 @@ use crate::{
     realtime::{LiveFrame, add_schema},
     registry::ToolEvent,
     routes::chat::OwnFrame,
+    schedules::ScheduleEvent,
     tasks::{TaskEvent, actions::ActionEvent, budgets::BudgetEvent},
 };
 
@@ -54,6 +55,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<BudgetEvent>(schemas),
         add_schema::<ToolEvent>(schemas),
         add_schema::<ActionEvent<'_>>(schemas),
+        add_schema::<ScheduleEvent<'_>>(schemas),
     ]
 }
 

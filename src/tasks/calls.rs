@@ -189,12 +189,23 @@ pub struct CallRow {
 }
 
 impl CallRow {
+    /// The amount that the call reserves.
+    fn reserved(&self) -> Amounts {
+        let call = &self.call;
+        Amounts::reserved(call.prompt_tokens, call.output_tokens_max, self.price)
+    }
+
+    /// Billionths of a US dollar that the call reserves; 0 without a known price.
+    pub fn reserved_nano_usd(&self) -> i64 {
+        self.reserved().nano_usd.unwrap_or_default()
+    }
+
     /// Reserves the budget of the call and inserts its row; does neither if a budget does not allow the call.
     pub async fn insert(&self, c: &mut Conn) -> Result<Result<(), OverBudget>, DbError> {
         let call = &self.call;
         let at = now();
         let reserved = if self.is_covered {
-            Amounts::reserved(call.prompt_tokens, call.output_tokens_max, self.price)
+            self.reserved()
         } else {
             Amounts::default()
         };

@@ -7,9 +7,18 @@ use crate::{text_enum::text_enum, time::Timestamp};
 /// Longest wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
 const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
 
+/// Scores at which the loop guard stops a tree: by default, and at most after a retry.
+pub const GUARD_MIN: i64 = 4;
+pub const GUARD_MAX: i64 = 8;
+
 /// Maximum number of model calls, and run time, of all tasks of a tree.
 pub const TREE_CALLS_MAX: i64 = 120;
 pub const TREE_RUN_MAX: Duration = Duration::from_hours(1);
+/// Maximum number of tasks of a tree, without those that only help a reply, and number of parents above one.
+pub const TREE_TASKS_MAX: i64 = 64;
+pub const TREE_DEPTH_MAX: i64 = 5;
+/// Maximum number of delegations in a round.
+pub const DELEGATIONS_IN_ROUND_MAX: i64 = 5;
 
 text_enum! {
     /// Reason why a task failed.
@@ -27,6 +36,8 @@ text_enum! {
         BudgetExceeded = "budget_exceeded",
         /// The requester can no longer invoke the agent, or post in the conversation.
         NotAllowed = "not_allowed",
+        /// Agents of the tree were repeating themselves.
+        Loop = "loop",
         /// The tree of the task has used up its model calls or its run time.
         TreeLimit = "tree_limit",
     }
@@ -81,11 +92,29 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         FailCode::NotAllowed => format!(
             "{name} was not asked: the person who started this can no longer ask {name} here. Please ask another agent."
         ),
+        FailCode::Loop => loop_notice(&[name.to_owned()], None),
         FailCode::TreeLimit => format!(
             "{name} was stopped: the work reached the limit of {TREE_CALLS_MAX} model calls or {} minutes. Please ask for less at once.",
             TREE_RUN_MAX.as_secs() / 60
         ),
     }
+}
+
+/// Notice of a tree that the loop guard has stopped after some model calls.
+pub fn loop_notice(agents: &[String], calls: Option<i64>) -> String {
+    let (were, themselves, they) = match agents.len() {
+        1 => ("was", "itself", "it was"),
+        _ => ("were", "themselves", "they were"),
+    };
+    let names = match agents.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => agents.concat(),
+    };
+    let after = calls.map_or_else(String::new, |calls| {
+        let plural = if calls == 1 { "" } else { "s" };
+        format!(" after {calls} model call{plural}")
+    });
+    format!("{names} {were} repeating {themselves}, so {they} stopped{after}.")
 }
 
 /// Notice if the provider asked for a wait longer than a task allows: the duration, and the time until then.
@@ -158,11 +187,39 @@ mod tests {
     }
 
     #[test]
+    fn a_notice_of_a_loop_names_its_agents_and_calls() {
+        let notice = |names: &[&str], calls| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            loop_notice(&names, calls)
+        };
+        for (names, calls, expected) in [
+            (
+                &["Vibe", "Coder"][..],
+                Some(6),
+                "Vibe and Coder were repeating themselves, so they were stopped after 6 model calls.",
+            ),
+            (
+                &["Vibe", "Coder", "Tester"],
+                Some(1),
+                "Vibe, Coder and Tester were repeating themselves, so they were stopped after 1 model call.",
+            ),
+            (
+                &["Vibe"],
+                None,
+                "Vibe was repeating itself, so it was stopped.",
+            ),
+        ] {
+            assert_eq!(notice(names, calls), expected);
+        }
+    }
+
+    #[test]
     fn a_notice_names_the_agent_and_contains_no_error_code() {
         for code in FailCode::ALL.iter().copied() {
             let text = notice_text("Vibe", code);
             assert!(
-                text.starts_with("Vibe ") && text.contains("Please ") || text.contains("please "),
+                text.starts_with("Vibe ")
+                    && (text.to_lowercase().contains("please ") || code == FailCode::Loop),
                 "{text}"
             );
             assert!(!text.contains('_'), "{text}");

@@ -3,10 +3,11 @@
 //! This module knows no feature: a task carries type names and JSON. `queue` contains the
 //! statements. `worker` claims due tasks, passes them to the handler of their kind, renews their
 //! leases, and requeues the tasks of lost workers. `calls` records their model calls, `budgets` limits
-//! them, `actions` stores their tool calls, and `usage` adds up what they used.
+//! them, `actions` stores their tool calls, `briefs` what agents pass on to each other, and `usage` adds up what they used.
 
 pub mod actions;
 pub mod attempts;
+pub mod briefs;
 pub mod budgets;
 pub mod calls;
 pub mod costs;
@@ -17,10 +18,11 @@ pub mod usage;
 pub mod worker;
 
 pub use failure::{
-    FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, not_asked_text, notice_text, wait_notice,
+    DELEGATIONS_IN_ROUND_MAX, FailCode, GUARD_MAX, GUARD_MIN, TREE_CALLS_MAX, TREE_DEPTH_MAX,
+    TREE_RUN_MAX, TREE_TASKS_MAX, loop_notice, not_asked_text, notice_text, wait_notice,
 };
-pub use queue::{Lease, LeaseLost, NewLink, NewTask, Queue};
+pub use queue::{Lease, LeaseLost, NewLink, NewScheduled, NewTask, Queue};
 pub use task::{
-    ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus,
-    TaskTarget, TokenUsage, WaitReason,
+    BriefContext, BriefFact, ChainStep, Lane, Task, TaskBrief, TaskError, TaskEvent, TaskInput,
+    TaskKind, TaskOutput, TaskStatus, TaskTarget, TokenUsage, WaitReason,
 };

@@ -22,6 +22,8 @@ text_enum! {
         Reply = "reply",
         /// Draft of a resolution.
         Resolve = "resolve",
+        /// Work of several agents on a goal in a fork; its children are their turns and the draft.
+        Collaborate = "collaborate",
         /// Summaries of older messages.
         Compact = "compact",
         /// Adjustment of an agent to a person; only that person sees it.
@@ -32,8 +34,12 @@ text_enum! {
         CatchUp = "catch_up",
         /// Replies of an agent, written again with a draft for the requester only; a child for each reply.
         Replay = "replay",
+        /// Run of an agent at a time of a schedule.
+        Schedule = "schedule",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
+        /// Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
+        Delegate = "delegate",
     }
 }
 
@@ -91,19 +97,55 @@ pub struct ChainStep {
     pub steps: i64,
 }
 
+text_enum! {
+    /// What the agent of a delegated task reads.
+    pub enum BriefContext {
+        /// The brief alone.
+        Brief = "brief",
+        /// The conversation before the trigger message, then the brief.
+        Conversation = "conversation",
+    }
+}
+
+/// A statement of a brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BriefFact {
+    pub text: String,
+    /// Messages that say it; empty if none was found, and then the agent is told so.
+    pub sources: Vec<MessageId>,
+}
+
+/// What an agent passes on to another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskBrief {
+    pub message: String,
+    pub facts: Vec<BriefFact>,
+    pub constraints: Vec<String>,
+    /// The wanted answer.
+    pub output: Option<String>,
+    /// Number of facts whose sources not every reader of the conversation can read.
+    pub left_out: i64,
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
     /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-    /// the draft.
+    /// the draft; for a `delegate`, that of its root; blank for a heartbeat.
     pub prompt: String,
     /// Set for a link of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
-    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`.
+    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
+    /// `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
+    /// a `delegate`: `context` and `usd_max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
+    /// What a `delegate` was given, for those who may see it. Not in events and lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub brief: Option<TaskBrief>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -128,6 +170,16 @@ pub struct TaskOutput {
     /// Number of memory entries that the reply used, with personal ones; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memories: usize,
+    /// A turn of a collaboration whose agent proposed to end the work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
+    /// The answer of a `delegate` was cut at its limit; omitted if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// The answer of a `delegate`, for those who may see it. Not in events and lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub answer: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
@@ -191,7 +243,9 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `compact` makes summaries of older messages; `reflect`, `utility`, `catch_up`, and `replay` are visible to their requester only;
+    /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
+    /// `catch_up`, and `replay` are visible to their requester only;
+    /// `delegate` is work that an agent passed on to another one;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
@@ -200,6 +254,7 @@ pub struct Task {
     pub agent_version: Option<i64>,
     /// Null for a `response`, which has no conversation.
     pub channel_id: Option<ChannelId>,
+    /// Also null for a `schedule` until its reply starts a thread.
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
@@ -237,15 +292,23 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued.
+    /// Returns `None` for a `response`, which is never queued. The thread that a `schedule` starts has the UUID of the task.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
             agent_version: self.agent_version?,
             channel: self.channel_id?,
-            thread: self.thread_id?,
+            thread: match self.kind {
+                TaskKind::Schedule => self.thread_id.unwrap_or(ThreadId(self.id.0)),
+                _ => self.thread_id?,
+            },
             fork: self.fork_id,
         })
+    }
+
+    /// Checks for a task whose reply starts a thread and has not been posted.
+    pub fn starts_thread(&self) -> bool {
+        self.kind == TaskKind::Schedule && self.thread_id.is_none()
     }
 
     pub fn is_active(&self) -> bool {

@@ -21,14 +21,14 @@ use super::{
     taint,
 };
 use crate::{
-    auth::{self, Actor, AuditAction, AuthError, Caller, Scope},
+    auth::{self, Actor, AuditAction, AuthError, Caller, Role, Scope},
     chat::{
         ChatError,
         access::{self, ThreadAccess},
         remove,
     },
     db::{Conn, Db, DbError, dialect::lock_workspace, now},
-    ids::{ActionId, GrantId, TaskId},
+    ids::{ActionId, GrantId, TaskId, ThreadId},
     mcp::Effect,
     realtime::{Audience, EventType, Hub, hub::Conversation},
     tasks::{
@@ -113,8 +113,11 @@ impl<'a> Access<'a> {
         self.actor.scopes.has(Scope::WorkspaceAdmin)
     }
 
-    /// Checks whether this person can give an approval.
+    /// Checks whether this person can give an approval. Viewers only read.
     fn fills(&self, need: &Need) -> bool {
+        if self.actor.role == Role::Viewer {
+            return false;
+        }
         let is_asked = match need.who {
             NeededPerson::Requester => self.is_requester(),
             NeededPerson::Admin => self.is_admin(),
@@ -166,15 +169,25 @@ fn conversation_of(action: &Action) -> Option<Conversation> {
     action.fork_id.map(Conversation::Fork).or(thread)
 }
 
-/// Finds a conversation that the caller can read; `None` if it is hidden.
-async fn find_conversation<'a>(
+/// Finds the conversation of an action, if the caller can read it. The thread that a schedule's reply starts does not exist yet.
+async fn find_place<'a>(
     c: &mut Conn,
     caller: &'a Caller,
-    conversation: Conversation,
+    action: &Action,
 ) -> Result<Option<ThreadAccess<'a>>, ToolsError> {
-    match access::find_conversation(c, caller, conversation).await {
+    let found = match (conversation_of(action), action.channel_id) {
+        (Some(conversation), _) => access::find_conversation(c, caller, conversation).await,
+        (None, Some(channel)) => {
+            let thread = ThreadId(action.task_id.0);
+            access::coming_thread(c, caller, channel, thread).await
+        }
+        (None, None) => return Ok(None),
+    };
+    match found {
         Ok(found) => Ok(Some(found.reading()?)),
-        Err(ChatError::ThreadNotFound | ChatError::ForkNotFound) => Ok(None),
+        Err(ChatError::ChannelNotFound | ChatError::ThreadNotFound | ChatError::ForkNotFound) => {
+            Ok(None)
+        }
         Err(e) => Err(e.into()),
     }
 }
@@ -186,8 +199,7 @@ async fn enter<'a>(
     id: ActionId,
 ) -> Result<Access<'a>, ToolsError> {
     let action = reread(c, id).await?;
-    let conversation = conversation_of(&action).ok_or(ToolsError::ActionNotFound)?;
-    let found = find_conversation(c, caller, conversation).await?;
+    let found = find_place(c, caller, &action).await?;
     Ok(Access::of(action, found.ok_or(ToolsError::ActionNotFound)?))
 }
 
@@ -201,14 +213,12 @@ async fn enter_all<'a>(
     let mut known: HashMap<Uuid, Option<ThreadAccess<'a>>> = HashMap::new();
     let mut entered = Vec::with_capacity(found.len());
     for action in found {
-        let Some(conversation) = conversation_of(&action) else {
-            continue;
-        };
-        let place = if let Some(place) = known.get(&conversation.id()) {
+        let key = conversation_of(&action).map_or(action.task_id.0, |of| of.id());
+        let place = if let Some(place) = known.get(&key) {
             place.clone()
         } else {
-            let place = find_conversation(c, caller, conversation).await?;
-            known.insert(conversation.id(), place.clone());
+            let place = find_place(c, caller, &action).await?;
+            known.insert(key, place.clone());
             place
         };
         entered.extend(place.map(|place| Access::of(action, place)));

@@ -69,6 +69,34 @@ impl<'a> Arguments<'a> {
         Ok(texts.into_iter().map(str::trim).collect())
     }
 
+    /// A list of at most `max` sentences with at most `chars_max` characters each. Some models send a single one as a text.
+    pub fn sentences(
+        &self,
+        name: &str,
+        (max, chars_max): (usize, usize),
+    ) -> Result<Vec<&'a str>, ToolFault> {
+        let sentences: Option<Vec<&str>> = match self.get(name) {
+            None => Some(Vec::new()),
+            Some(Value::String(sentence)) => Some(vec![sentence]),
+            Some(Value::Array(sentences)) => sentences.iter().map(Value::as_str).collect(),
+            Some(_) => None,
+        };
+        let sentences = sentences.ok_or_else(|| bad(format!("`{name}` is not a list of texts")))?;
+        if sentences.len() > max {
+            return Err(bad(format!("`{name}` has more than {max} entries")));
+        }
+        if sentences
+            .iter()
+            .any(|text| text.chars().count() > chars_max)
+        {
+            return Err(bad(format!(
+                "an entry of `{name}` has more than {chars_max} characters"
+            )));
+        }
+        let sentences = sentences.into_iter().map(str::trim);
+        Ok(sentences.filter(|text| !text.is_empty()).collect())
+    }
+
     pub fn flag(&self, name: &str) -> Result<Option<bool>, ToolFault> {
         self.get(name)
             .map(|value| {

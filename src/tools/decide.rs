@@ -112,7 +112,7 @@ pub fn decide(function: &ToolFunction, rules: &Rules<'_>, seen: Seen) -> Decisio
     }
     let timeouts = matching.iter().filter_map(|rule| rule.timeout_s);
     Decision::Asks(Question {
-        needs: needs(risk, &matching),
+        needs: needs(risk, rules.level, &matching),
         timeout_s: timeouts.min().unwrap_or(TIMEOUT_S_DEFAULT),
     })
 }
@@ -138,14 +138,14 @@ fn asks_by_taint(function: &ToolFunction, seen: Seen) -> bool {
     }
 }
 
-fn needs(risk: Risk, matching: &[&ApprovalRule]) -> Vec<Need> {
+fn needs(risk: Risk, level: TrustLevel, matching: &[&ApprovalRule]) -> Vec<Need> {
     let mut needs = vec![Need::of(NeededPerson::Requester)];
     if risk == Risk::Escalate {
         needs.push(Need::of(NeededPerson::Admin));
     }
     for rule in matching {
         let need = match rule.requires {
-            Approver::AnyMember if risk == Risk::Approve => {
+            Approver::AnyMember if risk == Risk::Approve && level >= TrustLevel::PerFunction => {
                 for need in &mut needs {
                     if need.who == NeededPerson::Requester {
                         need.who = NeededPerson::AnyMember;
@@ -416,6 +416,25 @@ mod tests {
         assert_eq!(question.timeout_s, 60);
         assert_eq!(question.needs[1].user_id, Some(user));
         assert!(!question.is_for_requester());
+    }
+
+    #[test]
+    fn any_member_replaces_the_requester_from_level_2_on() {
+        let list = [rule("mcp:jira.*", Approver::AnyMember)];
+        for (level, expected) in [
+            (TrustLevel::Off, "-"),
+            (TrustLevel::ReadOnly, "requester"),
+            (TrustLevel::PerFunction, "any_member"),
+            (TrustLevel::NoQuestionsInside, "any_member"),
+        ] {
+            let rules = Rules {
+                rules: &list,
+                ..rules(level)
+            };
+            let function = function(Effect::Read, Reach::Outward, Risk::Approve);
+            let found = decide(&function, &rules, Seen::Clean);
+            assert_eq!(short(&found), expected, "{level:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::{
     model::FunctionTool,
 };
 
+/// Function by which an agent passes on work; its calls go on as tasks.
+pub const DELEGATE: &str = "delegate";
+
 /// Destination of a call's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {

@@ -1,7 +1,8 @@
 //! Short names of messages and files for models, such as `S1` and `F2`. They stay the same within a task.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
+use regex::Regex;
 use uuid::Uuid;
 
 use super::output::Handled;
@@ -75,6 +76,41 @@ pub async fn assign(
         handles.insert(*source, format!("{}{number}", source.kind().letter()));
     }
     Ok(handles)
+}
+
+/// Handles within brackets, such as `[S1]` or `[S1, F2]`.
+static BRACKETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"\[[ \t]*[SF]\d{1,9}(?:[ \t]*[,;][ \t]*[SF]\d{1,9})*[ \t]*\]").ok()
+});
+
+/// Replaces the handles of one task in a text by those of another one, which gets the text. Unknown ones are removed.
+pub async fn translate(
+    c: &mut Conn,
+    (from, to): (TaskId, TaskId),
+    text: &str,
+) -> Result<String, DbError> {
+    let Some(brackets) = BRACKETS.as_ref() else {
+        return Ok(text.to_owned());
+    };
+    let (mut translated, mut end) = (String::with_capacity(text.len()), 0);
+    for found in brackets.find_iter(text) {
+        translated.push_str(&text[end..found.start()]);
+        end = found.end();
+        let mut known = Vec::new();
+        for handle in found.as_str().split([',', ';']) {
+            let handle = handle.trim_matches(['[', ']', ' ', '\t']);
+            known.extend(find(c, from, handle).await?);
+        }
+        let handles = assign(c, to, &known).await?;
+        let handles: Vec<&str> = known.iter().map(|of| handles[of].as_str()).collect();
+        if !handles.is_empty() {
+            translated.push('[');
+            translated.push_str(&handles.join(", "));
+            translated.push(']');
+        }
+    }
+    translated.push_str(&text[end..]);
+    Ok(translated)
 }
 
 /// Finds the source that a handle names in a task. Brackets around it are ignored.

@@ -9,13 +9,16 @@
 //! Code and rows decide what runs: a model that obeys every injected instruction is harmless. The loop itself is
 //! in `replies::turn`.
 
+pub mod announced;
 pub mod approvals;
 pub mod arguments;
+pub mod briefs;
 pub mod builtin;
 pub mod decide;
 mod error;
 pub mod function;
 pub mod grants;
+pub mod guard;
 pub mod handles;
 pub mod hash;
 pub mod output;
@@ -23,6 +26,7 @@ pub mod outward;
 pub mod requests;
 pub mod rights;
 pub mod runner;
+mod schema;
 pub mod taint;
 
 pub use error::ToolsError;

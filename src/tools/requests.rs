@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::{
     decide::{self, Decision, Question, Rules},
-    function::ToolFunction,
+    function::{DELEGATE, ToolFunction},
     grants,
     hash::{self, BadArguments, HashedCall},
     output::fault_text,
     rights,
     runner::{Offer, ToolTask, Toolbox},
-    taint,
+    schema, taint,
 };
 use crate::{
     agents::{
@@ -151,6 +151,7 @@ impl Requests {
         let policy = policy::find(c, self.task.workspace).await?;
         let seen = taint::list(c, self.task.task).await?;
         let before = actions::call_count(c, self.task.task).await?;
+        let has_rights = rights::find(c, &self.task).await?.is_some();
         for (at, call) in calls.iter().enumerate() {
             let number = i64::try_from(at + 1).unwrap_or(i64::MAX);
             let parsed = Parsed::of(call);
@@ -160,9 +161,12 @@ impl Requests {
             let call_hash = hash::call_hash(tool, &name, &parsed.text);
             let begin = if at >= CALLS_IN_ROUND_MAX || before + number > CALLS_MAX {
                 Begin::failed(ToolFault::of(ToolErrorCode::TooManyCalls))
-            } else if actions::count_equal(c, self.task.task, &call_hash).await? >= EQUAL_CALLS_MAX
+            } else if name != DELEGATE
+                && actions::count_equal(c, self.task.task, &call_hash).await? >= EQUAL_CALLS_MAX
             {
                 Begin::failed(ToolFault::of(ToolErrorCode::RepeatedCall))
+            } else if !has_rights {
+                Begin::failed(rights::refusal())
             } else {
                 self.begin(c, &policy, &seen, (call, function, &parsed))
                     .await?
@@ -253,6 +257,10 @@ impl Requests {
             Decision::Granted => return Ok(Begin::granted(GrantedBy::Policy)),
             Decision::Asks(question) => question,
         };
+        // People are not asked about a call that cannot run.
+        if let Err(fault) = schema::check(function, arguments) {
+            return Ok(Begin::failed(fault));
+        }
         let target = self.toolbox.target(&self.offer, &call.name, arguments);
         let host = target.map(|target| target.host);
         if question.is_for_requester() {
@@ -306,7 +314,7 @@ impl Requests {
         decide::decide(function, &rules, seen)
     }
 
-    /// Checks that each needed person exists and can read the conversation.
+    /// Checks that each needed person exists, can read the conversation, and is not a viewer.
     async fn has_approvers(&self, c: &mut Conn, question: &Question) -> Result<bool, DbError> {
         for need in &question.needs {
             let person = match need.who {
@@ -317,14 +325,13 @@ impl Requests {
             let count: i64 = c
                 .q(concat!(
                     "select count(*) from members m where m.workspace_id = $1 and (m.user_id = $3 or $3 is null) \
-                     and ($4 = FALSE or m.role = 'admin') and ($5 = FALSE or m.role <> 'viewer') and ",
+                     and ($4 = FALSE or m.role = 'admin') and m.role <> 'viewer' and ",
                     is_in_visible_channel!("$2", "m.user_id")
                 ))
                 .bind(self.task.workspace)
                 .bind(self.task.channel)
                 .bind(person)
                 .bind(need.who == NeededPerson::Admin)
-                .bind(need.who == NeededPerson::AnyMember)
                 .value()
                 .await?;
             if count == 0 {
@@ -532,11 +539,14 @@ impl Approvers {
         if self.is_extended && *role == Role::Admin {
             return true;
         }
+        if *role == Role::Viewer {
+            return false;
+        }
         let is_asked = match given.who {
             NeededPerson::Requester => by == self.requester,
             NeededPerson::Admin => *role == Role::Admin,
             NeededPerson::User => given.user_id == Some(by),
-            NeededPerson::AnyMember => *role != Role::Viewer,
+            NeededPerson::AnyMember => true,
         };
         is_asked && given.who == needed.who && given.user_id == needed.user_id
     }

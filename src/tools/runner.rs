@@ -37,6 +37,8 @@ pub struct ToolTask {
     pub trigger: MessageId,
     /// Text of the trigger message.
     pub question: String,
+    /// It is a turn of a collaboration.
+    pub is_turn: bool,
 }
 
 /// A call that was allowed to start.
@@ -131,6 +133,11 @@ impl Offer {
         self.functions.iter().map(|(_, function)| function)
     }
 
+    /// Tools of the agent's profile that the workspace allows.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
     pub fn find(&self, name: &str) -> Option<&ToolFunction> {
         self.functions().find(|function| function.name() == name)
     }
@@ -177,11 +184,8 @@ impl Toolbox {
         profile: &Profile,
         policy: &Policy,
     ) -> Result<Offer, DbError> {
-        let allowed = profile.tools.iter();
-        let tools: Vec<Tool> = allowed
-            .filter(|tool| policy.allows(tool.kind()))
-            .cloned()
-            .collect();
+        let mut tools = profile.reply_tools();
+        tools.retain(|tool| policy.allows(tool.kind()));
         let mut offer = Offer::default();
         for (at, runner) in self.runners.iter().enumerate() {
             for function in runner.functions(task, &tools).await? {

@@ -51,6 +51,17 @@ pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<
     Ok(())
 }
 
+/// Adds everything that taints one task to another one, which gets a text of it.
+pub async fn pass_on(c: &mut Conn, from: TaskId, to: TaskId) -> Result<(), DbError> {
+    c.q("insert into task_taints (task_id, kind, source_id, label) select $2, kind, source_id, label from task_taints \
+         where task_id = $1 on conflict do nothing")
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Adds people whose words or names a text contains, except the requester.
 pub async fn add_people(
     c: &mut Conn,

@@ -120,7 +120,7 @@ async fn an_import_names_the_options_without_effect() {
         report,
         [
             "SOUL.md: sent with every reply as the agent's instructions",
-            "no effect yet: role, tools: function, tools: delegate"
+            "no effect yet: role, tools: function"
         ]
     );
     files.write("agent.json", r#"{"temperature": 0.25}"#);

@@ -121,8 +121,8 @@ fn everything() -> Value {
         "reflection": {"interval_turns": 5, "metaprompts": [{"id": "check-in", "description": "Looks back",
             "template": "How is {{current_mood}}?", "trigger": {"type": "event_based", "event": "user_confused"},
             "temperature": 0.5, "max_output_tokens": 100}]},
-        "trust": {"autonomous": ["read"], "approve": ["write"], "escalate": ["delete"],
-            "approval_rules": [{"action": "write", "requires": "any_member", "timeout_s": 60}]},
+        "trust": {"autonomous": ["read"], "approve": ["web_fetch"], "escalate": ["mcp:jira.delete"],
+            "approval_rules": [{"action": "mcp:jira.*", "requires": "any_member", "timeout_s": 60}]},
         "access_control": {"allowed_subjects": ["role:admin", "role:member"], "denied_subjects": ["role:viewer"]},
         "store": true, "store_required": false, "mentionable": false, "metadata": {"team": "blue"},
     })
@@ -725,7 +725,7 @@ async fn objects_referenced_by_a_profile_must_exist() {
             "access_control",
         ),
         (
-            json!({"trust": {"approval_rules": [{"action": "x", "requires": "specific_user", "user_id": unknown_id("user")}]}}),
+            json!({"trust": {"approval_rules": [{"action": "code", "requires": "specific_user", "user_id": unknown_id("user")}]}}),
             404,
             "trust",
         ),
@@ -1507,7 +1507,6 @@ async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
             "mcp" => json!("not_registered"),
             "function" => json!("client_only"),
             "code_interpreter" => json!("no_runner"),
-            "delegate" => json!("not_supported"),
             _ => Value::Null,
         };
         assert_eq!(shown["unavailable_because"], reason, "{shown}");
@@ -1550,7 +1549,6 @@ async fn a_tool_of_an_unknown_kind_or_shape_is_rejected() {
     for tool in [
         json!({"type": "time_machine"}),
         json!({"name": "f"}),
-        json!({"type": "function"}),
         json!({"type": "mcp", "server_label": "x", "require_approval": "maybe"}),
         json!("function"),
     ] {
@@ -1560,6 +1558,7 @@ async fn a_tool_of_an_unknown_kind_or_shape_is_rejected() {
             .refused(400);
     }
     for tool in [
+        json!({"type": "function"}),
         json!({"type": "function", "name": ""}),
         json!({"type": "function", "name": "two words"}),
         json!({"type": "function", "name": "f".repeat(65)}),

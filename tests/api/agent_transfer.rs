@@ -136,7 +136,7 @@ async fn an_export_contains_nothing_specific_to_its_workspace() {
     let t = team().await;
     let policy = sandbox(&t.ada, "box", json!({})).await;
     let trust = json!({"autonomous": [], "approve": [], "escalate": [],
-        "approval_rules": [{"action": "x", "requires": "specific_user", "user_id": t.bo.id}]});
+        "approval_rules": [{"action": "search", "requires": "specific_user", "user_id": t.bo.id}]});
     let fields = json!({"access_control": {"allowed_subjects": [t.bo.id], "denied_subjects": []},
         "sandbox_policy_id": policy["id"], "trust": trust});
     let sage = make(&t.ada, "sage", fields).await;
@@ -151,6 +151,8 @@ async fn an_export_contains_nothing_specific_to_its_workspace() {
         assert!(!export.text.contains(secret), "{secret}: {}", export.text);
     }
     let agent = export.ok()["agent"].clone();
+    let asks = json!([{"action": "search", "requires": "admin"}]);
+    assert_eq!(agent["trust"]["approval_rules"], asks);
     for field in [
         "id",
         "version",
@@ -165,6 +167,21 @@ async fn an_export_contains_nothing_specific_to_its_workspace() {
     let owl = make(&t.ada, "owl", codes).await;
     let export = self::export(&t.ada, &owl).await;
     assert!(!export.to_string().contains(&id(&policy)), "{export}");
+}
+
+#[tokio::test]
+async fn a_copy_asks_and_reads_no_less_carefully() {
+    let (_app, ada, bo) = two_workspaces().await;
+    let general = id(&ada.channel("general").await);
+    let tools = json!([{"type": "file_search", "filters": {"channel_ids": [general]}}]);
+    let rules = json!([{"action": "read", "requires": "any_member", "timeout_s": 60}]);
+    let trust = json!({"autonomous": [], "approve": ["search"], "escalate": ["mcp:jira.*"], "approval_rules": rules});
+    let fields = json!({"tools": tools, "trust": trust});
+    let export = export(&ada, &make(&ada, "sage", fields).await).await;
+    assert!(!export.to_string().contains(&general), "{export}");
+    let copy = import(&bo, export).await;
+    assert_eq!(copy["trust"], trust);
+    assert_eq!(copy["tools"][0]["filters"], json!({"channel_ids": []}));
 }
 
 #[tokio::test]
@@ -725,13 +742,11 @@ async fn a_sandbox_policy_enforces_its_limits() {
             .refused(400);
         t.ada.put(&path, limits("box", fields)).await.refused(400);
     }
-    assert_eq!(
-        t.ada
-            .post("/v1/sandbox-policies", limits("taken", json!({})))
-            .await
-            .refused(409),
-        "name_taken"
-    );
+    let again = limits("taken", json!({}));
+    let reply = t.ada.post("/v1/sandbox-policies", again).await;
+    let message = text(&reply.json(), "/error/message");
+    assert!(message.contains("another sandbox policy"), "{message}");
+    assert_eq!(reply.refused(409), "name_taken");
     assert_eq!(
         t.ada
             .put(&path, limits("taken", json!({})))

@@ -482,6 +482,10 @@ async fn an_invalid_field_is_named() {
         (json!({"tool_choice": "required"}), "tool_choice"),
         (json!({"tools": [{"type": "web_search"}]}), "tools[0].type"),
         (
+            json!({"tools": [{"type": "function", "name": "flat"}]}),
+            "tools[0]",
+        ),
+        (
             json!({"tools": [{"type": "function", "function": {}}]}),
             "tools[0].function.name",
         ),

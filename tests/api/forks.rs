@@ -29,7 +29,7 @@ async fn a_deep_dive_starts_from_a_message() {
         "message_id": root, "title": "The day", "description": "Which day suits all?", "agent_id": vibe, "agent_version": 1,
         "auto_reply": true, "context": "thread", "status": "active", "stale": false, "message_count": 0,
         "created_by": t.ada.id, "created_at": fork["created_at"], "resolved_at": null, "resolution_id": null,
-        "draft_id": null, "presets": []});
+        "draft_id": null, "presets": [], "collaboration": null});
     assert_eq!(fork, expected);
     assert_eq!(t.bo.fork(&id(&fork)).await, fork);
     let event = socket.event().await;

@@ -33,6 +33,7 @@ const LAYERS: &[&[&str]] = &[
     &["chat"],
     &["memory"],
     &["tools"],
+    &["schedules"],
     &["replies"],
     &["forks", "responses"],
     &["personal"],

@@ -287,6 +287,14 @@ async fn tools_without_a_runtime_are_shown_and_never_sent() {
     assert!(team.model().requests()[0].body.get("tools").is_none());
     let unknown = json!({"model": "tiny", "input": "x", "tools": [{"type": "time_machine"}]});
     assert_eq!(refused(&program, unknown, 400).await.2, "tools[0].type");
+    for tool in [
+        json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
+        json!({"type": "file_search", "max_num_results": 99}),
+        json!({"type": "mcp", "server_label": "wiki", "colour": "red"}),
+    ] {
+        let body = json!({"model": "tiny", "input": "x", "tools": [tool]});
+        assert_eq!(refused(&program, body, 400).await.2, "tools[0]");
+    }
 }
 
 #[tokio::test]

@@ -52,7 +52,9 @@ async fn a_tree_shows_its_tasks_and_what_they_used() {
     assert!(number(&after, "/spent/input_tokens") >= 300, "{after}");
     assert!(number(&after, "/spent/output_tokens") >= 50, "{after}");
     assert!(number(&after, "/spent/run_ms") > 0, "{after}");
-    assert_eq!(after["limits"], json!({"calls": 120, "run_ms": 3_600_000}));
+    let limits =
+        json!({"calls": 120, "run_ms": 3_600_000, "tasks": 64, "depth": 5, "delegations": 5});
+    assert_eq!(after["limits"], limits);
     assert_eq!(after["score"], 0);
 }
 

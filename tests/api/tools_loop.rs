@@ -340,25 +340,114 @@ async fn a_long_thread_is_read_from_its_newest_messages() {
 }
 
 #[tokio::test]
-async fn a_filter_without_channels_of_the_workspace_finds_nothing() {
+async fn a_filter_without_channels_finds_nothing() {
     let t = team().await;
     t.bo.start(&t.general, "The zebra code is 1234").await;
-    for (n, filters) in [
-        json!({"channel_ids": []}),
-        json!({"channel_ids": [unknown_id("chan")]}),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let name = format!("sage{n}");
+    let tools = json!([{"type": "file_search", "filters": {"channel_ids": []}}]);
+    reader(&t.ada, "sage", json!({"tools": tools})).await;
+    t.model()
+        .script("sage", [Answer::calls("", &[search("zebra")])]);
+    let (_, task) = asked(&t, &t.general, "@sage find it").await;
+    let result = text(&actions(&t.ada, &task).await[0], "/result");
+    assert!(!result.contains("1234"), "{result}");
+}
+
+#[tokio::test]
+async fn a_filter_restricts_every_function_of_file_search() {
+    let t = team().await;
+    let only = t.ada.post("/v1/channels", json!({"name": "only"})).await;
+    let only = id(&only.is(201));
+    let dive = t.dive().await;
+    let content =
+        json!({"headline": "Ship the zebra", "action_items": [{"text": "Order a zebra"}]});
+    t.ada.publish_as(&dive.fork, content).await;
+    let file = id(&t.bo.upload("zebra.txt", b"A list").await);
+    let path = format!("/v1/threads/{}/messages", dive.thread);
+    let form = json!({"content": "The zebra list", "attachments": [file]});
+    t.bo.post(&path, form).await.is(201);
+    let calls = [
+        search("zebra"),
+        ("search_decisions", json!({})),
+        ("list_action_items", json!({})),
+        ("read_thread", json!({"thread": dive.thread})),
+        ("read_file", json!({"file": file})),
+    ];
+    for (name, channel, finds) in [("sage", &only, false), ("owl", &t.general, true)] {
+        let filters = json!({"channel_ids": [channel]});
         let tools = json!([{"type": "file_search", "filters": filters}]);
-        reader(&t.ada, &name, json!({"tools": tools})).await;
-        t.model()
-            .script(&name, [Answer::calls("", &[search("zebra")])]);
+        reader(&t.ada, name, json!({"tools": tools})).await;
+        t.model().script(name, [Answer::calls("", &calls)]);
         let (_, task) = asked(&t, &t.general, &format!("@{name} find it")).await;
-        let result = text(&actions(&t.ada, &task).await[0], "/result");
-        assert!(!result.contains("1234"), "{result}");
+        let found = actions(&t.ada, &task).await;
+        for action in &found[..3] {
+            assert_eq!(number(action, "/count") > 0, finds, "{action}");
+        }
+        for action in &found[3..] {
+            let error = if finds {
+                Value::Null
+            } else {
+                json!("not_found")
+            };
+            assert_eq!(action["error"], error, "{action}");
+        }
     }
+}
+
+#[tokio::test]
+async fn the_maximum_number_of_results_limits_decisions_and_action_items() {
+    let t = team().await;
+    for n in 0..2 {
+        let dive = t.dive().await;
+        let content =
+            json!({"headline": format!("Result {n}"), "action_items": [{"text": "Order"}]});
+        t.ada.publish_as(&dive.fork, content).await;
+    }
+    let tools = json!([{"type": "file_search", "max_num_results": 1}]);
+    reader(&t.ada, "sage", json!({"tools": tools})).await;
+    let calls = [
+        ("search_decisions", json!({})),
+        ("list_action_items", json!({"limit": 20})),
+    ];
+    t.model().script("sage", [Answer::calls("", &calls)]);
+    let (_, task) = asked(&t, &t.general, "@sage find it").await;
+    for action in actions(&t.ada, &task).await {
+        assert_eq!(number(&action, "/count"), 1, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_names_channels_that_its_author_can_read() {
+    let t = team().await;
+    let secret = t.ada.private_channel("secret", &[]).await;
+    let tools = |channel: &str, max: i64| json!({"tools": [{"type": "file_search", "max_num_results": max, "filters": {"channel_ids": [channel]}}]});
+    let agent = reader(&t.ada, "sage", tools(&secret, 1)).await;
+    let path = format!("/v1/agents/{}", id(&agent));
+    // Stored channels are not checked again.
+    t.bo.patch(&path, tools(&secret, 2)).await.is(200);
+    t.bo.patch(&path, json!({"tools": []})).await.is(200);
+    for channel in [secret, unknown_id("chan")] {
+        let reply = t.bo.patch(&path, tools(&channel, 1)).await;
+        assert_eq!(text(&reply.json(), "/error/param"), "tools");
+        assert_eq!(reply.refused(404), "channel_not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_call_for_a_key_that_cannot_read_fails() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let answers = [Answer::calls("", &[search("zebra")]), Answer::text("Done.")];
+    t.model().script("sage", answers);
+    let (key, _) = t.bo.make_key(&["chat:write", "agents:use"]).await;
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let posted = key.post(&path, json!({"content": "@sage find it"})).await;
+    let task = text(&posted.is(201), "/tasks/0/id");
+    let task = t.bo.completed(&task).await;
+    let action = &actions(&t.bo, &task).await[0];
+    assert_eq!(
+        (&action["state"], &action["error"]),
+        (&json!("failed"), &json!("not_allowed"))
+    );
 }
 
 #[tokio::test]

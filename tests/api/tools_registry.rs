@@ -802,6 +802,11 @@ async fn the_label_of_a_registered_server_is_its_name() {
     assert_eq!(text(&reply.json(), "/error/param"), "tools");
     assert_eq!(reply.refused(422), "invalid_value");
     t.ada.post("/v1/agents", form("jira")).await.is(201);
+    let mut elsewhere = form("jira");
+    elsewhere["name"] = json!("clerk-3");
+    elsewhere["tools"][0]["server_url"] = json!("https://elsewhere.example/mcp");
+    let reply = t.ada.post("/v1/agents", elsewhere).await;
+    assert_eq!(reply.refused(422), "invalid_value");
     let twice = json!({"name": "clerk-2", "instructions": instructions_of("clerk"), "tools": [
         {"type": "mcp", "registry_id": id(&tool)},
         {"type": "mcp", "registry_id": id(&tool), "allowed_tools": ["create"]}]});
@@ -836,6 +841,36 @@ async fn clients_get_a_function_as_it_is_registered_now() {
     let disable = json!({"enabled": false});
     t.ada.patch(&path(&tool), disable).await.is(200);
     assert_eq!(shown().await, json!([]));
+}
+
+#[tokio::test]
+async fn a_registered_function_needs_no_name_and_has_no_secret() {
+    let t = team_near().await;
+    let form = json!({"kind": "function", "name": "weather", "config": {}});
+    let tool = t.ada.post("/v1/tools", form).await.is(201);
+    let named = json!({"type": "function", "registry_id": id(&tool)});
+    let form = json!({"name": "clerk", "instructions": instructions_of("clerk"), "tools": [named]});
+    let agent = t.ada.post("/v1/agents", form).await.is(201);
+    assert_eq!(agent["tools"][0]["name"], "weather");
+    let agent = format!("/v1/agents/{}", id(&agent));
+    let twice = json!({"tools": [named, {"type": "function", "name": "weather"}]});
+    let reply = t.ada.patch(&agent, twice).await;
+    assert_eq!(reply.refused(422), "duplicate_tool");
+    t.ada
+        .patch(&path(&tool), json!({"enabled": false}))
+        .await
+        .is(200);
+    let shown = t.ada.get(&agent).await.ok();
+    assert_eq!(shown["tools"][0]["unavailable_because"], "disabled");
+    let secret = format!("{}/secret", path(&tool));
+    let reply = t.ada.put(&secret, json!({"value": "x"})).await;
+    assert_eq!(reply.refused(422), "invalid_value");
+    let (program, _) = t.bo.make_key(&["agents:use"]).await;
+    let tools = json!([{"type": "function", "name": "f", "registry_id": id(&tool)}]);
+    let ask = json!({"agent_id": "clerk", "input": "Rain?", "tools": tools});
+    let reply = program.post("/v1/responses", ask).await;
+    assert_eq!(text(&reply.json(), "/error/param"), "tools[0].registry_id");
+    reply.refused(400);
 }
 
 #[tokio::test]

@@ -41,6 +41,11 @@ def _closed(t):
     return {"id": t.resolved()["fork"]["id"]}
 
 
+def _scheduled(t):
+    t.schedule()
+    return {"body": {"name": t.word("schedule"), "deliver": {"channel_id": t.channel()}}}
+
+
 def _of(kind):
     return lambda t: {"id": getattr(t, kind)()}
 
@@ -137,6 +142,10 @@ FRESH = {
     "POST /v1/actions/{id}/approve": _decided,
     "POST /v1/actions/{id}/deny": _decided,
     "DELETE /v1/grants/{id}": _of("grant"),
+    "POST /v1/schedules": _scheduled,
+    "PATCH /v1/schedules/{id}": _of("schedule"),
+    "DELETE /v1/schedules/{id}": _of("schedule"),
+    "POST /v1/schedules/{id}/run": _of("schedule"),
     "POST /v1/agents": _named("helper"),
     "POST /v1/agents/import": lambda t: {"body": {"agent": {"name": t.word("helper"), "instructions": "You help."}}},
     "PUT /v1/agents/{id}": _replaced,

@@ -68,7 +68,7 @@ KIND_OF_PATH = {
     "sandbox-policies": "sandbox", "responses": "response", "files": "file", "models": "model", "auth": "session",
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
-    "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant",
+    "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",

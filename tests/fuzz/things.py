@@ -18,6 +18,7 @@ PREFIXES = {
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
+    "schedule": "sched",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -298,6 +299,16 @@ class Things:
         self.desk().post(f"/v1/actions/{action['id']}/approve", form)
         return self.desk().get("/v1/waiting")["grants"][-1]["id"]
 
+    def schedule(self):
+        """A schedule that does not fire during a run. A person can have 20: older ones go first."""
+        own = [found for found in self.get("/v1/schedules")["data"] if found["owner_id"] == self.me["id"]]
+        for old in own[: max(0, len(own) - 15)]:
+            self.call("DELETE", f"/v1/schedules/{old['id']}")
+        month = (time.gmtime().tm_mon + 5) % 12 + 1
+        form = {"name": self.word("schedule"), "cron": f"0 6 1 {month} *", "timezone": "Europe/Berlin"}
+        form |= {"target": {"type": "agent", "prompt": "What changed?"}, "deliver": {"channel_id": self.channel()}}
+        return self.post("/v1/schedules", form)["id"]
+
     def response(self):
         # A request of the run can forbid calls without an agent.
         self.call("PATCH", f"/v1/workspaces/{self.workspace}/policy", {"bare_model": True})
@@ -356,6 +367,7 @@ def fill(things):
         keep("session", things.ended_session())
         keep("response", things.response())
         keep("file", things.file(), things.attached())
+    keep("schedule", things.schedule())
     keep("grant", things.grant())
     keep("act", things.waiting_action()["id"])
     keep("task", things.ended_task())

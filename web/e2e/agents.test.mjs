@@ -85,7 +85,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await field(ada, 'Tools (JSON)').fill('[{"type":"telepathy"}]');
   await main(ada).getByText('"telepathy" is not a kind of tool').waitFor();
   await field(ada, 'Tools (JSON)').fill('[{"type":"function","name":"look_up"},{"type":"delegate"}]');
-  await main(ada).getByText('Not available here: saved, but never sent').waitFor();
+  await main(ada).getByText('Run by the calling program').waitFor();
   await section(ada, 'Agency').click();
   await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
   await told(ada).getByText('Asks what is missing').waitFor();

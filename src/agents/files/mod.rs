@@ -12,9 +12,10 @@ mod write;
 
 pub use path::FilePath;
 pub(in crate::agents) use read::own;
-pub use read::{list, notes, read, read_version};
+pub use read::{heartbeat, list, notes, read, read_version};
 pub use rows::{
-    File, FileSource, FileSummary, IDENTITY, MEMORY, NOTES_TOKENS_MAX, SHARED, SOUL, log_date,
+    File, FileSource, FileSummary, HEARTBEAT, IDENTITY, MEMORY, NOTES_TOKENS_MAX, SHARED, SOUL,
+    log_date,
 };
 pub(in crate::agents) use shared::instruction_files;
 pub use shared::{delete_shared, list_shared, read_shared, write_shared};

@@ -1,6 +1,6 @@
 //! Valid paths of agent files.
 
-use super::{IDENTITY, MEMORY, SHARED, SOUL, log_date};
+use super::{HEARTBEAT, IDENTITY, MEMORY, SHARED, SOUL, log_date};
 use crate::agents::AgentError;
 
 const PATH_BYTES_MAX: usize = 200;
@@ -38,14 +38,14 @@ impl FilePath {
             ));
         }
         // On a case-insensitive file system, one of two names that differ only in case would be lost.
-        let known = [SOUL, IDENTITY, MEMORY, SHARED[0], SHARED[1]];
+        let known = [SOUL, IDENTITY, MEMORY, HEARTBEAT, SHARED[0], SHARED[1]];
         if known
             .iter()
             .any(|name| text.eq_ignore_ascii_case(name) && text != *name)
         {
             return Err(AgentError::FileRefused(
                 text.to_owned(),
-                "the standard files must be written exactly as SOUL.md, IDENTITY.md, MEMORY.md, AGENTS.md, and TOOLS.md",
+                "the standard files must be written exactly as SOUL.md, IDENTITY.md, MEMORY.md, HEARTBEAT.md, AGENTS.md, and TOOLS.md",
             ));
         }
         Ok(Self(text.to_owned()))
@@ -96,6 +96,7 @@ mod tests {
             "%2e%2e/x",
             "USER.md",
             "soul.md",
+            "heartbeat.md",
             "user.MD",
         ] {
             assert!(FilePath::parse(bad).is_err(), "{bad}");

@@ -16,8 +16,8 @@ use crate::{
 use super::{
     FilePath,
     rows::{
-        AgentFileObject, FILES_MAX, File, FileSource, FileSummary, IDENTITY, MEMORY, SHARED, SOUL,
-        blank_memory, find_row, identity, instruction_file, list_rows, shown, soul,
+        AgentFileObject, FILES_MAX, File, FileSource, FileSummary, HEARTBEAT, IDENTITY, MEMORY,
+        SHARED, SOUL, blank_memory, find_row, identity, instruction_file, list_rows, shown, soul,
     },
     shared::read_shared,
 };
@@ -139,6 +139,13 @@ pub async fn read_version(
 /// MEMORY.md of an agent; `None` if it is blank.
 pub async fn notes(c: &mut Conn, agent: AgentId) -> Result<Option<String>, DbError> {
     let row = find_row(c, agent.0, MEMORY).await?;
+    let text = row.and_then(|row| row.content);
+    Ok(text.filter(|text| !text.trim().is_empty()))
+}
+
+/// HEARTBEAT.md of an agent; `None` if it is missing or blank.
+pub async fn heartbeat(c: &mut Conn, agent: AgentId) -> Result<Option<String>, DbError> {
+    let row = find_row(c, agent.0, HEARTBEAT).await?;
     let text = row.and_then(|row| row.content);
     Ok(text.filter(|text| !text.trim().is_empty()))
 }

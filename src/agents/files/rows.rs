@@ -16,6 +16,10 @@ pub(super) const FILES_MAX: i64 = 1000;
 pub const SOUL: &str = "SOUL.md";
 pub const IDENTITY: &str = "IDENTITY.md";
 pub const MEMORY: &str = "MEMORY.md";
+/// Prompt of the agent's heartbeats.
+pub const HEARTBEAT: &str = "HEARTBEAT.md";
+/// Maximum size of HEARTBEAT.md.
+pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
 /// Size in tokens of the beginning of MEMORY.md that is sent with every reply.
 pub const NOTES_TOKENS_MAX: u64 = 2_000;
 /// Files that a workspace can define for all of its agents.

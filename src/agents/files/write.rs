@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::{
     FilePath, SHARED,
     rows::{
-        FILES_MAX, File, IDENTITY, SOUL, empty, find_row, identity, instruction_file, shown, soul,
+        FILES_MAX, File, HEARTBEAT, HEARTBEAT_BYTES_MAX, IDENTITY, SOUL, empty, find_row, identity,
+        instruction_file, shown, soul,
     },
 };
 use crate::agents::{
@@ -38,6 +39,12 @@ pub async fn write(
 ) -> Result<File, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     path.check_date()?;
+    if path.as_str() == HEARTBEAT && content.len() > HEARTBEAT_BYTES_MAX {
+        return Err(AgentError::FileRefused(
+            HEARTBEAT.to_owned(),
+            "this file can have at most 16 KiB",
+        ));
+    }
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let missing = || AgentError::FileNotFound(path.as_str().to_owned());
     let field = match path.as_str() {

@@ -16,7 +16,7 @@ use crate::{
 use super::{
     adaptation::{Reflection, Sentiment},
     parts::{AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Trust},
-    tools::{NamedServers, Tool, ToolKind, UnavailableBecause},
+    tools::{DelegateTool, NamedTools, Tool, ToolKind, UnavailableBecause},
 };
 
 /// Default in tokens if neither the agent nor a base sets a limit.
@@ -66,15 +66,33 @@ impl Profile {
         self.display_name.as_deref().unwrap_or(name)
     }
 
-    /// Fields that are set but not yet in use.
+    /// Tools of replies. An orchestrator has `delegate` without listing it.
+    pub fn reply_tools(&self) -> Vec<Tool> {
+        let mut tools = self.tools.clone();
+        let is_listed = tools.iter().any(|tool| tool.kind() == ToolKind::Delegate);
+        if self.role == Some(AgentRole::Orchestrator) && !is_listed {
+            tools.push(Tool::Delegate(DelegateTool::default()));
+        }
+        tools
+    }
+
+    /// Checks whether replies can pass on work to other agents.
+    pub fn delegates(&self) -> bool {
+        let tools = self.reply_tools();
+        tools.iter().any(|tool| tool.kind() == ToolKind::Delegate)
+    }
+
+    /// Fields that are set but not in use.
     pub(crate) fn not_in_force(&self) -> Vec<&'static str> {
         let agency = self.agency.as_ref();
+        let has_rules = agency.is_some_and(|agency| !agency.delegation_rules.is_empty());
         let fields = [
-            ("role", self.role.is_some()),
             (
-                "agency.delegation_rules",
-                agency.is_some_and(|a| !a.delegation_rules.is_empty()),
+                "role",
+                self.role
+                    .is_some_and(|role| role != AgentRole::Orchestrator),
             ),
+            ("agency.delegation_rules", has_rules && !self.delegates()),
         ];
         let set = fields.into_iter().filter(|(_, is_set)| *is_set);
         set.map(|(field, _)| field).collect()
@@ -264,7 +282,7 @@ pub(in crate::agents) struct Row {
     pub(super) persona_status: Option<PipelineStatus>,
     /// Read separately, for agents that are returned complete.
     #[sqlx(skip)]
-    pub(super) servers: NamedServers,
+    pub(super) servers: NamedTools,
 }
 
 impl Row {

@@ -43,7 +43,7 @@ pub async fn create_agent(
         let text = "a new agent cannot be archived: use active or inactive";
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
-    check_names(c, actor.workspace, &mut parts.profile, None).await?;
+    check_names(c, actor, &mut parts.profile, None).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
@@ -306,7 +306,7 @@ async fn apply(
     }
     identity::reconcile(previous, &mut profile);
     check(&profile)?;
-    check_names(c, actor.workspace, &mut profile, Some(before)).await?;
+    check_names(c, actor, &mut profile, Some(before)).await?;
     see_base(c, actor, &profile, before.base_profile_id).await?;
     share_avatar(c, actor, &profile, Some(before)).await?;
     let wanted = ProfileWrite {
@@ -493,7 +493,7 @@ pub async fn duplicate_agent(
     parts.profile.files.clone_from(&row.profile.0.files);
     // Members whom the original refers to may have left the workspace since.
     let before = Some(&row.profile.0);
-    check_names(c, actor.workspace, &mut parts.profile, before).await?;
+    check_names(c, actor, &mut parts.profile, before).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
@@ -519,8 +519,9 @@ async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String
     Err(AgentError::NameTaken(format!("{stem}-copy")))
 }
 
-/// Restores the profile of an earlier version as a new version, without a persona and preset that were deleted since; the name
-/// and status are unchanged.
+/// Restores the profile of an earlier version as a new version, without a persona, a preset, and registered tools that were
+/// deleted since; the name and status are unchanged. A deleted sandbox policy is an error: without it, code would have no
+/// limits.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`, `Stale`, an error about an object that the old profile refers to, or an error from
@@ -538,7 +539,8 @@ pub async fn rollback_agent(
     let old = versions::stored(c, &row, target).await?;
     let Json(mut profile) = old.profile;
     unset_deleted(c, actor.workspace, &mut profile).await?;
-    check_names(c, actor.workspace, &mut profile, Some(&row.profile.0)).await?;
+    let stored = profile.clone();
+    check_names(c, actor, &mut profile, Some(&stored)).await?;
     see_base(c, actor, &profile, row.profile.0.base_profile_id).await?;
     let wanted = ProfileWrite {
         name: &row.name,

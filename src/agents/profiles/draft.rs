@@ -46,7 +46,7 @@ pub async fn resolve_trial(
     profile.files.clone_from(&before.files);
     identity::reconcile(Some(before), &mut profile);
     check(&profile)?;
-    check_names(c, actor.workspace, &mut profile, Some(before)).await?;
+    check_names(c, actor, &mut profile, Some(before)).await?;
     see_base(c, actor, &profile, before.base_profile_id).await?;
     let base = before.base_profile_id;
     let merged = inherit::resolve(c, actor.workspace, Some(row.id), base, &profile).await?;

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{AccessControl, Agent, AgentStatus, Profile, Row, parts, tools::NamedServers};
+use super::{AccessControl, Agent, AgentStatus, Brief, Profile, Row, parts, tools::NamedTools};
 use crate::agents::AgentError;
 use crate::{
     auth::{Actor, Role, Scope},
@@ -230,6 +230,57 @@ pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<
     }))
 }
 
+/// An agent that a person can invoke, for the choice of another agent.
+#[derive(Debug, Clone)]
+pub struct ListedAgent {
+    pub id: AgentId,
+    pub handle: String,
+    pub description: Option<String>,
+    pub tags: Vec<String>,
+}
+
+/// Maximum number of agents among which `list_invocable_by` chooses.
+const LISTED_AMONG: i64 = 1_000;
+
+/// Agents that a person can mention, by handle.
+pub async fn list_invocable_by(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Vec<ListedAgent>, DbError> {
+    let rows: Vec<InvocableRow> = c
+        .q("select a.id, a.name, a.summary, a.access, m.role from agents a \
+            join members m on m.workspace_id = a.workspace_id and m.user_id = $2 \
+            where a.workspace_id = $1 and a.status = 'active' and a.mentionable and not a.is_system order by a.name limit $3")
+        .bind(workspace)
+        .bind(user)
+        .bind(LISTED_AMONG)
+        .all()
+        .await?;
+    let can_invoke = |row: &InvocableRow| {
+        row.role.scopes().has(Scope::AgentsUse)
+            && parts::permits(row.access.as_ref().map(|access| &access.0), user, row.role)
+    };
+    let rows = rows.into_iter().filter(can_invoke);
+    Ok(rows
+        .map(|row| ListedAgent {
+            id: row.id,
+            handle: row.name,
+            description: row.summary.0.description,
+            tags: row.summary.0.capabilities,
+        })
+        .collect())
+}
+
+#[derive(sqlx::FromRow)]
+struct InvocableRow {
+    id: AgentId,
+    name: String,
+    summary: Json<Brief>,
+    access: Option<Json<AccessControl>>,
+    role: Role,
+}
+
 /// The resolved profile that tasks of this version use.
 pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Resolved, DbError> {
     let found = find_resolved(c, id, version).await?;
@@ -285,7 +336,7 @@ pub(super) async fn find_row(
     let Some(mut row) = row else {
         return Ok(None);
     };
-    row.servers = NamedServers::read(c, workspace, &row.profile.0.tools).await?;
+    row.servers = NamedTools::read(c, workspace, &row.profile.0.tools).await?;
     Ok(Some(row))
 }
 
@@ -315,6 +366,19 @@ pub(super) async fn get_visible_row(
     } else {
         Err(AgentError::NotFound)
     }
+}
+
+/// The profile of an agent that the actor can see, as written.
+///
+/// # Errors
+/// `NotFound`.
+pub(in crate::agents) async fn get_visible_profile(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: AgentId,
+) -> Result<Profile, AgentError> {
+    let row = get_visible_row(c, actor, &id.to_string()).await?;
+    Ok(row.profile.0)
 }
 
 async fn id_of(

@@ -12,15 +12,16 @@ use utoipa::openapi::{
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
     Sentiment, Tool, Trust, adaptation::Violation, parts::AgentStatus, tools::IgnoredField,
+    trust::check_new_trust,
 };
 use crate::{
     agents::{
         AgentError, personas,
         prompt_profiles::{AUTO, NONE, find_prompt_profiles},
     },
-    auth::{DisplayName, handles},
+    auth::{Actor, DisplayName, handles},
     db::Conn,
-    ids::{AgentId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
     registry::{self, RegisteredToolKind},
 };
 
@@ -488,7 +489,7 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Checks that the registry has what a tool names, and takes over the label of a server.
+/// Checks that the registry has what a tool names, and takes over the name of a function and the label of a server.
 async fn check_registered(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -499,7 +500,10 @@ async fn check_registered(
     };
     let found = registry::find_named(c, workspace, &id).await?;
     match (tool, found) {
-        (Tool::Function(_), Some((RegisteredToolKind::Function, _))) => Ok(()),
+        (Tool::Function(tool), Some((RegisteredToolKind::Function, name))) => {
+            tool.name.get_or_insert(name);
+            Ok(())
+        }
         (Tool::Mcp(tool), Some((RegisteredToolKind::Mcp, name))) => {
             let label = tool.server_label.get_or_insert_with(|| name.clone());
             if *label == name {
@@ -513,13 +517,15 @@ async fn check_registered(
 }
 
 /// Checks that the objects referenced by a profile exist in its workspace, and copies the text of its persona; the base
-/// is looked up during the merge. References that `before` already had may be stale.
+/// is looked up during the merge. Except for registered tools and sandbox policies, references that `before` already had may
+/// be stale.
 pub(in crate::agents) async fn check_names(
     c: &mut Conn,
-    workspace: WorkspaceId,
+    actor: &Actor<'_>,
     profile: &mut Profile,
     before: Option<&Profile>,
 ) -> Result<(), AgentError> {
+    let workspace = actor.workspace;
     profile.persona_text = match profile.persona_id {
         Some(id) => {
             let found = personas::find_approved(c, workspace, id).await?;
@@ -544,7 +550,18 @@ pub(in crate::agents) async fn check_names(
             .ok_or_else(unknown)?;
     }
     for tool in &mut profile.tools {
+        let is_stored = before.is_some_and(|before| before.tools.contains(tool));
+        if !is_stored && let Some(problem) = tool.problem_if_new() {
+            return Err(invalid("tools", problem));
+        }
         check_registered(c, workspace, tool).await?;
+    }
+    // Names were taken over.
+    check_tools_once(&profile.tools)?;
+    check_filters(c, actor, profile, before).await?;
+    if let Some(trust) = &profile.trust {
+        let stored = before.and_then(|before| before.trust.as_ref());
+        check_new_trust(c, workspace, trust, stored).await?;
     }
     let known: Vec<UserId> = before
         .and_then(|profile| profile.access_control.as_ref())
@@ -554,22 +571,39 @@ pub(in crate::agents) async fn check_names(
         .access_control
         .iter()
         .flat_map(AccessControl::people);
-    let rules = profile.trust.iter().flat_map(|trust| &trust.approval_rules);
-    let named = listed
-        .map(|user| (user, "access_control"))
-        .chain(rules.filter_map(|rule| Some((rule.user_id?, "trust"))));
-    for (user, param) in named {
-        if known.contains(&user) {
-            continue;
-        }
+    for user in listed.filter(|user| !known.contains(user)) {
         c.q("select user_id from members where workspace_id = $1 and user_id = $2")
             .bind(workspace)
             .bind(user)
             .opt::<(UserId,)>()
             .await?
-            .ok_or_else(|| AgentError::NoSuchMember(user.to_string(), param))?;
+            .ok_or_else(|| AgentError::NoSuchMember(user.to_string(), "access_control"))?;
     }
     Ok(())
+}
+
+/// Checks that the actor can read the channels that searches are newly restricted to.
+async fn check_filters(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    let stored = before.map(searched_channels).unwrap_or_default();
+    let mut named = searched_channels(profile);
+    named.retain(|channel| !stored.contains(channel));
+    match registry::find_hidden_channel(c, actor, &named).await? {
+        Some(channel) => Err(AgentError::NoSuchChannel(channel)),
+        None => Ok(()),
+    }
+}
+
+fn searched_channels(profile: &Profile) -> Vec<ChannelId> {
+    let filters = profile.tools.iter().filter_map(|tool| match tool {
+        Tool::FileSearch(tool) => tool.channels(),
+        _ => None,
+    });
+    filters.flatten().collect()
 }
 
 fn preset_of(profile: &Profile) -> Option<&str> {
@@ -605,7 +639,8 @@ async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<
     Ok(profiles.content.preset(preset).is_some())
 }
 
-/// Unsets the persona and `prompting.profile` if they were deleted after the profile was stored.
+/// Unsets the persona and `prompting.profile`, and removes registered tools, if they were deleted after the profile was
+/// stored.
 pub(super) async fn unset_deleted(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -616,6 +651,17 @@ pub(super) async fn unset_deleted(
     {
         profile.persona_id = None;
     }
+    let mut kept = Vec::with_capacity(profile.tools.len());
+    for tool in std::mem::take(&mut profile.tools) {
+        let is_deleted = match tool.registry_id() {
+            Some(id) => registry::find_named(c, workspace, id).await?.is_none(),
+            None => false,
+        };
+        if !is_deleted {
+            kept.push(tool);
+        }
+    }
+    profile.tools = kept;
     let Some(prompting) = &mut profile.prompting else {
         return Ok(());
     };

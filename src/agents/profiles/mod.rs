@@ -48,6 +48,7 @@ mod refresh;
 mod remove;
 mod store;
 pub mod tools;
+mod trust;
 mod version_rows;
 mod versions;
 
@@ -65,11 +66,12 @@ pub use change::{
 };
 pub(in crate::agents) use change::{put_file, see_base};
 pub use draft::{TrialProfile, resolve_trial};
+pub(in crate::agents) use find::get_visible_profile;
 pub use find::{
-    HandleOwner, InvocableAgent, Resolved, cannot_invoke, find_by_handle, find_default,
-    find_invocable, find_resolved, find_turned_off, find_usable, get_agent, get_by_reference,
-    get_resolved, get_visible, is_active, is_hidden, is_invocable_by, is_visible, list_hidden,
-    newest_version, shown_name,
+    HandleOwner, InvocableAgent, ListedAgent, Resolved, cannot_invoke, find_by_handle,
+    find_default, find_invocable, find_resolved, find_turned_off, find_usable, get_agent,
+    get_by_reference, get_resolved, get_visible, is_active, is_hidden, is_invocable_by, is_visible,
+    list_hidden, list_invocable_by, newest_version, shown_name,
 };
 pub(in crate::agents) use follow::follow_persona;
 pub use follow::{refresh_first, refresh_named, refresh_some};
@@ -86,6 +88,8 @@ pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent};
 pub use store::{FirstVersion, insert_agent};
 pub use tools::{Tool, ToolKind};
+pub use trust::ActionName;
+pub(in crate::agents) use trust::check_new_rules;
 pub use versions::{
     AgentDiff, AgentVersion, FieldChange, VersionSummary, diff, get_resolved_agent, get_version,
     list_versions,

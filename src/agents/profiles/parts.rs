@@ -52,8 +52,7 @@ pub struct Agency {
 }
 
 impl Agency {
-    /// Lists that are included in the prompt, with their headings, in order. Delegation rules are left out because
-    /// agents cannot delegate.
+    /// Lists that are included in the prompt, with their headings, in order. Delegation rules are for agents that delegate.
     pub fn lists(&self) -> [(&'static str, &[String]); 3] {
         [
             ("Responsibilities", &self.responsibilities),
@@ -84,6 +83,7 @@ pub struct Memory {
     pub summary_enabled: Option<bool>,
     pub summary_model: Option<String>,
     pub scopes: Option<MemoryScopes>,
+    /// Always empty: this server has no vector stores.
     pub vector_store_ids: Vec<String>,
 }
 
@@ -115,9 +115,10 @@ pub enum Approver {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
+    /// `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`.
     pub action: String,
     pub requires: Approver,
-    /// Required for `specific_user`.
+    /// Required for `specific_user`: a member who is not a viewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// Seconds; 1 to 604800.
@@ -125,12 +126,17 @@ pub struct ApprovalRule {
     pub timeout_s: Option<u32>,
 }
 
-/// Actions that the agent can take without approval.
+/// Actions that need an approval, by the names of `ApprovalRule`. The strictest of a function, these lists, and the rules
+/// counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trust {
+    /// Actions for which the agent adds no question, also `respond`. It permits nothing that another list, a rule, or the
+    /// function asks about.
     pub autonomous: Vec<String>,
+    /// Actions that the requester approves.
     pub approve: Vec<String>,
+    /// Actions that the requester and an admin approve.
     pub escalate: Vec<String>,
     pub approval_rules: Vec<ApprovalRule>,
 }

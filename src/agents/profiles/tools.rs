@@ -12,7 +12,8 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use crate::{
     db::{Conn, DbError},
     ids::{ChannelId, ToolId, WorkspaceId},
-    registry::{self, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, UsableServer},
+    registry::{self, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, UsableTool},
+    tasks::BriefContext,
     text_enum::text_enum,
 };
 
@@ -89,8 +90,9 @@ fn id_or_object() -> Schema {
 tools! {
     /// A function that the client of `/v1/responses` runs.
     FunctionTool {
-        /// 1 to 64 letters, digits, `_`, or `-`.
-        name: String,
+        /// 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the registered name by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
         /// JSON schema of the arguments.
@@ -118,12 +120,12 @@ tools! {
         /// Always empty: this server has no vector stores.
         #[serde(default)]
         vector_store_ids: Vec<String>,
-        /// 1 to 50.
+        /// 1 to 50: limits the hits of searches, also of decisions and action items.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_num_results: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ranking_options: Option<RankingOptions>,
-        /// `{"channel_ids": […]}`: only messages in these channels.
+        /// `{"channel_ids": […]}`: only these channels are searched and read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         filters: Option<Map<String, Value>>,
@@ -151,6 +153,16 @@ tools! {
         agents: Option<Vec<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
+        /// What the asked agents read; `brief` by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<BriefContext>,
+        /// Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rounds_max: Option<i64>,
+        /// US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
+        /// not covered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usd_max: Option<f64>,
     }
 }
 
@@ -204,34 +216,43 @@ text_enum! {
         NotAllowed = "not_allowed",
         /// No function of the server is accepted, or none of those that the agent may use.
         NotAccepted = "not_accepted",
-        /// An admin turned the server off.
+        /// An admin turned the tool off.
         Disabled = "disabled",
-        /// No reply can use this type yet.
-        NotSupported = "not_supported",
     }
 }
 
-/// Registered servers that tools of an agent name.
+/// Registered tools that tools of an agent name.
 #[derive(Debug, Clone, Default)]
-pub struct NamedServers(HashMap<ToolId, UsableServer>);
+pub struct NamedTools(HashMap<ToolId, UsableTool>);
 
-impl NamedServers {
+impl NamedTools {
     pub(super) async fn read(
         c: &mut Conn,
         workspace: WorkspaceId,
         tools: &[Tool],
     ) -> Result<Self, DbError> {
-        let names_server =
-            |tool: &Tool| matches!(tool, Tool::Mcp(_)) && tool.registry_id().is_some();
-        if tools.iter().any(names_server) {
+        if tools.iter().any(|tool| tool.registry_id().is_some()) {
             return Ok(Self(registry::list_usable(c, workspace).await?));
         }
         Ok(Self::default())
     }
 
-    fn problem_of(&self, tool: &McpTool) -> Option<UnavailableBecause> {
-        let id = tool.registry_id.as_deref().and_then(|id| id.parse().ok());
-        let Some(server) = id.and_then(|id: ToolId| self.0.get(&id)) else {
+    fn find(&self, id: Option<&str>) -> Option<&UsableTool> {
+        let id: ToolId = id?.parse().ok()?;
+        self.0.get(&id)
+    }
+
+    fn problem_of_function(&self, tool: &FunctionTool) -> UnavailableBecause {
+        let id = tool.registry_id.as_deref();
+        match self.find(id) {
+            None if id.is_some() => UnavailableBecause::NotRegistered,
+            Some(registered) if !registered.is_enabled => UnavailableBecause::Disabled,
+            _ => UnavailableBecause::ClientOnly,
+        }
+    }
+
+    fn problem_of_server(&self, tool: &McpTool) -> Option<UnavailableBecause> {
+        let Some(server) = self.find(tool.registry_id.as_deref()) else {
             return Some(UnavailableBecause::NotRegistered);
         };
         if !server.is_enabled {
@@ -243,6 +264,31 @@ impl NamedServers {
         };
         let has_function = server.accepted.iter().any(is_allowed);
         (!has_function).then_some(UnavailableBecause::NotAccepted)
+    }
+}
+
+/// Rounds in which a reply delegates, if the tool sets no limit.
+const DELEGATING_ROUNDS_DEFAULT: i64 = 6;
+
+impl DelegateTool {
+    pub fn rounds_max(&self) -> i64 {
+        self.rounds_max.unwrap_or(DELEGATING_ROUNDS_DEFAULT)
+    }
+}
+
+impl Default for DelegateTool {
+    /// Asks every agent that the requester can invoke.
+    fn default() -> Self {
+        Self {
+            agents: None,
+            description: None,
+            context: None,
+            rounds_max: None,
+            usd_max: None,
+            registry_id: None,
+            available: IgnoredField,
+            unavailable_because: IgnoredField,
+        }
     }
 }
 
@@ -266,24 +312,23 @@ impl Tool {
     pub fn unavailable_because(
         &self,
         allowed: Option<&[ToolKind]>,
-        servers: &NamedServers,
+        registered: &NamedTools,
     ) -> Option<UnavailableBecause> {
         if allowed.is_some_and(|kinds| !kinds.contains(&self.kind())) {
             return Some(UnavailableBecause::NotAllowed);
         }
         match self {
-            Self::Function(_) => Some(UnavailableBecause::ClientOnly),
-            Self::Mcp(tool) => servers.problem_of(tool),
+            Self::Function(tool) => Some(registered.problem_of_function(tool)),
+            Self::Mcp(tool) => registered.problem_of_server(tool),
             Self::CodeInterpreter(_) => Some(UnavailableBecause::NoRunner),
-            Self::FileSearch(_) | Self::WebFetch(_) => None,
-            Self::Delegate(_) => Some(UnavailableBecause::NotSupported),
+            Self::FileSearch(_) | Self::WebFetch(_) | Self::Delegate(_) => None,
         }
     }
 
     /// Identity of a tool: its kind, and its name or label if the kind has one.
     pub fn key(&self) -> (ToolKind, Option<&str>) {
         let name = match self {
-            Self::Function(tool) => Some(tool.name.as_str()),
+            Self::Function(tool) => tool.name.as_deref().or(tool.registry_id.as_deref()),
             Self::Mcp(tool) => tool.registry_id.as_deref().or(tool.server_label.as_deref()),
             _ => None,
         };
@@ -319,7 +364,10 @@ impl Tool {
                 .is_some_and(|names| names.len() > NAMES_MAX || names.iter().any(String::is_empty))
         };
         let problem = match self {
-            Self::Function(tool) if !name_fits(&tool.name) => {
+            Self::Function(tool) if tool.name.is_none() && tool.registry_id.is_none() => {
+                "a function needs a name or a registry_id"
+            }
+            Self::Function(tool) if tool.name.as_deref().is_some_and(|name| !name_fits(name)) => {
                 "a function name must have 1 to 64 letters, digits, `_`, or `-`"
             }
             Self::Function(tool) if long(&tool.description) => {
@@ -388,9 +436,43 @@ impl Tool {
             Self::Delegate(tool) if long(&tool.description) || many(&tool.agents) => {
                 "at most 128 agents and a description of at most 4096 characters are allowed"
             }
+            Self::Delegate(tool)
+                if tool
+                    .rounds_max
+                    .is_some_and(|rounds| !(1..=10).contains(&rounds)) =>
+            {
+                "rounds_max must be from 1 to 10"
+            }
+            Self::Delegate(tool)
+                if tool
+                    .usd_max
+                    .is_some_and(|usd| usd <= 0.0 || !usd.is_finite()) =>
+            {
+                "usd_max must be above 0"
+            }
             _ => return None,
         };
         Some(problem.to_owned())
+    }
+
+    /// Describes a value that is refused in new tools only: agents may have it since before.
+    pub fn problem_if_new(&self) -> Option<&'static str> {
+        match self {
+            Self::Mcp(tool) if tool.registry_id.is_some() && tool.server_url.is_some() => {
+                Some("a registered server has its address in the registry: omit server_url")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FileSearchTool {
+    /// Channels that searches are restricted to; `None` for all. A filter that names none finds nothing.
+    pub fn channels(&self) -> Option<Vec<ChannelId>> {
+        let named = self.filters.as_ref()?.get("channel_ids");
+        let ids = named.and_then(Value::as_array).into_iter().flatten();
+        let ids = ids.filter_map(Value::as_str);
+        Some(ids.filter_map(|id| ChannelId::parse(id).ok()).collect())
     }
 }
 
@@ -416,7 +498,6 @@ mod tests {
         }
         assert!(tool(serde_json::json!({"type": "time_machine"})).is_err());
         assert!(tool(serde_json::json!({"name": "f"})).is_err());
-        assert!(tool(serde_json::json!({"type": "function"})).is_err());
         assert!(tool(serde_json::json!({"type": "function", "name": "f", "colour": 1})).is_err());
     }
 
@@ -433,19 +514,21 @@ mod tests {
     #[test]
     fn an_unavailable_tool_has_its_first_reason() {
         use UnavailableBecause::{
-            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotRegistered, NotSupported,
+            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotRegistered,
         };
-        let (jira, off, empty) = (ToolId::new(), ToolId::new(), ToolId::new());
-        let server = |is_enabled, accepted: &[&str]| UsableServer {
+        let (jira, off, empty, gone) = (ToolId::new(), ToolId::new(), ToolId::new(), ToolId::new());
+        let server = |is_enabled, accepted: &[&str]| UsableTool {
             is_enabled,
             accepted: accepted.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let servers = NamedServers(HashMap::from([
+        let servers = NamedTools(HashMap::from([
             (jira, server(true, &["search", "create"])),
             (off, server(false, &["search"])),
             (empty, server(true, &[])),
         ]));
         let mcp = |id: ToolId| serde_json::json!({"type": "mcp", "registry_id": id});
+        let function =
+            |id: ToolId| serde_json::json!({"type": "function", "name": "f", "registry_id": id});
         let only = |name: &str| serde_json::json!({"type": "mcp", "registry_id": jira, "allowed_tools": [name]});
         let by_address = serde_json::json!({"type": "mcp", "server_label": "jira", "server_url": "https://jira.example"});
         for (value, reason) in [
@@ -453,19 +536,22 @@ mod tests {
                 serde_json::json!({"type": "function", "name": "f"}),
                 Some(ClientOnly),
             ),
+            (function(empty), Some(ClientOnly)),
+            (function(off), Some(Disabled)),
+            (function(gone), Some(NotRegistered)),
             (serde_json::json!({"type": "web_fetch"}), None),
             (serde_json::json!({"type": "file_search"}), None),
             (
                 serde_json::json!({"type": "code_interpreter"}),
                 Some(NoRunner),
             ),
-            (serde_json::json!({"type": "delegate"}), Some(NotSupported)),
+            (serde_json::json!({"type": "delegate"}), None),
             (mcp(jira), None),
             (only("create"), None),
             (only("wipe"), Some(NotAccepted)),
             (mcp(off), Some(Disabled)),
             (mcp(empty), Some(NotAccepted)),
-            (mcp(ToolId::new()), Some(NotRegistered)),
+            (mcp(gone), Some(NotRegistered)),
             (by_address, Some(NotRegistered)),
         ] {
             let tool = tool(value.clone()).unwrap();

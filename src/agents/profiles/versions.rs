@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row, tools::NamedServers,
-};
+use super::{AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row, tools::NamedTools};
 use crate::agents::{AgentError, files::SHARED, personas::find_named};
 use crate::{
     auth::Actor,
@@ -240,7 +238,7 @@ pub async fn get_resolved_agent(
     let mut profile = stored.resolved.0;
     profile.max_output_tokens = Some(profile.output_tokens_max());
     let is_sent = profile.persona_text.is_some();
-    row.servers = NamedServers::read(c, actor.workspace, &profile.tools).await?;
+    row.servers = NamedTools::read(c, actor.workspace, &profile.tools).await?;
     let mut agent = row.with_profile(profile);
     if agent.persona.is_none()
         && let Some(persona) = agent.persona_id

@@ -7,9 +7,7 @@ use crate::{
     db::{Conn, DbError},
     ids::AgentId,
     realtime::Audience,
-    tasks::{
-        FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, Task, TaskError, not_asked_text, notice_text, queue,
-    },
+    tasks::{FailCode, Task, TaskError, not_asked_text, notice_text, queue},
 };
 
 /// Wakes the link after one that has completed. If it cannot start, it fails with a notice, and the later ones are canceled.
@@ -25,17 +23,17 @@ pub async fn continue_chain(
     let Some(next) = next.filter(Task::is_active) else {
         return Ok(());
     };
-    let Some(code) = obstacle(c, &next).await? else {
-        return queue::wake_link(c, &next, audience).await;
-    };
     let Some((agent, target)) = next.agent_id.zip(NoticeTarget::of(&next)) else {
         return Ok(());
+    };
+    let Some(code) = start_obstacle(c, &next, agent).await? else {
+        return queue::wake_link(c, &next, audience).await;
     };
     let name = profiles::shown_name(c, agent).await?;
     let message = end_chain(c, &next, notice_text(&name, code), audience).await?;
     let trigger = next.trigger_message_id;
     let notice = insert_notice(c, target, audience, trigger, message.clone()).await?;
-    queue::fail_parked(c, next.id, TaskError { code, message }, notice.id, audience).await
+    queue::fail(c, next.id, TaskError { code, message }, notice.id, audience).await
 }
 
 /// Cancels the links after one that fails. Returns its notice, with the agents that are not asked.
@@ -71,17 +69,16 @@ pub(super) async fn with_later(
     Ok(format!("{notice} {}", not_asked_text(&failed, &names)))
 }
 
-/// Reason why a link cannot start.
-async fn obstacle(c: &mut Conn, link: &Task) -> Result<Option<FailCode>, DbError> {
-    let can_invoke = match link.agent_id {
-        Some(agent) => profiles::is_invocable_by(c, agent, link.requested_by).await?,
-        None => false,
-    };
-    if !can_invoke || !access::requester_can_post(c, link).await? {
+/// Reason why an agent cannot start to work for a task: a link of a chain, or the task that asks for it.
+pub async fn start_obstacle(
+    c: &mut Conn,
+    of: &Task,
+    agent: AgentId,
+) -> Result<Option<FailCode>, DbError> {
+    let can_invoke = profiles::is_invocable_by(c, agent, of.requested_by).await?;
+    if !can_invoke || !access::requester_can_post(c, of).await? {
         return Ok(Some(FailCode::NotAllowed));
     }
-    let used = queue::use_of(c, link.root_task_id).await?;
-    let run_ms_max = i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX);
-    let is_used_up = used.calls >= TREE_CALLS_MAX || used.run_ms >= run_ms_max;
+    let is_used_up = queue::is_used_up(c, of.root_task_id).await?;
     Ok(is_used_up.then_some(FailCode::TreeLimit))
 }

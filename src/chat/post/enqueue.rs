@@ -1,5 +1,7 @@
 //! Enqueues tasks and retries failed ones.
 
+use serde_json::json;
+
 use super::{
     chain::with_later,
     insert::{NoticeTarget, insert_notice},
@@ -12,7 +14,8 @@ use crate::{
     ids::{AgentId, ApiKeyId, TaskId},
     realtime::{Audience, log},
     tasks::{
-        FailCode, Lane, NewLink, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text, queue,
+        FailCode, Lane, NewLink, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text,
+        queue::{self, GUARD_OPTION},
     },
 };
 
@@ -50,16 +53,26 @@ pub async fn enqueue(
     Ok(Some(task))
 }
 
-/// Retries a failed or canceled task with the agent's newest version; a link of a chain with the links after it, as a new tree.
+/// Retries a failed or canceled task with the agent's newest version; a link of a chain with the links after it, as a new tree that
+/// stops at the score `guard`.
 ///
 /// # Errors
 /// `TaskNotFound`, `NotRetryable`, `NotRoot`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
 /// `TriggerDeleted`, `QuotaExceeded`, or any error of `writing`.
-pub async fn retry_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Task, ChatError> {
+pub async fn retry_task(
+    c: &mut Conn,
+    caller: &Caller,
+    id: TaskId,
+    guard: Option<i64>,
+) -> Result<Task, ChatError> {
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     access::check_personal(caller, &task)?;
+    if task.starts_thread() {
+        access::channel_of_task(c, caller, &task).await?;
+        return Err(ChatError::NotRetryable);
+    }
     // A task without a conversation came from the API: the API client repeats its request.
     let target = task.target().ok_or(ChatError::NotRetryable)?;
     let access = access::find_conversation(c, caller, target.conversation())
@@ -91,7 +104,7 @@ pub async fn retry_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Tas
         None
     };
     if task.requested_by != actor.user {
-        let data = serde_json::json!({});
+        let data = json!({});
         crate::auth::record_audit(
             c,
             actor,
@@ -102,7 +115,8 @@ pub async fn retry_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Tas
         .await?;
     }
     let first_seq = log::reserve(c, actor.workspace, tasks.len()).await?;
-    enqueue_again(c, first_seq, &tasks, actor.key, full, audience).await
+    let of = (actor.key, guard);
+    enqueue_again(c, first_seq, &tasks, of, full, audience).await
 }
 
 /// # Errors
@@ -144,7 +158,7 @@ async fn enqueue_again(
     c: &mut Conn,
     first_seq: i64,
     tasks: &[&Task],
-    key: Option<ApiKeyId>,
+    (key, guard): (Option<ApiKeyId>, Option<i64>),
     full: Option<TaskError>,
     audience: Audience,
 ) -> Result<Task, ChatError> {
@@ -184,10 +198,13 @@ async fn enqueue_again(
             link,
             child_key: None,
             before_seq,
-            api_key: link.and(key),
+            api_key: key.filter(|_| link.is_some() || task.kind == TaskKind::Collaborate),
             lane: Lane::Foreground,
             prompt: task.input.0.prompt.clone(),
-            options: task.input.0.options.clone(),
+            options: match guard {
+                Some(guard) if before.is_none() => Some(json!({GUARD_OPTION: guard})),
+                _ => task.input.0.options.clone(),
+            },
         };
         let full = full.clone().filter(|_| before.is_none());
         let again = enqueue(c, seq, &new, full, audience).await?;

@@ -177,7 +177,7 @@ impl NoticeTarget {
     }
 
     /// Location of notices about a task; `None` if the task has no conversation.
-    pub(super) fn of(task: &Task) -> Option<Self> {
+    pub(in crate::chat) fn of(task: &Task) -> Option<Self> {
         Some(Self::new(task.workspace_id, task.id, task.target()?))
     }
 }

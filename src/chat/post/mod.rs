@@ -17,7 +17,10 @@ use super::{
     follows::{self, FollowCause},
     forks, mentions,
     rows::{
-        message::{AuthorKind, Message, MessageKind, MessageMetadata, MessageState, get_message},
+        message::{
+            AuthorKind, Mention, MentionKind, Message, MessageKind, MessageMetadata, MessageState,
+            get_message,
+        },
         thread::{Thread, get_thread},
     },
     search::index::{self, ThreadRoot},
@@ -39,14 +42,16 @@ pub(super) mod insert;
 pub(super) mod links;
 pub(super) mod mentioned;
 mod opening;
+mod scheduled;
 
-pub use chain::{continue_chain, end_chain};
+pub use chain::{continue_chain, end_chain, start_obstacle};
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};
 use links::{links, span_of};
 pub use mentioned::count_as_mentioned;
 use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
+pub use scheduled::{ScheduledPost, post_scheduled};
 
 /// Maximum agents invoked by one message.
 const AGENTS_MAX: usize = 8;
@@ -528,6 +533,71 @@ async fn enqueue_invoked(
     Ok(tasks)
 }
 
+/// Inserts the message of a draft, and appends its event under `seq`.
+async fn insert_draft(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    seq: i64,
+    mentions: Vec<Mention>,
+    chain: &[TaskId],
+) -> Result<Message, ChatError> {
+    let access = &draft.access.channel_access;
+    let actor = &access.actor;
+    let attachments = files::attach(c, actor, draft.message, &draft.text.files).await?;
+    let new = NewMessage {
+        id: draft.message,
+        workspace: actor.workspace,
+        channel: access.channel,
+        thread: draft.access.thread,
+        fork: draft.access.fork_id(),
+        parent: draft.parent,
+        author_type: AuthorKind::Human,
+        author: Some(actor.user.0),
+        kind: MessageKind::Text,
+        state: MessageState::Complete,
+        content: draft.text.content.clone(),
+        plain: draft.text.plain.clone(),
+        mentions,
+        attachments,
+        metadata: MessageMetadata {
+            chain: chain.to_vec(),
+            api_key_id: actor.key,
+            ..MessageMetadata::default()
+        },
+        client_id: draft.client_id.map(str::to_owned),
+    };
+    insert::insert_post(c, seq, &new, access.audience()).await
+}
+
+/// Posts the goal of a collaboration in a new fork. Mentions of agents in it are text, and it starts no task.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn post_goal(
+    c: &mut Conn,
+    access: &ThreadAccess<'_>,
+    text: &Text,
+) -> Result<Message, ChatError> {
+    let draft = PostDraft {
+        access,
+        message: MessageId::new(),
+        parent: None,
+        text,
+        client_id: None,
+        channel_agent: None,
+        root_agent: None,
+    };
+    let actor = &access.channel_access.actor;
+    let mut mentions = resolve_mentions(c, actor, text, None).await?.mentions;
+    mentions.retain(|mention| mention.kind != MentionKind::Agent);
+    let seq = log::reserve(c, actor.workspace, 1).await?;
+    let message = insert_draft(c, &draft, seq, mentions, &[]).await?;
+    let document = &text.search_document;
+    index::add(c, &message, document, ThreadRoot::Nothing).await?;
+    forks::on_message_posted(c, &message, access.channel_access.audience()).await?;
+    Ok(message)
+}
+
 /// Inserts the message and a task for each invoked agent, and appends their events. `new_thread` is
 /// announced first.
 async fn commit_post(
@@ -559,30 +629,7 @@ async fn commit_post(
         announce_thread(c, &draft, seq, thread).await?;
         seq += 1;
     }
-    let attachments = files::attach(c, actor, draft.message, &draft.text.files).await?;
-    let new = NewMessage {
-        id: draft.message,
-        workspace: actor.workspace,
-        channel: draft.access.channel_access.channel,
-        thread: draft.access.thread,
-        fork: draft.access.fork_id(),
-        parent: draft.parent,
-        author_type: AuthorKind::Human,
-        author: Some(actor.user.0),
-        kind: MessageKind::Text,
-        state: MessageState::Complete,
-        content: draft.text.content.clone(),
-        plain: draft.text.plain.clone(),
-        mentions: found.mentions.clone(),
-        attachments,
-        metadata: MessageMetadata {
-            chain: chain.clone(),
-            api_key_id: actor.key,
-            ..MessageMetadata::default()
-        },
-        client_id: draft.client_id.map(str::to_owned),
-    };
-    let message = insert::insert_post(c, seq, &new, audience).await?;
+    let message = insert_draft(c, &draft, seq, found.mentions.clone(), &chain).await?;
     let root = new_thread.as_ref().map_or(ThreadRoot::Nothing, |thread| {
         ThreadRoot::Thread(thread.title.as_deref())
     });

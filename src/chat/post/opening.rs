@@ -186,7 +186,7 @@ pub async fn start_thread(
     let agent = opening.agent;
     let row = threads::insert(
         c,
-        &channel_access,
+        (&channel_access).into(),
         thread,
         message,
         (new.title.as_deref(), new.memory),

@@ -115,6 +115,10 @@ pub struct MessageMetadata {
     /// Tasks of the chain that the message started, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<crate::ids::TaskId>,
+    /// The schedule at whose time the agent replied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub schedule_id: Option<crate::ids::ScheduleId>,
     /// API key that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

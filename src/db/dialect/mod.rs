@@ -8,6 +8,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::{conn::Conn, engine::Engine, error::DbError};
+use crate::time::Timestamp;
 
 /// Concatenates the start of a statement, a subquery for the elements of the JSON array bound to `$n`, and the end. The
 /// expressions in parentheses convert `value` on `SQLite` and on `PostgreSQL`.
@@ -103,6 +104,14 @@ pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
             .await?;
     }
     Ok(())
+}
+
+/// Current time of the database, which all of its servers share. `SQLite` runs in this process.
+pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
+    match c.engine() {
+        Engine::Sqlite => Ok(Timestamp::now()),
+        Engine::Postgres => c.q("select clock_timestamp()").value().await,
+    }
 }
 
 /// Stores the users to whom an event is restricted.

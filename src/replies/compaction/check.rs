@@ -161,23 +161,18 @@ impl<'a> Source<'a> {
             })
     }
 
-    fn item(&self, raw: &RawItem) -> Option<Item> {
-        let text = one_line(&raw.text);
-        if text.is_empty() || text.chars().count() > ITEM_CHARS_MAX || looks_like_secret(&text) {
-            return None;
-        }
-        let mut sources: Vec<usize> = (raw.sources.iter())
-            .filter_map(|handle| position(handle, 'm'))
-            .filter(|at| *at < self.lines.len())
-            .collect();
+    /// Finds the messages that say a sentence: the named ones, otherwise the nearest one, with those that alone have one of its
+    /// words. Empty if they do not support it.
+    pub(super) fn supporting(&self, text: &str, named: Vec<usize>) -> Vec<usize> {
+        let mut sources = named;
         sources.sort_unstable();
         sources.dedup();
         if sources.is_empty() {
-            sources.extend(self.nearest(&text));
+            sources.extend(self.nearest(text));
         }
         sources.truncate(SOURCES_MAX);
-        if sources.is_empty() || !self.supports(&text, &sources) {
-            return None;
+        if sources.is_empty() || !self.supports(text, &sources) {
+            return Vec::new();
         }
         for word in plain_words(&text.to_lowercase()) {
             if let Some(at) = self.telling.get(word).filter(|at| !sources.contains(at))
@@ -187,6 +182,21 @@ impl<'a> Source<'a> {
             }
         }
         sources.sort_unstable();
+        sources
+    }
+
+    fn item(&self, raw: &RawItem) -> Option<Item> {
+        let text = one_line(&raw.text);
+        if text.is_empty() || text.chars().count() > ITEM_CHARS_MAX || looks_like_secret(&text) {
+            return None;
+        }
+        let named = (raw.sources.iter())
+            .filter_map(|handle| position(handle, 'm'))
+            .filter(|at| *at < self.lines.len());
+        let sources = self.supporting(&text, named.collect());
+        if sources.is_empty() {
+            return None;
+        }
         let about = raw
             .about
             .as_deref()

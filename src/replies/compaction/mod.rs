@@ -24,6 +24,7 @@ pub mod record;
 pub mod remember;
 pub mod render;
 pub mod store;
+pub(in crate::replies) mod support;
 pub mod view;
 pub mod wait;
 pub mod window;

@@ -199,6 +199,7 @@ impl Case {
             fork: self.target.fork,
             trigger: self.trigger,
             question: self.question.clone(),
+            is_turn: false,
         }
     }
 }

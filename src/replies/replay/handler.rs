@@ -165,7 +165,7 @@ impl Replayer {
         Ok(())
     }
 
-    /// Ends a task as failed, and cancels the children of a root.
+    /// Ends a task as failed; the children of a root are canceled with it.
     async fn fail(&self, lease: Lease, code: FailCode) -> Result<(), LeaseLost> {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -178,12 +178,6 @@ impl Replayer {
                     notice: None,
                 };
                 queue::finish(c, &lease, &end).await?;
-                for active in queue::active_in_tree(c, lease.task).await? {
-                    if let Some(channel) = active.channel_id {
-                        let audience = queue::audience_of(c, channel).await?;
-                        queue::cancel(c, active.id, audience).await?;
-                    }
-                }
                 Ok::<_, LeaseLost>(())
             })
             .await

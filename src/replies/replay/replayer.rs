@@ -181,7 +181,7 @@ impl Replayer {
         let model = self.provider.choose_model(profile.model.as_deref()).await;
         let window = self.provider.window(&model).await;
         let mut offer = Offer::default();
-        if !profile.tools.is_empty() && self.provider.takes_tools(&model) {
+        if !profile.reply_tools().is_empty() && self.provider.takes_tools(&model) {
             let of = case.tool_task(agent, reader);
             let policy = policy::find(&mut self.db.read().await?, of.workspace).await?;
             offer = self.tools.offer(&of, profile, &policy).await?;

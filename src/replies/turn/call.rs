@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::{
     agents::profiles::Resolved,
-    db::{Conn, now},
+    db::{Conn, DbError, now},
     failpoint,
     model::{
         ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, StopReason,
@@ -17,10 +17,10 @@ use crate::{
         taint,
     },
     tasks::{
-        Lease, LeaseLost, Task,
+        Lease, LeaseLost, Task, TaskKind,
         attempts::{AttemptOutcome, AttemptRecord},
-        calls::{CallTask, NewCall, OpenCall, Purpose},
-        queue,
+        calls::{CallRow, CallTask, NewCall, OpenCall, Purpose},
+        queue::{self, DelegationRoom},
         worker::Abort,
     },
     tools::hash::ARGUMENTS_BYTES_MAX,
@@ -82,6 +82,23 @@ fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
 pub(super) struct Failed {
     pub(super) failure: Failure,
     pub(super) text: String,
+}
+
+/// Reserves the budgets of a call and inserts its row, unless a limit of its tree does not allow it.
+async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), Failure>, DbError> {
+    if queue::is_used_up(c, task.root_task_id).await? {
+        return Ok(Err(Failure::TreeLimit));
+    }
+    if task.kind == TaskKind::Delegate {
+        let room = queue::delegation_room(c, task.id, row.reserved_nano_usd()).await?;
+        if room != DelegationRoom::Enough {
+            return Ok(Err(Failure::OverDelegation {
+                can_wait: room == DelegationRoom::Later,
+                at: now(),
+            }));
+        }
+    }
+    Ok(row.insert(c).await?.map_err(Failure::OverBudget))
 }
 
 impl ReplyHandler {
@@ -153,7 +170,7 @@ impl ReplyHandler {
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &held).await?;
-                let reserved = row.insert(c).await?;
+                let reserved = reserve(c, &task, &row).await?;
                 if reserved.is_ok() {
                     manifest::save(c, held.workspace, held.task, &stored, &record).await?;
                     taint::record(c, &task, &stored).await?;
@@ -161,9 +178,9 @@ impl ReplyHandler {
                 Ok::<_, LeaseLost>(reserved)
             })
             .await?;
-        if let Err(over) = reserved {
+        if let Err(failure) = reserved {
             open.discard();
-            return Ok(Err(nothing(Failure::OverBudget(over))));
+            return Ok(Err(nothing(failure)));
         }
         let outcome = self
             .stream(task, lease, agent, manifest, &open, (request, extras))

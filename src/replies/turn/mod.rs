@@ -9,7 +9,7 @@
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::{
         segments::{CompactionTrigger, PassOptions},
     },
     auth::quota,
-    chat::{messages, post, presets, remove},
+    chat::{access, collaboration::Turn, messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
     ids::{TaskId, WorkspaceId},
@@ -42,12 +42,14 @@ use crate::{
         fitted::Fitted,
         manifest::{LeftOut, LeftOutReason, Manifest},
         offline::{self, Offline},
-        prompt::{self, Context},
+        prompt::{self, Context, DONE_LINE},
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step, with_jitter},
     },
+    schedules::{self, Scheduled},
     tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, actions,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskKind, TaskOutput, WaitReason, actions,
         attempts::{self, AttemptError, AttemptOutcome},
+        briefs,
         budgets::OverBudget,
         costs::{self, CostReader},
         notice_text,
@@ -55,20 +57,23 @@ use crate::{
         wait_notice,
         worker::{Abort, Handler, Run},
     },
-    tools::runner::Offer,
+    tools::{builtin::done, guard, runner::Offer},
 };
 
 mod call;
 mod handler;
 mod reply;
 mod rounds;
+mod scheduled;
 
-use call::Failed;
+use call::{Answer, Failed};
 pub use handler::ReplyHandler;
 use reply::save_partial_reply;
 pub(super) use rounds::{definition_tokens, limit_definitions};
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
 
+/// Maximum size of an answer to another agent in UTF-8 bytes.
+const ANSWER_BYTES_MAX: usize = 32 * 1024;
 /// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
 
@@ -107,6 +112,14 @@ impl ReplyHandler {
         let agent =
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
+        if !can_go_on(&mut c, &task).await? {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
+        }
+        if task.kind == TaskKind::Delegate && self.provider.is_offline() {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
+        }
         let settings = self.compactor.settings;
         let loaded = context::load(&mut c, &task, &agent, settings).await?;
         let offline = match &loaded {
@@ -115,6 +128,8 @@ impl ReplyHandler {
             }
             _ => None,
         };
+        let is_allowed =
+            task.kind != TaskKind::Schedule || schedules::is_allowed(&mut c, &task).await?;
         let is_full =
             task.reply_message_id.is_none() && quota::is_full(&mut c, lease.workspace).await?;
         drop(c);
@@ -132,9 +147,16 @@ impl ReplyHandler {
             return Ok(());
         };
         loaded.context.ask.files = attached::texts(&self.blobs, &loaded.readable).await;
+        if !is_allowed {
+            return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
+        }
         if is_full {
             self.fail(lease, FailCode::QuotaExceeded, None).await?;
             return Ok(());
+        }
+        if self.provider.is_offline() && scheduled::is_heartbeat(&task) {
+            // The built-in responder would repeat itself at each slot.
+            return Ok(self.report_nothing(lease).await?);
         }
         let (ready, sources) = match offline {
             Some(Offline::React) => {
@@ -181,6 +203,8 @@ impl ReplyHandler {
             .await?;
         let clock = RunClock::after(counts.ran_ms);
         let mut rounds = Rounds::default();
+        // Set when a collaborator has ended its turn.
+        let mut done: Option<String> = None;
         if task.round > 0 {
             let end = self
                 .resume_round(lease, &requests, (task.round, clock), &stop)
@@ -188,6 +212,7 @@ impl ReplyHandler {
             if end == RoundEnd::Parked {
                 return Ok(());
             }
+            done = self.done_summary(task.id, task.round).await?;
             rounds = self.rounds(task.id).await?;
         }
         let (mut has_compacted, mut has_checked_size) = (false, false);
@@ -205,6 +230,10 @@ impl ReplyHandler {
                     let code = failed.failure.code();
                     return Ok(self.fail(lease, code, Some(failed)).await?);
                 }
+            }
+            let has_done = requests.offer.find(done::NAME).is_some();
+            if let Some(turn) = &mut loaded.context.ask.turn {
+                turn.has_done = has_done;
             }
             let (context, left_out) = shortened(&loaded, counts);
             let sent = RoundsSent {
@@ -239,7 +268,7 @@ impl ReplyHandler {
                     return Ok(());
                 }
             };
-            let is_checked = !fitted.is_long() || ready.is_some();
+            let is_checked = !fitted.is_long() || ready.is_some() || done.is_some();
             if !is_checked
                 && !std::mem::replace(&mut has_checked_size, true)
                 && let Some(keep) = fitted.kept_by_size()
@@ -251,9 +280,14 @@ impl ReplyHandler {
             let mut manifest = fitted.manifest(&loaded, &model, task.attempt);
             manifest.rounds = parts;
             let limit = fitted.fit.output_limit;
-            let outcome = tokio::select! {
-                outcome = self.call(&task, &lease, &agent, (&manifest, &extras), limit, ready.as_deref()) => outcome?,
-                () = stop.cancelled() => return Err(Abort::Stopped),
+            let outcome = match &done {
+                Some(summary) => Ok(self
+                    .end_turn((&task, &lease, &agent), &rounds, summary)
+                    .await?),
+                None => tokio::select! {
+                    outcome = self.call(&task, &lease, &agent, (&manifest, &extras), limit, ready.as_deref()) => outcome?,
+                    () = stop.cancelled() => return Err(Abort::Stopped),
+                },
             };
             let failed = match outcome {
                 Ok(answer) if !answer.calls.is_empty() => {
@@ -268,12 +302,23 @@ impl ReplyHandler {
                     if end == RoundEnd::Parked {
                         return Ok(());
                     }
+                    done = self.done_summary(task.id, next.round).await?;
                     rounds = self.rounds(task.id).await?;
                     continue;
                 }
-                Ok(answer) => {
+                Ok(answer) if task.kind == TaskKind::Delegate => {
+                    self.complete_delegated(lease, manifest, &answer).await?;
+                    return Ok(());
+                }
+                Ok(answer) if scheduled::has_nothing_to_report(&task, &answer.text) => {
+                    return Ok(self.report_nothing(lease).await?);
+                }
+                Ok(mut answer) => {
+                    let is_turn = loaded.context.ask.turn.is_some();
+                    let is_done = done.is_some()
+                        || (is_turn && !has_done && remove_done_line(&mut answer.text));
                     let options = Self::options(&agent, &loaded, &model);
-                    let uses_tools = task.round > 0 || !agent.profile.tools.is_empty();
+                    let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
                     let cited = if ready.is_some() || !uses_tools {
                         Cited::ready(&answer.text, sources)
                     } else {
@@ -284,7 +329,7 @@ impl ReplyHandler {
                         &task,
                         &agent,
                         manifest,
-                        (cited, answer.truncated),
+                        (cited, answer.truncated, is_done),
                         (&loaded, options),
                     )
                     .await?;
@@ -336,6 +381,12 @@ impl ReplyHandler {
                 }
                 Step::Refit | Step::Shrink | Step::Summarise => {
                     task.attempt = self.next_attempt(lease, counts, failed).await?;
+                }
+                Step::Fail {
+                    code: FailCode::TreeLimit,
+                } => {
+                    self.end_tree(lease).await?;
+                    return Ok(());
                 }
                 Step::Fail { code } => {
                     self.fail(lease, code, Some(failed)).await?;
@@ -467,7 +518,7 @@ impl ReplyHandler {
         task: &Task,
         agent: &Resolved,
         manifest: Manifest,
-        (cited, truncated): (Cited, bool),
+        (cited, truncated, done): (Cited, bool, bool),
         (loaded, options): (&Loaded, PassOptions),
     ) -> Result<(), Abort> {
         let memories = manifest.memory_ids();
@@ -484,18 +535,20 @@ impl ReplyHandler {
         let (start, strategy) = (loaded.view.start, loaded.strategy);
         let preset = loaded.preset.stored.clone();
         let conversation = lease.target.conversation();
+        let hub = Arc::clone(&self.hub);
         let compactor = self.compactor.clone();
         let key = Key {
             workspace: lease.workspace,
             thread: lease.target.thread,
             fork: lease.target.fork,
         };
-        self.db
+        let is_posted = self
+            .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
-                let Some(reply) = task.reply_message_id else {
-                    return Err(LeaseLost::Gone);
-                };
+                if !scheduled::may_post(c, &task).await? {
+                    return Ok(false);
+                }
                 let steps = match task.round {
                     0 => None,
                     _ => Some(actions::call_count(c, lease.task).await?),
@@ -505,13 +558,23 @@ impl ReplyHandler {
                     agent_id: Some(agent_id),
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
+                    schedule_id: Scheduled::of(&task).map(|scheduled| scheduled.schedule_id),
                     truncated,
                     steps,
                     sources: cited.sources.clone(),
                     sources_removed: cited.removed,
                     ..messages::MessageMetadata::default()
                 };
-                messages::finish_reply(c, reply, &cited.text, &metadata, lease.audience).await?;
+                let reply = match task.reply_message_id {
+                    Some(reply) => {
+                        let audience = lease.audience;
+                        messages::finish_reply(c, reply, &cited.text, &metadata, audience).await?;
+                        reply
+                    }
+                    None => {
+                        scheduled::post_reply(c, (&task, &lease), &cited.text, metadata).await?
+                    }
+                };
                 recall::count_uses(c, &memories).await?;
                 recall::note_summarized(c, &summarized).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
@@ -520,6 +583,7 @@ impl ReplyHandler {
                     message_id: Some(reply),
                     response_length: cited.length,
                     memories: memories.len(),
+                    done,
                     ..TaskOutput::default()
                 };
                 queue::finish(
@@ -546,15 +610,82 @@ impl ReplyHandler {
                 if let Some(noted) = &noted {
                     noted.store(c, &task, &lease).await?;
                 }
-                Ok(())
+                schedules::note_completed(c, &task).await?;
+                if Turn::of(&task).is_some()
+                    && guard::note_turn(c, &task, cited.text.content()).await?
+                {
+                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                }
+                Ok::<_, LeaseLost>(true)
             })
             .await?;
         failpoint!("turn_completed");
+        if !is_posted {
+            self.fail(lease, FailCode::NotAllowed, None).await?;
+            return Ok(());
+        }
         if retry_of.is_some()
             && let Err(e) = self.db.scrub().await
         {
             tracing::warn!(error = %e, "replaced text may remain in the write-ahead log until the next checkpoint");
         }
+        Ok(())
+    }
+
+    /// Ends a task that posts nothing, and keeps its answer for the task that waits for it.
+    async fn complete_delegated(
+        &self,
+        lease: Lease,
+        manifest: Manifest,
+        answer: &Answer,
+    ) -> Result<(), LeaseLost> {
+        let memories = manifest.memory_ids();
+        let summarized = manifest.summarized_ids();
+        let model = manifest.model;
+        let text = answer.text.trim();
+        let kept = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_owned();
+        let output = TaskOutput {
+            response_length: i64::try_from(kept.encode_utf16().count()).unwrap_or(i64::MAX),
+            memories: memories.len(),
+            truncated: answer.truncated || kept.len() < text.len(),
+            ..TaskOutput::default()
+        };
+        let hub = Arc::clone(&self.hub);
+        failpoint!("turn_complete");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                briefs::put_answer(c, &task, &kept).await?;
+                recall::count_uses(c, &memories).await?;
+                recall::note_summarized(c, &summarized).await?;
+                attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
+                    .await?;
+                let (output, model) = (output.clone(), model.clone());
+                queue::finish(c, &lease, &End::Completed { output, model }).await?;
+                if guard::note_answer(c, &task, &kept).await? {
+                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                }
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("turn_completed");
+        Ok(())
+    }
+
+    /// Ends a tree that has reached a limit.
+    async fn end_tree(&self, lease: Lease) -> Result<(), LeaseLost> {
+        self.hub
+            .close_stream(lease.workspace, (lease.task, lease.token));
+        let hub = Arc::clone(&self.hub);
+        failpoint!("turn_fail");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                remove::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("turn_failed");
         Ok(())
     }
 
@@ -683,14 +814,14 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                let notice = post::insert_notice(
-                    c,
-                    (&lease).into(),
-                    lease.audience,
-                    task.trigger_message_id,
-                    message.clone(),
-                )
-                .await?;
+                // A thread does not start with a failure: the schedule shows it. The caller of a delegated task gets it as result.
+                let notice = if task.starts_thread() || task.kind == TaskKind::Delegate {
+                    None
+                } else {
+                    let (trigger, text) = (task.trigger_message_id, message.clone());
+                    let audience = lease.audience;
+                    Some(post::insert_notice(c, (&lease).into(), audience, trigger, text).await?)
+                };
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
                     code,
                     message: message.clone(),
@@ -706,9 +837,10 @@ impl ReplyHandler {
                 .await?;
                 let end = End::Failed {
                     error: TaskError { code, message },
-                    notice: Some(notice.id),
+                    notice: notice.map(|notice| notice.id),
                 };
                 queue::finish(c, &lease, &end).await?;
+                schedules::note_failed(c, &task).await?;
                 if let Some(noted) = &noted {
                     noted.store(c, &task, &lease).await?;
                 }
@@ -725,6 +857,8 @@ impl ReplyHandler {
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
+        // Only questions of people are scored.
+        let task = task.filter(|task| task.kind == TaskKind::Reply && Turn::of(task).is_none());
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };
@@ -732,6 +866,34 @@ impl ReplyHandler {
         let adapting = Adapting::find(&mut c, &key, target.channel, &agent.profile).await?;
         Ok(adapting.map(|adapting| adapting.note(&task.input.0.prompt, ReplyEnd::NoReply)))
     }
+}
+
+/// Removes the last line of a turn if it ends the work; returns false if it does not. A turn is never left without text.
+fn remove_done_line(text: &mut String) -> bool {
+    let Some((before, last)) = text.trim_end().rsplit_once('\n') else {
+        return text.trim() == DONE_LINE;
+    };
+    if last.trim() != DONE_LINE {
+        return false;
+    }
+    let kept = before.trim_end().len();
+    if kept > 0 {
+        text.truncate(kept);
+    }
+    true
+}
+
+/// Checks the rights of a task that another one started, or that has started others: its requester must be able to invoke the agent,
+/// and to post in the conversation.
+async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    if task.kind != TaskKind::Delegate && !queue::has_children(c, task.id).await? {
+        return Ok(true);
+    }
+    let can_invoke = match task.agent_id {
+        Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
+        None => false,
+    };
+    Ok(can_invoke && access::requester_can_post(c, task).await?)
 }
 
 /// Functions to offer after the server refused these; `None` if there were none.
@@ -748,7 +910,10 @@ fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     match failure {
         Failure::OverBudget(over) => Some(over),
         Failure::Summary(cause) => over_budget(cause),
-        Failure::Model(_) | Failure::Timeout => None,
+        Failure::Model(_)
+        | Failure::Timeout
+        | Failure::OverDelegation { .. }
+        | Failure::TreeLimit => None,
     }
 }
 
@@ -766,6 +931,10 @@ async fn over_budget_notice(
 /// Notes the question of a reply, if the agent adapts to the requester.
 fn noted(loaded: &Loaded, task: &Task, end: ReplyEnd) -> Option<NotedQuestion> {
     let adapting = loaded.adapting.as_ref()?;
+    if loaded.context.ask.turn.is_some() {
+        // The goal of a collaboration is not a question to one agent.
+        return None;
+    }
     Some(adapting.note(&task.input.0.prompt, end))
 }
 
@@ -805,4 +974,27 @@ async fn remove_superseded(
         next = before;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remove_done_line;
+
+    #[test]
+    fn only_a_last_line_with_the_word_alone_ends_the_work_and_is_removed() {
+        for (text, left, is_done) in [
+            ("It works.\n\nDONE", "It works.", true),
+            ("It works.\nDONE \n", "It works.", true),
+            ("DONE", "DONE", true),
+            ("\nDONE", "\nDONE", true),
+            ("It is DONE", "It is DONE", false),
+            ("DONE\nor not?", "DONE\nor not?", false),
+            ("It works.\nDone", "It works.\nDone", false),
+            ("", "", false),
+        ] {
+            let mut rest = text.to_owned();
+            assert_eq!(remove_done_line(&mut rest), is_done, "{text:?}");
+            assert_eq!(rest, left, "{text:?}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ use crate::{
     ids::{MessageId, TaskId},
     realtime::log,
     replies::labels::LabelStripper,
-    tasks::{Lease, LeaseLost, Task, queue, worker::Abort},
+    tasks::{Lease, LeaseLost, Task, TaskKind, queue, worker::Abort},
 };
 
 use super::handler::ReplyHandler;
@@ -49,7 +49,7 @@ impl Drop for Saving {
     }
 }
 
-/// A streaming reply.
+/// A reply that is being written.
 pub(super) struct Reply<'a> {
     turns: &'a ReplyHandler,
     task: &'a Task,
@@ -63,6 +63,8 @@ pub(super) struct Reply<'a> {
     /// Start of this call's text in `text`; `None` before its first text.
     own_start: Option<usize>,
     opened: bool,
+    /// The transaction that completes the task gets the whole text.
+    is_held_back: bool,
     pub(super) has_unsent: bool,
     pub(super) flush_at: Instant,
     saved_bytes: usize,
@@ -96,6 +98,7 @@ impl<'a> Reply<'a> {
             before,
             own_start: None,
             opened: false,
+            is_held_back: matches!(task.kind, TaskKind::Schedule | TaskKind::Delegate),
             has_unsent: false,
             flush_at: Instant::now(),
             saved_bytes: 0,
@@ -149,6 +152,9 @@ impl<'a> Reply<'a> {
         piece.push_str(fresh);
         let fresh = piece.as_str();
         self.text.push_str(fresh);
+        if self.is_held_back {
+            return Ok(());
+        }
         let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.run());
         if self.opened {
             hub.push_stream(workspace, id, fresh);
@@ -235,7 +241,7 @@ impl<'a> Reply<'a> {
     }
 
     pub(super) fn has_unsaved(&self) -> bool {
-        self.text.len() > self.saved_bytes
+        !self.is_held_back && self.text.len() > self.saved_bytes
     }
 
     /// Time of the next checkpoint for unsaved text.

@@ -9,6 +9,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,6 +23,7 @@ use crate::{
         policy,
         profiles::Resolved,
     },
+    chat::remove,
     db::{
         Conn, DbError,
         dialect::{hexadecimal_ids, lock_workspace},
@@ -34,13 +36,14 @@ use crate::{
     realtime::EventType,
     replies::{
         context::Loaded,
+        delegation::{self, Prepared},
         lines::{escape_lines, without_control_tokens},
         manifest::{Block, RoundPart, TextOrigin},
         retry::{Offered, RetryCounts},
     },
     sql_with_ids,
     tasks::{
-        Lease, LeaseLost, Task,
+        FailCode, Lease, LeaseLost, Task,
         actions::{self, Action, ActionSource, ActionState, Ending, GrantedBy, texts},
         attempts::{self, AttemptOutcome},
         queue::{self, NextRound},
@@ -48,10 +51,11 @@ use crate::{
     },
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
-        function::ToolFunction,
-        handles, hash,
+        builtin::done,
+        function::{DELEGATE, ToolFunction},
+        guard, handles, hash,
         output::{ToolOutput, cut, failure_text},
-        requests::{CALLS_MAX, Requests, Start},
+        requests::{CALLS_IN_ROUND_MAX, CALLS_MAX, Requests, Start},
         runner::{CallError, Offer, ToolTask},
         taint,
     },
@@ -60,7 +64,7 @@ use crate::{
 use super::{
     call::{Answer, Extras},
     handler::ReplyHandler,
-    reply::{ROUNDS_JOINED, save_partial_reply},
+    reply::{ROUNDS_JOINED, Reply, save_partial_reply},
 };
 
 /// Maximum number of rounds of a task.
@@ -81,6 +85,9 @@ const DEFINITIONS_SHARE: u64 = 4;
 const ROUNDS_SHARE: u64 = 3;
 /// Replaces arguments that a request leaves out.
 const ARGUMENTS_LEFT_OUT: &str = r#"{"left_out": true}"#;
+
+/// Replaces the summary of a collaborator that was removed.
+const NO_SUMMARY: &str = "Done.";
 
 /// A call of an earlier round, with its result.
 struct RoundCall {
@@ -181,7 +188,7 @@ pub(super) struct RoundsSent<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RoundEnd {
     NextCall,
-    /// People must decide; the task has been parked.
+    /// People must decide, or other tasks must end; the task has been parked.
     Parked,
 }
 
@@ -277,7 +284,7 @@ impl Rounds {
     }
 
     /// Texts of all rounds, as the reply has them.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let texts = self.0.iter().map(|round| round.text.trim_end());
         let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
         texts.join(ROUNDS_JOINED)
@@ -499,8 +506,10 @@ impl ReplyHandler {
             fork: lease.target.fork,
             trigger: ask.message_id,
             question: ask.content.clone(),
+            is_turn: ask.turn.is_some(),
         };
-        let has_tools = !agent.profile.tools.is_empty() && offered != Offered::None;
+        let has_tools =
+            (of.is_turn || !agent.profile.reply_tools().is_empty()) && offered != Offered::None;
         let model = model.filter(|model| has_tools && self.provider.takes_tools(model));
         let toolbox = self.tools.for_run();
         let offer = match model {
@@ -531,6 +540,47 @@ impl ReplyHandler {
         load(&mut self.db.read().await?, task).await
     }
 
+    /// Summary of a collaborator that ended the work in a round; `None` if the model is called again.
+    pub(super) async fn done_summary(
+        &self,
+        task: TaskId,
+        round: i64,
+    ) -> Result<Option<String>, DbError> {
+        let mut c = self.db.read().await?;
+        let actions = actions::of_round(&mut c, task, round).await?;
+        let is_done =
+            |action: &&Action| action.function == done::NAME && action.state == ActionState::Done;
+        let Some(call) = actions.iter().find(is_done) else {
+            return Ok(None);
+        };
+        let arguments = texts::find(&mut c, call.arguments_id).await?;
+        // Something that it was written from was deleted.
+        let summary = arguments.and_then(|arguments| done::summary_of(&arguments));
+        Ok(Some(summary.unwrap_or_else(|| NO_SUMMARY.to_owned())))
+    }
+
+    /// The reply of a collaborator that has ended its turn: the texts of its rounds, or its summary.
+    pub(super) async fn end_turn(
+        &self,
+        (task, lease, agent): (&Task, &Lease, &Resolved),
+        rounds: &Rounds,
+        summary: &str,
+    ) -> Result<Answer, Abort> {
+        let mut text = rounds.text();
+        if text.trim().is_empty() {
+            let mut reply = Reply::new(self, task, *lease, agent, &[], String::new());
+            reply.push(summary).await?;
+            reply.end().await?;
+            text = reply.text;
+        }
+        Ok(Answer {
+            text,
+            own_text: String::new(),
+            truncated: false,
+            calls: Vec::new(),
+        })
+    }
+
     /// Stores a round with its calls and their decisions.
     pub(super) async fn store_round(
         &self,
@@ -543,6 +593,8 @@ impl ReplyHandler {
         let requests = requests.clone();
         let (text, own_text) = (answer.text.clone(), answer.own_text.clone());
         let calls = answer.calls.clone();
+        let delegations = self.prepare_all(lease.task, &calls).await?;
+        let hub = Arc::clone(&self.hub);
         failpoint!("round_store");
         let next = self
             .db
@@ -554,6 +606,13 @@ impl ReplyHandler {
                 let round = (own_text.as_str(), calls.len());
                 let next = queue::begin_round(c, &lease, round, stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
+                let mut noted = Vec::new();
+                for action in actions::of_round(c, lease.task, next.round).await? {
+                    if let Some(prepared) = delegations.get(&action.call) {
+                        noted.extend(delegation::noted(c, &task, (&action, prepared)).await?);
+                        start_delegation(c, &lease, &requests, (&action, prepared)).await?;
+                    }
+                }
                 let stored = RoundText {
                     workspace: lease.workspace,
                     task: lease.task,
@@ -561,14 +620,37 @@ impl ReplyHandler {
                     reply: task.reply_message_id,
                 };
                 stored.store(c, &own_text).await?;
-                Ok::<_, LeaseLost>(next)
+                if guard::note_round(c, &task, &noted).await? {
+                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                    return Ok(None);
+                }
+                Ok::<_, LeaseLost>(Some(next))
             })
             .await?;
         failpoint!("round_stored");
-        Ok(next)
+        next.ok_or(Abort::Stopped)
     }
 
-    /// Goes on with a round that another worker left, or that waited for people.
+    /// Reads the delegations among the calls of a round, by their numbers.
+    async fn prepare_all(
+        &self,
+        task: TaskId,
+        calls: &[ToolCall],
+    ) -> Result<HashMap<i64, Prepared>, DbError> {
+        let mut delegations = HashMap::new();
+        for (number, call) in (1..).zip(calls).take(CALLS_IN_ROUND_MAX) {
+            if call.name != DELEGATE {
+                continue;
+            }
+            if let Ok((arguments, _)) = hash::parse_arguments(&call.arguments) {
+                let prepared = delegation::prepare(&self.db, task, &arguments).await?;
+                delegations.insert(number, prepared);
+            }
+        }
+        Ok(delegations)
+    }
+
+    /// Goes on with a round that another worker left, or that waited for people or for other tasks.
     pub(super) async fn resume_round(
         &self,
         lease: Lease,
@@ -583,7 +665,7 @@ impl ReplyHandler {
                 queue::lock_lease(c, &lease).await?;
                 let mut restarted = Vec::new();
                 for action in actions::of_round(c, lease.task, round).await? {
-                    if action.state != ActionState::Running {
+                    if action.state != ActionState::Running || action.is_delegated() {
                         continue;
                     }
                     let start = of.take_over(c, &action, lease.token).await?;
@@ -647,6 +729,7 @@ impl ReplyHandler {
                         return Ok::<_, LeaseLost>(None);
                     }
                     let Some(reason) = queue::obstacle(c, lease.task).await? else {
+                        delegation::collect(c, &lease, round).await?;
                         return Ok(Some(RoundEnd::NextCall));
                     };
                     queue::park(c, &lease, ran_ms, reason).await?;
@@ -669,15 +752,26 @@ impl ReplyHandler {
         stop: &CancellationToken,
     ) -> Result<(), Abort> {
         let (of, held) = (requests.clone(), action.clone());
+        let delegation = if action.function == DELEGATE {
+            self.prepare_approved(action).await?
+        } else {
+            None
+        };
         failpoint!("action_start");
         let start = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
                 // The row may have changed since it was read.
-                match actions::find(c, held.id).await? {
-                    Some(action) => Ok::<_, LeaseLost>(of.start(c, &action, lease.token).await?),
-                    None => Ok(Start::Changed),
+                let Some(action) = actions::find(c, held.id).await? else {
+                    return Ok::<_, LeaseLost>(Start::Changed);
+                };
+                match &delegation {
+                    Some(prepared) => {
+                        start_delegation(c, &lease, &of, (&action, prepared)).await?;
+                        Ok(Start::Ended)
+                    }
+                    None => Ok(of.start(c, &action, lease.token).await?),
                 }
             })
             .await?;
@@ -685,6 +779,19 @@ impl ReplyHandler {
         match start {
             Start::Started => self.run_started(lease, requests, action, stop).await,
             Start::Ended | Start::Changed => Ok(()),
+        }
+    }
+
+    /// Reads a delegation that people have approved; `None` if its arguments were removed.
+    async fn prepare_approved(&self, action: &Action) -> Result<Option<Prepared>, DbError> {
+        let text = texts::find(&mut self.db.read().await?, action.arguments_id).await?;
+        let arguments = text.and_then(|text| hash::parse_arguments(&text).ok());
+        match arguments {
+            Some((arguments, _)) => {
+                let prepared = delegation::prepare(&self.db, action.task_id, &arguments).await?;
+                Ok(Some(prepared))
+            }
+            None => Ok(None),
         }
     }
 
@@ -825,6 +932,19 @@ impl ReplyHandler {
             .await?;
         failpoint!("action_ended");
         Ok(())
+    }
+}
+
+/// Starts an approved delegation, which goes on as a task of its own; one that waits for people is left as it is.
+async fn start_delegation(
+    c: &mut Conn,
+    lease: &Lease,
+    requests: &Requests,
+    (action, prepared): (&Action, &Prepared),
+) -> Result<(), DbError> {
+    match requests.start(c, action, lease.token).await? {
+        Start::Started => delegation::begin(c, lease, requests, (action, prepared)).await,
+        Start::Ended | Start::Changed => Ok(()),
     }
 }
 

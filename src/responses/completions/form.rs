@@ -193,6 +193,10 @@ impl CreateChatCompletion {
                 let text = "only tools of the type function are supported";
                 return Err(ResponseError::unsupported(format!("tools[{n}].type"), text));
             }
+            if tool.is_object() && !tool["function"].is_object() {
+                let text = "a tool needs the object `function`, which has its name";
+                return Err(ResponseError::invalid(format!("tools[{n}]"), text));
+            }
             flat.push(flattened(tool, "function"));
         }
         read_tools(&flat)
@@ -424,6 +428,10 @@ mod tests {
                 "tools[0].function.parameters",
             ),
             (json!({"tools": [1]}), "tools[0]"),
+            (
+                json!({"tools": [{"type": "function", "name": "flat"}]}),
+                "tools[0]",
+            ),
             (json!({"messages": []}), "messages"),
         ] {
             assert_eq!(refused(body), param);

@@ -59,7 +59,7 @@ pub fn router() -> OpenApiRouter<State> {
 }
 
 /// Returns an object with its version as the `ETag`.
-fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
+pub(super) fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
     let etag = format!("\"{version}\"");
     (status, [(header::ETAG, etag)], Json(body)).into_response()
 }

@@ -31,12 +31,12 @@ use crate::{
         prompt::{self, Author},
         requester::Requester,
     },
-    routes::chat::{reader_of, visible_task},
+    routes::chat::{brief_reader_of, reader_of, visible_task},
     server::State,
     tasks::{TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
     time::Timestamp,
-    tools::approvals,
+    tools::{approvals, briefs},
 };
 
 /// Maximum number of characters of a message quoted in "What it saw".
@@ -315,6 +315,15 @@ fn hide_personal(
     people
 }
 
+/// Removes what another agent passed on.
+fn hide_brief(sent: &mut Sent) {
+    let briefs = sent.parts.iter_mut();
+    for part in briefs.filter(|part| part.block == Block::Brief) {
+        part.text = SentText::Kept("(the brief is hidden)".to_owned());
+        part.tokens = 0;
+    }
+}
+
 fn seen(part: &SentPart) -> Option<MessageSeen> {
     let (message_id, author) = part.message.as_ref()?;
     let author = match author {
@@ -358,7 +367,7 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
             Block::Notes | Block::About | Block::Memories => &mut memory,
             Block::Summary => &mut summary,
             Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
-            Block::Trigger | Block::Requester | Block::Files => &mut trigger,
+            Block::Trigger | Block::Requester | Block::Files | Block::Brief => &mut trigger,
             Block::Tools | Block::Round | Block::Call | Block::Result => &mut tools,
         } += part.tokens;
     }
@@ -454,7 +463,7 @@ async fn get_task_context(
     let task = visible_task(&mut c, &caller, id).await?;
     let actor = caller.enter(&mut c, task.workspace_id).await?;
     let found = manifest::find(&mut c, id).await?;
-    let sent = found.ok_or_else(|| {
+    let mut sent = found.ok_or_else(|| {
         ApiError::not_found(
             ErrorCode::ContextNotFound,
             "the model has not been called for this task yet",
@@ -463,6 +472,9 @@ async fn get_task_context(
     let (attempt, attempts) = (sent.attempt, sent.attempts.clone());
     let expired = sent.parts.iter().any(|p| p.text == SentText::Expired);
     let readable = approvals::list_readable(&mut c, &caller, id).await?;
+    if !briefs::are_visible(&mut c, task.root_task_id, brief_reader_of(&actor)).await? {
+        hide_brief(&mut sent);
+    }
     let mut context = show(sent, actor.user, &readable);
     let is_hidden = match task.agent_id {
         Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub use frames::OwnFrame;
 pub use messages::say;
-pub use tasks::{reader_of, visible_task};
+pub use tasks::{brief_reader_of, reader_of, visible_task};
 pub use threads::{mark_read, start};
 
 pub(super) use channels::list_channels;

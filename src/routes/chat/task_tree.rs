@@ -8,7 +8,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     St,
-    tasks::{reader_of, visible_task},
+    tasks::{brief_reader_of, reader_of, visible_task},
 };
 use crate::{
     auth::Caller,
@@ -18,10 +18,12 @@ use crate::{
     ids::{TaskId, ThreadId},
     server::State,
     tasks::{
-        TREE_CALLS_MAX, TREE_RUN_MAX, Task, TaskKind, TaskStatus, costs,
+        self, DELEGATIONS_IN_ROUND_MAX, TREE_CALLS_MAX, TREE_DEPTH_MAX, TREE_RUN_MAX,
+        TREE_TASKS_MAX, Task, TaskKind, TaskStatus, costs,
         queue::{self, TreeUse},
     },
     text_enum::{constant, text_enum},
+    tools::briefs,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -75,6 +77,11 @@ struct TreeSpent {
 struct TreeLimits {
     calls: i64,
     run_ms: i64,
+    tasks: i64,
+    /// Number of parents above a task.
+    depth: i64,
+    /// Delegations in a round.
+    delegations: i64,
 }
 
 /// A root task and all tasks that were started for it
@@ -93,7 +100,8 @@ struct TaskTree {
 
 /// Get the tree of a task: its root and all tasks that were started for it
 ///
-/// Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out.
+/// Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out. Briefs
+/// and answers are shown to every reader until the tree calls an outward function, then only to those who see its arguments.
 #[utoipa::path(get, path = "/v1/tasks/{id}/tree", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = TaskTree)))]
@@ -110,8 +118,11 @@ async fn get_task_tree(
     tasks.retain(|task| !task.kind.is_personal() || task.requested_by == caller.user);
     let used = queue::use_of(&mut c, root).await?;
     let score = queue::score_of(&mut c, root).await?;
-    let reader = reader_of(&caller.enter(&mut c, task.workspace_id).await?);
-    if !costs::are_visible(&mut c, task.workspace_id, reader).await? {
+    let actor = caller.enter(&mut c, task.workspace_id).await?;
+    if briefs::are_visible(&mut c, root, brief_reader_of(&actor)).await? {
+        tasks::briefs::show(&mut c, &mut tasks).await?;
+    }
+    if !costs::are_visible(&mut c, task.workspace_id, reader_of(&actor)).await? {
         tasks = tasks.into_iter().map(Task::without_cost).collect();
     }
     let tasks = seen_tasks(&mut c, &caller, tasks).await?;
@@ -124,6 +135,9 @@ async fn get_task_tree(
         limits: TreeLimits {
             calls: TREE_CALLS_MAX,
             run_ms: i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX),
+            tasks: TREE_TASKS_MAX,
+            depth: TREE_DEPTH_MAX,
+            delegations: DELEGATIONS_IN_ROUND_MAX,
         },
         score,
     }))

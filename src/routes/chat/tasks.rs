@@ -21,11 +21,12 @@ use crate::{
     ids::{AgentId, TaskId, ThreadId},
     server::State,
     tasks::{
-        Task, TaskStatus,
+        self, GUARD_MAX, GUARD_MIN, Task, TaskKind, TaskStatus,
         costs::{self, CostReader},
         queue,
     },
     text_enum::text_enum,
+    tools::briefs::{self, BriefReader},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -207,23 +208,20 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let Some(thread) = task.thread_id else {
+    let Some(access) = access::channel_of_task(c, caller, &task).await? else {
         access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatRead)?;
         return Ok(task);
     };
-    access::thread(c, caller, thread)
-        .await
-        .map_err(|_| ChatError::TaskNotFound)?
-        .reading()?;
+    access.reading()?;
     access::check_personal(caller, &task)?;
     Ok(task)
 }
 
 /// Get a task
 ///
-/// For a task of the Responses API: its requester or an admin.
+/// For a task of the Responses API: its requester or an admin. A delegated task has its brief and answer for those who may see them.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
@@ -233,7 +231,14 @@ async fn get_task(
     Path(id): Path<TaskId>,
 ) -> Result<Json<Task>, ApiError> {
     let mut c = state.db.read().await?;
-    let task = visible_task(&mut c, &caller, id).await?;
+    let mut task = visible_task(&mut c, &caller, id).await?;
+    if task.kind == TaskKind::Delegate {
+        let actor = caller.enter(&mut c, task.workspace_id).await?;
+        let reader = brief_reader_of(&actor);
+        if briefs::are_visible(&mut c, task.root_task_id, reader).await? {
+            tasks::briefs::show(&mut c, std::slice::from_mut(&mut task)).await?;
+        }
+    }
     Ok(Json(seen(&mut c, &caller, task).await?))
 }
 
@@ -249,6 +254,14 @@ async fn seen(c: &mut Conn, caller: &Caller, task: Task) -> Result<Task, ApiErro
 /// The caller as a reader of costs.
 pub fn reader_of(actor: &Actor<'_>) -> CostReader {
     CostReader::new(actor.scopes.has(Scope::WorkspaceAdmin))
+}
+
+/// The caller as a reader of briefs and answers.
+pub fn brief_reader_of(actor: &Actor<'_>) -> BriefReader {
+    BriefReader {
+        user: actor.user,
+        is_admin: actor.scopes.has(Scope::WorkspaceAdmin),
+    }
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -283,18 +296,33 @@ async fn cancel_task(
     ))
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RetryForm {
+    /// Score from 4 to 8 at which agents that repeat themselves are stopped; 4 by default.
+    #[serde(default)]
+    guard: Option<i64>,
+}
+
 /// Retry a failed or canceled task
 ///
 /// For someone else's task: an admin, `workspace:admin`.
 #[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
-    params(("id" = TaskId, Path)), responses((status = 201, body = Task)))]
+    params(("id" = TaskId, Path)), request_body(content = Option<RetryForm>, example = json!({"guard": 8})),
+    responses((status = 201, body = Task)))]
 async fn retry_task(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<TaskId>,
+    Body(form): Body<RetryForm>,
 ) -> Result<(StatusCode, Json<Task>), ApiError> {
-    let retry = async move |c: &mut Conn| post::retry_task(c, &caller, id).await;
+    let guard = form.guard;
+    if guard.is_some_and(|guard| !(GUARD_MIN..=GUARD_MAX).contains(&guard)) {
+        let text = format!("guard must be from {GUARD_MIN} to {GUARD_MAX}");
+        return Err(ApiError::invalid(ErrorCode::InvalidValue, text, "guard"));
+    }
+    let retry = async move |c: &mut Conn| post::retry_task(c, &caller, id, guard).await;
     Ok((
         StatusCode::CREATED,
         Json(write_for(&state, WhichObject::Task(id), retry).await?),

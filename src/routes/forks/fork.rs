@@ -11,11 +11,13 @@ use crate::{
         access,
         bindings::BindingPatch,
         forks::{self, Fork, ForkContext},
+        messages::Message,
         post,
     },
     db::Conn,
     forks::{
         ForkError,
+        collaborate::Goal,
         start::{self, ForkPatch, NewFork, parse_description},
     },
     http::{
@@ -27,6 +29,7 @@ use crate::{
     patch::{nullable, present},
     routes::chat::{WhichObject, write_for},
     server::State,
+    tasks::Task,
 };
 
 const FORKS_PAGE: i64 = 20;
@@ -41,8 +44,22 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 /// Response of an action on a fork.
 #[derive(Serialize, utoipa::ToSchema)]
-pub(in crate::routes) struct OneFork {
+struct OneFork {
     fork: Fork,
+}
+
+/// A started fork, and what agents work on in it.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::routes) struct NewForkSeen {
+    fork: Fork,
+    /// The goal, with `collaborators`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    message: Option<Message>,
+    /// The task of the agents, with `collaborators`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    task: Option<Task>,
 }
 
 /// Forks of a thread, oldest first
@@ -93,8 +110,54 @@ pub(in crate::routes) struct ForkForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     context: Option<ForkContext>,
+    /// Instead of `agent_id`: 2 to 4 agents that work on `goal` in turns, in this order.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    collaborators: Option<Vec<AgentId>>,
+    /// With `collaborators`: what they work on, 1 to 4,000 characters; posted as the caller's message.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    goal: Option<String>,
+    /// With `collaborators`: maximum number of turns, 2 to 8 (default).
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    turns_max: Option<i64>,
+    /// With `collaborators`: publish the result without review; defaults to false.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    auto_publish: Option<bool>,
     /// A repeated ID returns the first fork with status 200.
     client_id: Option<String>,
+}
+
+impl ForkForm {
+    /// The goal for several agents, if there is one.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    fn take_goal(&mut self) -> Result<Option<Goal>, ForkError> {
+        let invalid =
+            |text: &str, param: &str| Err(ForkError::Invalid(text.to_owned(), param.to_owned()));
+        let Some(agents) = self.collaborators.take() else {
+            let has_parts =
+                self.goal.is_some() || self.turns_max.is_some() || self.auto_publish.is_some();
+            return if has_parts {
+                invalid("name the agents that work together", "collaborators")
+            } else {
+                Ok(None)
+            };
+        };
+        if self.agent_id.is_some() {
+            return invalid("use either agent_id or collaborators", "agent_id");
+        }
+        let goal = self.goal.take();
+        Ok(Some(Goal::parse(
+            agents,
+            goal,
+            self.turns_max,
+            self.auto_publish,
+        )?))
+    }
 }
 
 /// Checks whether the thread's workspace has no model.
@@ -115,22 +178,29 @@ async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
 
 /// Fork a thread at a message; at most 7 forks of a thread can be active
 ///
-/// With an agent: also `agents:use`.
+/// With an agent or `collaborators`: also `agents:use`. With `collaborators`, the agents work on the goal, and the draft of the
+/// result waits for the caller.
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path)),
     request_body(content = ForkForm,
         example = json!({"message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a", "title": "What speaks for Monday", "context": "thread", "client_id": "5f0c2b20"})),
-    responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "Resend: the first response")))]
+    responses((status = 201, body = NewForkSeen), (status = 200, body = NewForkSeen, description = "Resend: the first response")))]
 pub(in crate::routes) async fn start_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ThreadId>,
-    Body(form): Body<ForkForm>,
-) -> Result<(StatusCode, Json<OneFork>), ApiError> {
+    Body(mut form): Body<ForkForm>,
+) -> Result<(StatusCode, Json<NewForkSeen>), ApiError> {
+    let goal = form.take_goal()?;
     // Without a model, nobody replies on their own.
     let agent = match form.agent_id {
-        None if is_offline(&state, id).await? => Some(None),
+        None if is_offline(&state, id).await? => {
+            if goal.is_some() {
+                return Err(ForkError::NoModel.into());
+            }
+            Some(None)
+        }
         chosen => chosen,
     };
     let new = NewFork {
@@ -139,16 +209,26 @@ pub(in crate::routes) async fn start_fork(
         description: parse_description(form.description.as_deref())?,
         agent,
         context: form.context.unwrap_or(ForkContext::Message),
+        goal,
         client_id: post::parse_client_id(form.client_id)?,
     };
     let start = async move |c: &mut Conn| start::start_fork(c, &caller, id, &new).await;
-    let (fork, created) = write_for(&state, WhichObject::Thread(id), start).await?;
-    let status = if created {
+    let started = write_for(&state, WhichObject::Thread(id), start).await?;
+    let status = if started.is_new {
         StatusCode::CREATED
     } else {
         StatusCode::OK
     };
-    Ok((status, Json(OneFork { fork })))
+    let (message, task) = started.collaboration.unzip();
+    let fork = started.fork;
+    Ok((
+        status,
+        Json(NewForkSeen {
+            fork,
+            message,
+            task,
+        }),
+    ))
 }
 
 /// Get a fork

@@ -6,7 +6,7 @@ mod results;
 
 use utoipa_axum::router::OpenApiRouter;
 
-pub(super) use fork::{ForkForm, OneFork, start_fork};
+pub(super) use fork::{ForkForm, NewForkSeen, start_fork};
 pub(super) use outcomes::{DecisionsQuery, list_decisions};
 pub(super) use results::{ResolveForm, Resolving, resolve_fork};
 

@@ -10,7 +10,7 @@ use crate::{
     chat::{channels::ListedChannel, post::PostedMessage, threads::MyThread},
     forks::resolution::Resolution,
     ids::{ForkId, ThreadId},
-    routes::forks::{ForkForm, OneFork, ResolveForm, Resolving},
+    routes::forks::{ForkForm, NewForkSeen, ResolveForm, Resolving},
     text_enum::text_enum,
 };
 
@@ -139,7 +139,7 @@ impl McpTool {
             Self::ListChannels => schema::output_list::<ListedChannel>(),
             Self::ListThreads => schema::output_list::<MyThread>(),
             Self::PostMessage => schema::output::<PostedMessage>(),
-            Self::StartFork => schema::output::<OneFork>(),
+            Self::StartFork => schema::output::<NewForkSeen>(),
             Self::ResolveFork => schema::output::<Resolving>(),
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     realtime::hub::Conversation,
     routes::{
         chat,
-        forks::{self, OneFork, Resolving},
+        forks::{self, NewForkSeen, Resolving},
     },
     server::State,
 };
@@ -93,7 +93,7 @@ pub(super) async fn start_fork(
     state: &State,
     member: &WorkspaceCaller,
     mut arguments: JsonObject,
-) -> Result<OneFork, ApiError> {
+) -> Result<NewForkSeen, ApiError> {
     let thread = take_id::<ThreadId>(&mut arguments, THREAD_ID)?;
     let (state, caller) = (state.clone(), member.caller.clone());
     let form = Body(parsed(arguments)?);

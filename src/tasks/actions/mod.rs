@@ -9,8 +9,9 @@ pub mod texts;
 pub use row::{
     Action, ActionConstant, ActionEvent, ActionObject, ActionSource, Closing, Decider, Ending,
     Filter, Need, NewAction, Repeated, Shown, SourceLabel, announce, approve_again, call_count,
-    cancel, close, count_before, count_equal, decide, expire, extend, find, find_equal,
-    forget_files, forget_person, has_left, insert, list, list_expired, list_open, list_orphans,
-    of_round, of_task, restart, set_hits, set_result, settle, start, store_end,
+    cancel, close, count_before, count_equal, decide, delegating_rounds, expire, extend, find,
+    find_equal, forget_files, forget_person, has_left, insert, list, list_expired, list_open,
+    list_orphans, of_round, of_task, release, restart, set_hits, set_result, settle, start,
+    store_end,
 };
 pub use state::{ActionKind, ActionState, GrantedBy, NeededPerson, TaintKind};

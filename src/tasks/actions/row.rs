@@ -183,6 +183,11 @@ pub struct Shown {
 }
 
 impl Action {
+    /// Checks whether the action is a delegation that goes on as a task of its own.
+    pub fn is_delegated(&self) -> bool {
+        self.state == ActionState::Running && self.lease_token.is_none()
+    }
+
     /// Returns the object for clients; `None` for readers who may not see the texts.
     pub fn object(&self, shown: Option<Shown>) -> ActionObject {
         let arguments_hash = shown.as_ref().map(|_| self.arguments_hash.clone());
@@ -565,6 +570,30 @@ pub async fn start(
     Ok(started == 1)
 }
 
+/// Detaches a running delegation from the lease that started it: it goes on as a task.
+pub async fn release(c: &mut Conn, action: ActionId) -> Result<(), DbError> {
+    c.q("update actions set lease_token = null where id = $1 and state = 'running'")
+        .bind(action)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Number of rounds of a task before this one in which it delegated.
+pub async fn delegating_rounds(
+    c: &mut Conn,
+    task: TaskId,
+    round: i64,
+    function: &str,
+) -> Result<i64, DbError> {
+    c.q("select count(distinct round) from actions where task_id = $1 and round < $2 and function = $3 and started_at is not null")
+        .bind(task)
+        .bind(round)
+        .bind(function.to_owned())
+        .value()
+        .await
+}
+
 /// Takes over a running read of a lost worker, which runs again. Returns whether it did.
 pub async fn restart(
     c: &mut Conn,
@@ -614,7 +643,7 @@ impl Ending {
     }
 }
 
-/// Ends an action that this lease started. Returns whether it was still running for this lease.
+/// Ends an action that this lease started; `None` for a delegation, which no lease runs. Returns whether it was still running so.
 pub async fn store_end(
     c: &mut Conn,
     action: ActionId,
@@ -624,7 +653,7 @@ pub async fn store_end(
     check(ActionState::Running, ending.state);
     let ended = c
         .q("update actions set state = $3, error = $4, ended_at = $5 \
-            where id = $1 and state = 'running' and lease_token = $2")
+            where id = $1 and state = 'running' and lease_token is not distinct from $2")
         .bind(action)
         .bind(lease_token)
         .bind(ending.state)

@@ -84,6 +84,20 @@ pub async fn cite(
     rows::insert_citations(c, rows).await
 }
 
+/// Cites the sources of one text as those of another.
+pub async fn cite_as(c: &mut Conn, from: Uuid, text: Uuid) -> Result<(), DbError> {
+    c.q(
+        "insert into citations (source_type, source_id, owner_type, owner_id) \
+         select k.source_type, k.source_id, 'context_text', $2 from citations k \
+         where k.owner_type = 'context_text' and k.owner_id = $1 on conflict do nothing",
+    )
+    .bind(from)
+    .bind(text)
+    .run()
+    .await?;
+    Ok(())
+}
+
 /// Texts of a task's action; `None` if they were removed.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct ActionTexts {

@@ -17,18 +17,34 @@ use crate::{
 /// Maximum number of tasks of a tree that run at once.
 const RUNNING_IN_TREE_MAX: i64 = 5;
 
-/// Condition on a queued task: no other task of its agent in its conversation runs or comes before it. A task that keeps its
-/// turn while it waits briefly comes first, even if an older one was parked and is due again. Work in the background has no turns.
-macro_rules! has_turn {
-    ($task:literal, $now:literal) => {
+/// Condition on a task that takes turns in its conversation. Delegated tasks and collaborations post nothing themselves, so
+/// trees cannot block each other.
+macro_rules! takes_turns {
+    ($task:literal) => {
         concat!(
             "(",
             $task,
-            ".lane = 'background' or not exists (select 1 from tasks o where o.conversation_id = ",
+            ".lane = 'foreground' and ",
+            $task,
+            ".kind not in ('delegate', 'collaborate'))"
+        )
+    };
+}
+
+/// Condition on a queued task: no other task of its agent in its conversation runs or comes before it. A task that keeps its
+/// turn while it waits briefly comes first, even if an older one was parked and is due again.
+macro_rules! has_turn {
+    ($task:literal, $now:literal) => {
+        concat!(
+            "(not ",
+            takes_turns!($task),
+            " or not exists (select 1 from tasks o where o.conversation_id = ",
             $task,
             ".conversation_id and o.agent_id = ",
             $task,
-            ".agent_id and o.lane = 'foreground' and o.id <> ",
+            ".agent_id and ",
+            takes_turns!("o"),
+            " and o.id <> ",
             $task,
             ".id and (o.status = 'running' or (not ",
             $task,
@@ -296,7 +312,8 @@ impl Lost {
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
-    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, thread_id, \
+    // A schedule without a thread starts one with its own UUID.
+    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, id) as thread_id, \
             nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
         .bind(now())
         .all()

@@ -21,7 +21,7 @@ pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError
 pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
-        "from tasks where trigger_message_id = $1 and retry_of is null order by id limit 16"
+        "from tasks where trigger_message_id = $1 and retry_of is null and kind <> 'delegate' order by id limit 16"
     ))
     .bind(message)
     .all()

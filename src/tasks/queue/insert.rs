@@ -134,6 +134,7 @@ pub async fn insert(
         prompt: new.prompt.clone(),
         chain: link.map(|link| link.step),
         options: new.options.clone(),
+        brief: None,
     }))
     .bind(full.map(|error| Json(error.clone())))
     .bind(at)
@@ -153,6 +154,60 @@ pub async fn insert(
             count(c, task).await?;
         }
     }
+    Ok(task)
+}
+
+/// A task of a schedule to queue.
+#[derive(Debug, Clone)]
+pub struct NewScheduled {
+    pub id: TaskId,
+    pub workspace: WorkspaceId,
+    pub agent: AgentId,
+    pub agent_version: i64,
+    pub channel: ChannelId,
+    /// `None` if the reply starts a thread.
+    pub thread: Option<ThreadId>,
+    pub requested_by: UserId,
+    pub prompt: String,
+    pub options: serde_json::Value,
+}
+
+/// Queues a task of a schedule and announces it. It reads the messages of its thread before its event.
+pub async fn insert_scheduled(
+    c: &mut Conn,
+    new: &NewScheduled,
+    audience: Audience,
+) -> Result<Task, DbError> {
+    let seq = log::reserve(c, new.workspace, 1).await?;
+    c.notify(Box::new(Wake));
+    let task: Task = c
+        .q(task_sql!(
+            "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
+             requested_by, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, queued_at, before_seq) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $1, 0, $10, 1, $11, FALSE, $12, $13, $14) returning",
+            ""
+        ))
+        .bind(new.id)
+        .bind(new.workspace)
+        .bind(TaskKind::Schedule)
+        .bind(TaskStatus::Queued)
+        .bind(new.agent)
+        .bind(new.agent_version)
+        .bind(new.channel)
+        .bind(new.thread)
+        .bind(new.requested_by)
+        .bind(Lane::Background)
+        .bind(Json(serde_json::json!({})))
+        .bind(Json(TaskInput {
+            prompt: new.prompt.clone(),
+            options: Some(new.options.clone()),
+            ..TaskInput::default()
+        }))
+        .bind(now())
+        .bind(seq)
+        .one()
+        .await?;
+    announce_as(c, seq, &task, audience).await?;
     Ok(task)
 }
 

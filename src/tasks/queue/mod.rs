@@ -37,6 +37,17 @@ macro_rules! ends_run {
     };
 }
 
+/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
+macro_rules! is_awaited_by {
+    ($parent:expr) => {
+        concat!(
+            "parent_task_id = ",
+            $parent,
+            " and child_key is not null and after_task_id is null and status in ('queued', 'running')"
+        )
+    };
+}
+
 mod claim;
 mod find;
 mod insert;
@@ -45,26 +56,33 @@ mod parked;
 mod rounds;
 mod run;
 mod tree;
+mod waking;
 
 pub use claim::{
     Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
     recover, take, tenancy,
 };
 pub use find::{
-    Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork, active_in_threads,
-    active_of_reply, active_of_trigger, active_reflections, active_replay, count_active, find_task,
-    latest_reply, left_behind, list, newest_replies, tasks_of_message,
+    Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork,
+    active_in_threads, active_of_reply, active_of_trigger, active_reflections, active_replay,
+    count_active, find_task, latest_reply, left_behind, list, newest_replies, tasks_of_message,
 };
-pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
+pub use insert::{
+    NewLink, NewScheduled, NewTask, announce, announce_as, free_slots, insert, insert_scheduled,
+    set_queued_max,
+};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
-pub use parked::{count_parked, fail_parked, list_left, obstacle, park, wake, wake_link};
+pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, cancel_later, counts_of, finish, lock_lease,
-    next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input, set_notice,
-    set_reply,
+    Call, End, blank_input, blank_prompt, cancel, cancel_later, complete_queued, counts_of, fail,
+    finish, lock_lease, next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input,
+    set_notice, set_reply, set_thread,
 };
 pub use tree::{
-    TreeUse, active_in_tree, before_seq, later_links, links_of_message, list_tree, next_link,
-    score_of, stop_tree, use_of,
+    DelegationRoom, GUARD_OPTION, TreeUse, active_in_tree, agents_on_path, before_seq,
+    count_children, count_work, delegation_room, find_child, has_children, is_used_up, later_links,
+    links_of_message, list_children, list_tree, next_link, score_of, set_score, stop_tree, use_of,
+    waiting_root,
 };
+pub use waking::{obstacle, wake, wake_link};

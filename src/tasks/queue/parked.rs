@@ -1,12 +1,11 @@
 //! Parked tasks: queued, but waiting for people or for another task. They are not due, have no worker, take no turn, and do
 //! not count toward the limit of the queue.
 
-use super::{Lease, Wake, announce, announce_as, counts_of, insert::count};
+use super::{Lease, Wake, announce, counts_of};
 use crate::{
     db::{Conn, DbError, Json, is_reader, now},
-    ids::{MessageId, TaskId, WorkspaceId},
-    realtime::{Audience, log},
-    tasks::{Task, TaskError, WaitReason, actions},
+    ids::WorkspaceId,
+    tasks::{Task, WaitReason},
 };
 
 /// Number of tasks in a workspace that are parked for approvals.
@@ -30,36 +29,6 @@ pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
     .bind(limit)
     .all()
     .await
-}
-
-/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
-macro_rules! is_awaited_by {
-    ($parent:expr) => {
-        concat!(
-            "parent_task_id = ",
-            $parent,
-            " and child_key is not null and after_task_id is null and status in ('queued', 'running')"
-        )
-    };
-}
-
-/// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
-pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
-    let (is_asking, has_children): (bool, bool) = c
-        .q(concat!(
-            "select exists (select 1 from actions where task_id = $1 and state in ('waiting', 'unknown')), \
-             exists (select 1 from tasks where ",
-            is_awaited_by!("$1"),
-            ")"
-        ))
-        .bind(task)
-        .one()
-        .await?;
-    Ok(if is_asking {
-        Some(WaitReason::Approval)
-    } else {
-        has_children.then_some(WaitReason::Children)
-    })
 }
 
 /// Parks a running task for this reason, and stores how long its rounds ran. The caller has checked the lease in this transaction.
@@ -92,90 +61,4 @@ pub async fn park(
     // Its turn in the conversation is free.
     c.notify(Box::new(Wake));
     Ok(task)
-}
-
-/// Queues a parked task again if it can go on; otherwise it waits for the reason that is left. Links of a chain wait for the link
-/// before them.
-pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
-    let reason = obstacle(c, task).await?;
-    let changed: Option<Task> = c
-        .q(task_sql!(
-            "update tasks set parked = $2, wait_reason = $3 where id = $1 and status = 'queued' and parked \
-             and wait_reason in ('approval', 'children') and wait_reason is distinct from $3 returning",
-            ""
-        ))
-        .bind(task)
-        .bind(reason.is_some())
-        .bind(reason)
-        .opt()
-        .await?;
-    let Some(task) = changed else {
-        return Ok(());
-    };
-    if reason.is_none() {
-        actions::approve_again(c, task.id).await?;
-        c.notify(Box::new(Wake));
-    }
-    announce(c, &task, audience).await
-}
-
-/// Wakes the task that waits for one that has just ended.
-pub(super) async fn wake_parent(
-    c: &mut Conn,
-    ended: &Task,
-    audience: Audience,
-) -> Result<(), DbError> {
-    match ended.parent_task_id {
-        Some(parent) => wake(c, parent, audience).await,
-        None => Ok(()),
-    }
-}
-
-/// Queues a link of a chain after the one before it. It reads all messages so far.
-pub async fn wake_link(c: &mut Conn, link: &Task, audience: Audience) -> Result<(), DbError> {
-    let seq = log::reserve(c, link.workspace_id, 1).await?;
-    let woken: Option<Task> = c
-        .q(task_sql!(
-            "update tasks set parked = FALSE, wait_reason = null, before_seq = $2 \
-             where id = $1 and status = 'queued' and parked and wait_reason = 'chain' returning",
-            ""
-        ))
-        .bind(link.id)
-        .bind(seq)
-        .opt()
-        .await?;
-    let Some(task) = woken else {
-        return Ok(());
-    };
-    announce_as(c, seq, &task, audience).await?;
-    c.notify(Box::new(Wake));
-    Ok(())
-}
-
-/// Ends a link of a chain that cannot start.
-pub async fn fail_parked(
-    c: &mut Conn,
-    link: TaskId,
-    error: TaskError,
-    notice: MessageId,
-    audience: Audience,
-) -> Result<(), DbError> {
-    let task: Option<Task> = c
-        .q(task_sql!(
-            "update tasks set status = 'failed', parked = FALSE, wait_reason = null, error = $2, notice_message_id = $3, \
-             completed_at = $4 where id = $1 and status = 'queued' and parked returning",
-            ""
-        ))
-        .bind(link)
-        .bind(Json(error))
-        .bind(notice)
-        .bind(now())
-        .opt()
-        .await?;
-    if let Some(task) = &task {
-        count(c, task).await?;
-        announce(c, task, audience).await?;
-        wake_parent(c, task, audience).await?;
-    }
-    Ok(())
 }

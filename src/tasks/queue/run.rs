@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 
 use super::{
     Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length,
-    parked::wake_parent,
+    waking::wake_parent,
 };
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
@@ -13,7 +13,7 @@ use crate::tasks::{
 };
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
+    ids::{AgentId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::Audience,
     tasks::{TaskKind, TaskStatus, WaitReason},
 };
@@ -107,9 +107,41 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     count(c, &task).await?;
     end_rounds(c, &task, lease.audience, Closing::Ended).await?;
     announce(c, &task, lease.audience).await?;
+    cancel_awaited(c, task.id, lease.audience).await?;
     wake_parent(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
+}
+
+/// Cancels the tasks that a task waits for, because it has ended without them.
+async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
+    let awaited: Vec<(TaskId,)> = c
+        .q(concat!(
+            "select id from tasks where ",
+            is_awaited_by!("$1"),
+            " order by id"
+        ))
+        .bind(task)
+        .all()
+        .await?;
+    for (child,) in awaited {
+        cancel(c, child, audience).await?;
+    }
+    Ok(())
+}
+
+/// Counts and announces a task that was just ended from outside its worker, and wakes what waits for it.
+async fn close(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
+    count(c, task).await?;
+    end_rounds(c, task, audience, Closing::Stopped).await?;
+    announce(c, task, audience).await?;
+    wake_parent(c, task, audience).await?;
+    c.notify(Box::new(Stopped {
+        workspace: task.workspace_id,
+        task: task.id,
+    }));
+    c.notify(Box::new(Wake));
+    Ok(())
 }
 
 /// Ends what is open of a task's rounds, and removes their texts.
@@ -223,6 +255,39 @@ pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result
     Ok(())
 }
 
+/// Moves a task of a schedule into the thread that its reply has started.
+pub async fn set_thread(c: &mut Conn, task: TaskId, thread: ThreadId) -> Result<(), DbError> {
+    c.q("update tasks set thread_id = $2, conversation_id = $2 where id = $1")
+        .bind(task)
+        .bind(thread)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Completes a queued task that has nothing to do.
+pub async fn complete_queued(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+) -> Result<Task, DbError> {
+    let task: Task = c
+        .q(task_sql!(
+            "update tasks set status = 'completed', output = $2, token_usage = $3, completed_at = $4 \
+             where id = $1 and status = 'queued' returning",
+            ""
+        ))
+        .bind(task)
+        .bind(Json(TaskOutput::default()))
+        .bind(Json(TokenUsage::none("")))
+        .bind(now())
+        .one()
+        .await?;
+    count(c, &task).await?;
+    announce(c, &task, audience).await?;
+    Ok(task)
+}
+
 pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
     c.q("update tasks set notice_message_id = $2 where id = $1")
         .bind(task)
@@ -232,25 +297,33 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns
-/// `None`, without changes, if the task has ended.
-pub async fn cancel(
+/// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns all
+/// of them, the task first; none, without changes, if the task has ended.
+pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Vec<Task>, DbError> {
+    let mut cancelled: Vec<Task> = Vec::new();
+    cancelled.extend(cancel_one(c, task, audience).await?);
+    if !cancelled.is_empty() {
+        cancelled.extend(cancel_descendants(c, task, audience).await?);
+    }
+    Ok(cancelled)
+}
+
+/// Cancels everything that a task asked for, and the later links of its chain.
+async fn cancel_descendants(
     c: &mut Conn,
     task: TaskId,
     audience: Audience,
-) -> Result<Option<Task>, DbError> {
-    let cancelled = cancel_one(c, task, audience).await?;
-    if cancelled.is_some() {
-        let descendants: Vec<(TaskId,)> = c
-            .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
-                select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
-                select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
-            .bind(task)
-            .all()
-            .await?;
-        for (descendant,) in descendants {
-            cancel_one(c, descendant, audience).await?;
-        }
+) -> Result<Vec<Task>, DbError> {
+    let descendants: Vec<(TaskId,)> = c
+        .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
+            select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
+            select t.id from tasks t join descendants d on d.id = t.id where t.status in ('queued', 'running') order by t.id")
+        .bind(task)
+        .all()
+        .await?;
+    let mut cancelled = Vec::with_capacity(descendants.len());
+    for (descendant,) in descendants {
+        cancelled.extend(cancel_one(c, descendant, audience).await?);
     }
     Ok(cancelled)
 }
@@ -290,17 +363,43 @@ async fn cancel_one(
         .opt()
         .await?;
     if let Some(task) = &task {
-        count(c, task).await?;
-        end_rounds(c, task, audience, Closing::Stopped).await?;
-        announce(c, task, audience).await?;
-        wake_parent(c, task, audience).await?;
-        c.notify(Box::new(Stopped {
-            workspace: task.workspace_id,
-            task: task.id,
-        }));
-        c.notify(Box::new(Wake));
+        close(c, task, audience).await?;
     }
     Ok(task)
+}
+
+/// Ends an active task from outside its worker: a link of a chain that cannot start, or the root of a tree that has to stop.
+/// Everything that it asked for is canceled.
+pub async fn fail(
+    c: &mut Conn,
+    task: TaskId,
+    error: TaskError,
+    notice: MessageId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let at = now();
+    let task: Option<Task> = c
+        .q(task_sql!(
+            concat!(
+                "update tasks set status = 'failed', parked = FALSE, holds_slot = FALSE, retry_at = null, wait_reason = null, error = $2, \
+                 notice_message_id = $3, completed_at = $4, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$5"),
+                " where id = $1 and status in ('queued', 'running') returning"
+            ),
+            ""
+        ))
+        .bind(task)
+        .bind(Json(error))
+        .bind(notice)
+        .bind(at)
+        .bind(at.unix_ms())
+        .opt()
+        .await?;
+    let Some(task) = task else {
+        return Ok(());
+    };
+    cancel_descendants(c, task.id, audience).await?;
+    close(c, &task, audience).await
 }
 
 /// Removes the text of a deleted message from the tasks that it triggered.

@@ -2,8 +2,8 @@
 
 use crate::{
     db::{Conn, DbError, now},
-    ids::{MessageId, TaskId},
-    tasks::Task,
+    ids::{AgentId, MessageId, TaskId},
+    tasks::{TREE_CALLS_MAX, TREE_RUN_MAX, Task, budgets},
     time::Timestamp,
 };
 
@@ -13,6 +13,9 @@ macro_rules! is_in_tree {
         "(id = $1 or (root_task_id = $1 and parent_task_id is not null))"
     };
 }
+
+/// Option of a retried root: the score at which its tree stops.
+pub const GUARD_OPTION: &str = "guard";
 
 /// Maximum number of tasks of a tree that are listed.
 const LISTED_MAX: i64 = 200;
@@ -72,12 +75,34 @@ pub async fn active_in_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbE
     .await
 }
 
+/// Children that a task waits for, or has waited for, oldest first.
+pub async fn list_children(c: &mut Conn, parent: TaskId) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where parent_task_id = $1 and child_key is not null and after_task_id is null order by id limit $2"
+    ))
+    .bind(parent)
+    .bind(LISTED_MAX)
+    .all()
+    .await
+}
+
 /// Score of a tree; 0 for a task alone.
 pub async fn score_of(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     c.q("select coalesce((select score from task_trees where root_task_id = $1), 0)")
         .bind(root)
         .value()
         .await
+}
+
+/// Stores the score of a tree.
+pub async fn set_score(c: &mut Conn, root: TaskId, score: i64) -> Result<(), DbError> {
+    c.q("insert into task_trees (root_task_id, score) values ($1, $2) on conflict (root_task_id) do update set score = excluded.score")
+        .bind(root)
+        .bind(score)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Model calls and run time of a tree, without its personal tasks.
@@ -120,6 +145,161 @@ pub async fn use_of(c: &mut Conn, root: TaskId) -> Result<TreeUse, DbError> {
         calls,
         run_ms: ended_ms + running_ms.sum::<i64>(),
     })
+}
+
+impl TreeUse {
+    /// Checks whether the tree has reached its limit of model calls or run time.
+    pub fn is_used_up(self) -> bool {
+        let run_ms_max = i64::try_from(TREE_RUN_MAX.as_millis()).unwrap_or(i64::MAX);
+        self.calls >= TREE_CALLS_MAX || self.run_ms >= run_ms_max
+    }
+}
+
+/// Checks whether a tree has reached a limit; a task alone has none.
+pub async fn is_used_up(c: &mut Conn, root: TaskId) -> Result<bool, DbError> {
+    let is_tree: bool = c
+        .q("select exists (select 1 from task_trees where root_task_id = $1)")
+        .bind(root)
+        .value()
+        .await?;
+    Ok(is_tree && use_of(c, root).await?.is_used_up())
+}
+
+/// Number of tasks of a tree that agents were asked for.
+pub async fn count_work(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
+    c.q(concat!(
+        "select count(*) from tasks where ",
+        is_in_tree!(),
+        " and kind not in ('compact', 'reflect', 'utility')"
+    ))
+    .bind(root)
+    .value()
+    .await
+}
+
+/// Checks whether a task started others that it waits, or waited, for.
+pub async fn has_children(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from tasks where parent_task_id = $1 and child_key is not null and after_task_id is null)")
+        .bind(task)
+        .value()
+        .await
+}
+
+/// Number of tasks that a round of a task started.
+pub async fn count_children(c: &mut Conn, parent: TaskId, round: i64) -> Result<i64, DbError> {
+    c.q("select count(*) from tasks where parent_task_id = $1 and child_key like $2")
+        .bind(parent)
+        .bind(format!("{round}.%"))
+        .value()
+        .await
+}
+
+/// The child of a task with this key.
+pub async fn find_child(
+    c: &mut Conn,
+    parent: TaskId,
+    child_key: &str,
+) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where parent_task_id = $1 and child_key = $2"
+    ))
+    .bind(parent)
+    .bind(child_key.to_owned())
+    .opt()
+    .await
+}
+
+/// Begins a statement with `path`: a task `$1`, the tasks that delegated to it, one after the other, and the collaboration above.
+macro_rules! with_path {
+    ($tail:expr) => {
+        concat!(
+            "with recursive path (id, parent_task_id, agent_id, kind, input) as \
+             (select id, parent_task_id, agent_id, kind, input from tasks where id = $1 union all \
+             select t.id, t.parent_task_id, t.agent_id, t.kind, t.input from tasks t \
+             join path p on t.id = p.parent_task_id and (p.kind = 'delegate' or t.kind = 'collaborate')) ",
+            $tail
+        )
+    };
+}
+
+/// Agents of a task and of the tasks that delegated to it.
+pub async fn agents_on_path(c: &mut Conn, task: TaskId) -> Result<Vec<AgentId>, DbError> {
+    let agents: Vec<(AgentId,)> = c
+        .q(with_path!(
+            "select agent_id from path where agent_id is not null and kind <> 'collaborate' order by id limit 100"
+        ))
+        .bind(task)
+        .all()
+        .await?;
+    Ok(agents.into_iter().map(|(agent,)| agent).collect())
+}
+
+/// The topmost active task that waits for this one; the task itself if nothing does.
+pub async fn waiting_root(c: &mut Conn, task: TaskId) -> Result<Option<Task>, DbError> {
+    let top: Option<(TaskId,)> = c
+        .q(with_path!(
+            "select t.id from path p join tasks t on t.id = p.id where t.status in ('queued', 'running') order by t.id limit 1"
+        ))
+        .bind(task)
+        .opt()
+        .await?;
+    match top {
+        Some((top,)) => super::find_task(c, top).await,
+        None => Ok(None),
+    }
+}
+
+/// Room for a call in the `usd_max` of the delegations that led to its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DelegationRoom {
+    Enough,
+    /// Reservations of running calls are in the way.
+    Later,
+    UsedUp,
+}
+
+#[derive(sqlx::FromRow)]
+struct UsdLimit {
+    parent_task_id: TaskId,
+    usd_max: f64,
+}
+
+/// Checks whether a call that reserves this much fits into the limits of the delegations that led to a task. Each covers everything
+/// below the task that delegated.
+pub async fn delegation_room(
+    c: &mut Conn,
+    task: TaskId,
+    reserved_nano_usd: i64,
+) -> Result<DelegationRoom, DbError> {
+    let limits: Vec<UsdLimit> = c
+        .q(with_path!(
+            "select parent_task_id, cast(input -> 'options' ->> 'usd_max' as double precision) as usd_max from path \
+             where kind = 'delegate' and input -> 'options' ->> 'usd_max' is not null order by id limit 100"
+        ))
+        .bind(task)
+        .all()
+        .await?;
+    let mut room = DelegationRoom::Enough;
+    for limit in limits {
+        let (spent, running): (f64, i64) = c
+            .q("with recursive below (id) as (select id from tasks where parent_task_id = $1 union all \
+                select t.id from tasks t join below b on t.parent_task_id = b.id) \
+                select cast(coalesce(sum(case when outcome = 'running' then 0 else cost_usd end), 0) as double precision), \
+                cast(coalesce(sum(case when outcome = 'running' then reserved_nano_usd else 0 end), 0) as bigint) \
+                from model_calls where task_id in (select id from below)")
+            .bind(limit.parent_task_id)
+            .one()
+            .await?;
+        let left = budgets::nano_usd(limit.usd_max) - budgets::nano_usd(spent) - reserved_nano_usd;
+        if left < 0 {
+            return Ok(DelegationRoom::UsedUp);
+        }
+        if left < running {
+            room = DelegationRoom::Later;
+        }
+    }
+    Ok(room)
 }
 
 /// The link after a task in its chain.

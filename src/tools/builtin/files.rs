@@ -3,12 +3,12 @@
 use futures::StreamExt;
 use serde_json::{Map, Value};
 
-use super::places;
+use super::{options::Options, places};
 use crate::{
     agents::derived::SourceId,
     db::{Conn, is_shared_channel},
     files::{self, Blobs, Stored},
-    ids::{FileId, MessageId},
+    ids::{ChannelId, FileId, MessageId},
     tasks::actions::{ActionSource, TaintKind},
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
@@ -38,6 +38,7 @@ pub(super) async fn find(
     c: &mut Conn,
     of: &ToolTask,
     rights: &Rights,
+    options: &Options,
     arguments: &Map<String, Value>,
 ) -> Result<Readable, CallError> {
     let arguments = Arguments::of(arguments, &["file", "offset"])?;
@@ -55,9 +56,9 @@ pub(super) async fn find(
     let stored = files::find(c, id).await?.ok_or_else(missing)?;
     let message = stored.message_id.ok_or_else(missing)?;
     // Rights follow the message.
-    let readable: Option<(MessageId,)> = c
+    let channel: Option<(ChannelId,)> = c
         .q(concat!(
-            "select m.id from messages m where m.id = $1 and m.workspace_id = $2 and m.deleted_at is null and ",
+            "select m.channel_id from messages m where m.id = $1 and m.workspace_id = $2 and m.deleted_at is null and ",
             is_shared_channel!("m.channel_id", "$3", "$4")
         ))
         .bind(message)
@@ -66,7 +67,7 @@ pub(super) async fn find(
         .bind(rights.shared_in)
         .opt()
         .await?;
-    if readable.is_none() {
+    if !channel.is_some_and(|(channel,)| options.permit(channel)) {
         return Err(missing());
     }
     check_text(&stored)?;

@@ -1,6 +1,8 @@
 //! Built-in functions. They read what the requester and every reader of the conversation can read.
 
+pub mod done;
 pub mod files;
+mod options;
 mod outcomes;
 pub mod places;
 mod search;
@@ -9,6 +11,7 @@ mod threads;
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Value, json};
 
+use self::options::Options;
 use super::{
     function::{Reach, ToolFunction, definition_hash},
     output::ToolOutput,
@@ -16,7 +19,7 @@ use super::{
     runner::{Call, CallError, ToolRunner, ToolTask},
 };
 use crate::{
-    agents::profiles::{Tool, ToolKind},
+    agents::profiles::{ActionName, Tool, ToolKind},
     db::{Db, DbError, Share},
     files::Blobs,
     mcp::{Effect, Risk},
@@ -44,10 +47,12 @@ pub struct BuiltIns {
 }
 
 impl BuiltIn {
-    fn action(self) -> &'static str {
+    fn action(self) -> ActionName {
         match self {
-            Self::SearchMessages | Self::SearchDecisions | Self::ListActionItems => "search",
-            Self::ReadThread | Self::ReadFile => "read",
+            Self::SearchMessages | Self::SearchDecisions | Self::ListActionItems => {
+                ActionName::Search
+            }
+            Self::ReadThread | Self::ReadFile => ActionName::Read,
         }
     }
 
@@ -132,7 +137,7 @@ impl BuiltIn {
             strict: None,
         };
         ToolFunction {
-            action: self.action().to_owned(),
+            action: self.action().to_string(),
             title: self.title().to_owned(),
             kind: Some(ToolKind::FileSearch),
             server_function: None,
@@ -163,19 +168,20 @@ impl BuiltIns {
             return Err(rights::refusal().into());
         };
         let arguments = &call.arguments;
+        let options = Options::of(call.tools);
         match function {
             BuiltIn::SearchMessages => {
-                let tool = call.tools.iter().find_map(|tool| match tool {
-                    Tool::FileSearch(tool) => Some(tool),
-                    _ => None,
-                });
-                search::messages(&mut c, task, &rights, tool, arguments).await
+                search::messages(&mut c, task, &rights, &options, arguments).await
             }
-            BuiltIn::ReadThread => threads::read(&mut c, task, &rights, arguments).await,
-            BuiltIn::SearchDecisions => outcomes::decisions(&mut c, task, &rights, arguments).await,
-            BuiltIn::ListActionItems => outcomes::items(&mut c, task, &rights, arguments).await,
+            BuiltIn::ReadThread => threads::read(&mut c, task, &rights, &options, arguments).await,
+            BuiltIn::SearchDecisions => {
+                outcomes::decisions(&mut c, task, &rights, &options, arguments).await
+            }
+            BuiltIn::ListActionItems => {
+                outcomes::items(&mut c, task, &rights, &options, arguments).await
+            }
             BuiltIn::ReadFile => {
-                let file = files::find(&mut c, task, &rights, arguments).await?;
+                let file = files::find(&mut c, task, &rights, &options, arguments).await?;
                 // The bytes may be on a slow disk.
                 drop(c);
                 files::read(&self.blobs, &file).await

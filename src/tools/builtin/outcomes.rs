@@ -3,12 +3,13 @@
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::places;
+use super::{options::Options, places};
 use crate::{
     agents::derived::SourceId,
     chat::search::folded,
-    db::{Conn, is_shared_channel},
-    ids::{MessageId, UserId},
+    db::{Conn, Json, dialect::hexadecimal_ids, is_shared_channel},
+    ids::{ChannelId, MessageId, UserId},
+    sql_with_ids,
     time::Timestamp,
     tools::{
         arguments::Arguments,
@@ -18,10 +19,12 @@ use crate::{
     },
 };
 
-const LIMIT_DEFAULT: i64 = 8;
-const LIMIT_MAX: i64 = 20;
 /// Number of the newest results that are searched.
 const SEARCHED_MAX: i64 = 500;
+
+fn ids_of(channels: Option<Vec<ChannelId>>) -> Json<Vec<String>> {
+    hexadecimal_ids(channels.into_iter().flatten().map(|channel| channel.0))
+}
 
 #[derive(sqlx::FromRow)]
 struct Decision {
@@ -41,30 +44,32 @@ pub(super) async fn decisions(
     c: &mut Conn,
     of: &ToolTask,
     rights: &Rights,
+    options: &Options,
     arguments: &Map<String, Value>,
 ) -> Result<ToolOutput, CallError> {
     let arguments = Arguments::of(arguments, &["query", "channel", "limit"])?;
-    let limit = arguments
-        .number("limit", (1, LIMIT_MAX))?
-        .unwrap_or(LIMIT_DEFAULT);
-    let channel = match arguments.text("channel")? {
-        Some(named) => Some(places::channel(c, of.workspace, rights, named).await?),
-        None => None,
-    };
-    let rows: Vec<Decision> = c
-        .q(concat!(
+    let limit = options.limit(&arguments)?;
+    let channels = options.channels(c, of, rights, &arguments).await?;
+    let sql = sql_with_ids!(
+        c,
+        concat!(
             "select r.message_id, r.headline, r.conclusion, r.search_text, r.publisher_type, r.publisher_id, \
              case when ch.kind = 'direct' then null else ch.name end as channel_name, r.published_at from resolutions r \
              join messages m on m.id = r.message_id join channels ch on ch.id = r.channel_id \
-             where r.workspace_id = $1 and r.status = 'published' and m.deleted_at is null and (r.channel_id = $4 or $4 is null) \
-             and r.published_at is not null and ",
+             where r.workspace_id = $1 and r.status = 'published' and m.deleted_at is null and r.published_at is not null and ",
             is_shared_channel!("r.channel_id", "$2", "$3"),
-            " order by r.published_seq desc limit $5"
-        ))
+            " and ($4 = FALSE or r.channel_id in"
+        ),
+        5,
+        ") order by r.published_seq desc limit $6"
+    );
+    let rows: Vec<Decision> = c
+        .q(sql)
         .bind(of.workspace)
         .bind(rights.requester)
         .bind(rights.shared_in)
-        .bind(channel)
+        .bind(channels.is_some())
+        .bind(ids_of(channels))
         .bind(SEARCHED_MAX)
         .all()
         .await?;
@@ -122,30 +127,38 @@ pub(super) async fn items(
     c: &mut Conn,
     of: &ToolTask,
     rights: &Rights,
+    options: &Options,
     arguments: &Map<String, Value>,
 ) -> Result<ToolOutput, CallError> {
     let arguments = Arguments::of(arguments, &["owner", "done", "limit"])?;
-    let limit = arguments
-        .number("limit", (1, LIMIT_MAX))?
-        .unwrap_or(LIMIT_DEFAULT);
+    let limit = options.limit(&arguments)?;
+    let channels = options.channels(c, of, rights, &arguments).await?;
     let owner = match arguments.text("owner")? {
         Some(named) => Some(places::author(c, of.workspace, named).await?),
         None => None,
     };
-    let rows: Vec<Item> = c
-        .q(concat!(
+    let sql = sql_with_ids!(
+        c,
+        concat!(
             "select i.text, i.owner_id, coalesce(u.name, i.owner_name) as owner_name, i.due, i.done, r.message_id from resolutions r \
              join messages m on m.id = r.message_id join action_items i on i.resolution_id = r.id left join users u on u.id = i.owner_id \
              where r.workspace_id = $1 and r.status = 'published' and m.deleted_at is null and (i.owner_id = $4 or $4 is null) \
              and (i.done = $5 or $5 is null) and ",
             is_shared_channel!("r.channel_id", "$2", "$3"),
-            " order by r.published_seq desc, i.position limit $6"
-        ))
+            " and ($6 = FALSE or r.channel_id in"
+        ),
+        7,
+        ") order by r.published_seq desc, i.position limit $8"
+    );
+    let rows: Vec<Item> = c
+        .q(sql)
         .bind(of.workspace)
         .bind(rights.requester)
         .bind(rights.shared_in)
         .bind(owner)
         .bind(arguments.flag("done")?)
+        .bind(channels.is_some())
+        .bind(ids_of(channels))
         .bind(limit)
         .all()
         .await?;

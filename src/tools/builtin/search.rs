@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::places;
+use super::{options::Options, places};
 use crate::{
-    agents::{derived::SourceId, profiles::tools::FileSearchTool},
+    agents::derived::SourceId,
     chat::{
         messages::AuthorKind,
         search::task::{self, TaskHit, TaskMessage, TaskSearch},
     },
     db::Conn,
-    ids::{ChannelId, UserId},
+    ids::UserId,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
@@ -20,39 +20,8 @@ use crate::{
     },
 };
 
-const LIMIT_DEFAULT: i64 = 8;
-const LIMIT_MAX: i64 = 20;
 /// In characters.
 const QUERY_CHARS_MAX: usize = 500;
-
-/// Limits that the profile sets.
-struct Options {
-    limit_max: i64,
-    score_share: f64,
-    /// Only these channels; `None` for all. A filter that names none finds nothing.
-    channels: Option<Vec<ChannelId>>,
-}
-
-impl Options {
-    fn of(tool: Option<&FileSearchTool>) -> Self {
-        let ranking = tool.and_then(|tool| tool.ranking_options.as_ref());
-        let filters = tool.and_then(|tool| tool.filters.as_ref());
-        let channels = filters.map(|filters| {
-            let named = filters.get("channel_ids").and_then(Value::as_array);
-            let ids = named.into_iter().flatten().filter_map(Value::as_str);
-            ids.filter_map(|id| ChannelId::parse(id).ok()).collect()
-        });
-        Self {
-            limit_max: tool
-                .and_then(|tool| tool.max_num_results)
-                .map_or(LIMIT_MAX, |max| i64::from(max).min(LIMIT_MAX)),
-            score_share: ranking
-                .and_then(|ranking| ranking.score_threshold)
-                .unwrap_or(0.0),
-            channels,
-        }
-    }
-}
 
 /// # Errors
 /// `bad_arguments`, `not_found` for an unknown channel or author.
@@ -60,7 +29,7 @@ pub(super) async fn messages(
     c: &mut Conn,
     of: &ToolTask,
     rights: &Rights,
-    tool: Option<&FileSearchTool>,
+    options: &Options,
     arguments: &Map<String, Value>,
 ) -> Result<ToolOutput, CallError> {
     let names = ["query", "channel", "author", "after", "before", "limit"];
@@ -70,23 +39,11 @@ pub(super) async fn messages(
         let text = format!("`query` has more than {QUERY_CHARS_MAX} characters");
         return Err(ToolFault::new(ToolErrorCode::BadArguments, text).into());
     }
-    let options = Options::of(tool);
-    let limit = arguments
-        .number("limit", (1, LIMIT_MAX))?
-        .unwrap_or(LIMIT_DEFAULT);
-    let named = match arguments.text("channel")? {
-        Some(named) => Some(places::channel(c, of.workspace, rights, named).await?),
-        None => None,
-    };
-    let channels = match (options.channels, named) {
-        (Some(allowed), Some(channel)) if !allowed.contains(&channel) => {
-            return Err(places::missing("this agent does not search that channel"));
-        }
-        (_, Some(channel)) => vec![channel],
-        (Some(allowed), None) if allowed.is_empty() => return Ok(show(&[])),
-        (Some(allowed), None) => allowed,
-        (None, None) => Vec::new(),
-    };
+    let limit = options.limit(&arguments)?;
+    let channels = options.channels(c, of, rights, &arguments).await?;
+    if channels.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(show(&[]));
+    }
     let author = match arguments.text("author")? {
         Some(named) => Some(places::author(c, of.workspace, named).await?),
         None => None,
@@ -98,11 +55,11 @@ pub(super) async fn messages(
             requester: of.requester,
             shared_in: rights.shared_in,
             query,
-            channels,
+            channels: channels.unwrap_or_default(),
             author,
             since: arguments.day("after")?,
             until: arguments.day("before")?,
-            limit: usize::try_from(limit.min(options.limit_max)).unwrap_or(1),
+            limit: usize::try_from(limit).unwrap_or(1),
             score_share: options.score_share,
             question: of.trigger,
         },

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{places, search};
+use super::{options::Options, places, search};
 use crate::{
     chat::search::task::{self, TaskMessage},
     db::{Conn, is_shared_channel},
-    ids::{ForkId, MessageId, ThreadId},
+    ids::{ChannelId, ForkId, MessageId, ThreadId},
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
@@ -31,6 +31,7 @@ const LINE_BYTES: usize = 300;
 #[derive(sqlx::FromRow)]
 struct Place {
     conversation_id: Uuid,
+    channel_id: ChannelId,
     seq: i64,
     title: Option<String>,
     channel_name: Option<String>,
@@ -39,7 +40,7 @@ struct Place {
 macro_rules! place_sql {
     ($where:literal) => {
         concat!(
-            "select m.conversation_id, m.seq, coalesce(f.title, t.title) as title, \
+            "select m.conversation_id, m.channel_id, m.seq, coalesce(f.title, t.title) as title, \
              case when ch.kind = 'direct' then null else ch.name end as channel_name from messages m \
              join threads t on t.id = m.thread_id join channels ch on ch.id = m.channel_id \
              left join forks f on f.id = m.conversation_id where m.workspace_id = $1 and ",
@@ -56,6 +57,7 @@ async fn find(
     c: &mut Conn,
     of: &ToolTask,
     rights: &Rights,
+    options: &Options,
     named: &str,
 ) -> Result<Place, CallError> {
     let message = message_named(c, of, named).await?;
@@ -77,7 +79,9 @@ async fn find(
         .bind(rights.shared_in)
         .opt()
         .await?;
-    place.ok_or_else(|| places::missing("no such thread"))
+    place
+        .filter(|place| options.permit(place.channel_id))
+        .ok_or_else(|| places::missing("no such thread"))
 }
 
 /// The message that a handle or an ID names; `None` if it is neither.
@@ -106,13 +110,14 @@ pub(super) async fn read(
     c: &mut Conn,
     of: &ToolTask,
     rights: &Rights,
+    options: &Options,
     arguments: &Map<String, Value>,
 ) -> Result<ToolOutput, CallError> {
     let arguments = Arguments::of(arguments, &["thread", "before"])?;
-    let place = find(c, of, rights, arguments.required("thread")?).await?;
+    let place = find(c, of, rights, options, arguments.required("thread")?).await?;
     let below = match arguments.text("before")? {
         Some(named) => {
-            let before = find(c, of, rights, named).await?;
+            let before = find(c, of, rights, options, named).await?;
             if before.conversation_id != place.conversation_id {
                 return Err(places::missing("`before` is not in that thread"));
             }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::{
     agents::{
         policy,
-        profiles::{self, Tool, ToolKind},
+        profiles::{self, ActionName, Tool, ToolKind},
         sandbox::{self, SandboxLimits},
     },
     db::{Db, DbError},
@@ -27,8 +27,6 @@ use crate::{
 };
 
 const NAME: &str = "run_code";
-/// Name for rules and lists.
-const ACTION: &str = "code";
 const TITLE: &str = "Run code";
 const SOURCE: &str = "the code runner";
 
@@ -55,7 +53,7 @@ fn function() -> ToolFunction {
         strict: None,
     };
     ToolFunction {
-        action: ACTION.to_owned(),
+        action: ActionName::Code.to_string(),
         title: TITLE.to_owned(),
         kind: Some(ToolKind::CodeInterpreter),
         server_function: None,

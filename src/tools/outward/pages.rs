@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    agents::profiles::{Tool, ToolKind, tools::WebFetchTool},
+    agents::profiles::{ActionName, Tool, ToolKind, tools::WebFetchTool},
     db::{Db, DbError},
     ids::ActionId,
     mcp::{Effect, Risk},
@@ -55,7 +55,7 @@ fn function() -> ToolFunction {
         strict: None,
     };
     ToolFunction {
-        action: NAME.to_owned(),
+        action: ActionName::WebFetch.to_string(),
         title: TITLE.to_owned(),
         kind: Some(ToolKind::WebFetch),
         server_function: None,

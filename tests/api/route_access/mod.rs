@@ -166,7 +166,7 @@ fn area(path: &str) -> &'static str {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
         | "sandbox-policies" | "tools" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
-        | "grants" | "waiting" => "outcomes",
+        | "grants" | "waiting" | "schedules" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
         _ => "people",
     }
@@ -278,6 +278,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "action-items" => "item",
         "actions" => "act",
         "grants" => "grant",
+        "schedules" => "schedule",
         "workspaces" => "workspace",
         "agents" => "agent",
         "invites" => "invite",

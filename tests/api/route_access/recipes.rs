@@ -9,7 +9,7 @@ use super::{
     table::{Row, TestCaller, body_example, required_ids},
     world::{
         AccessFixture, compactable, compaction, dive, kept_response, newcomer, persona, resolved,
-        sandbox,
+        sandbox, schedule, yearly,
     },
 };
 use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
@@ -373,6 +373,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(at(&grant))
         }
 
+        ("POST /v1/schedules", _) => Call::post(path, yearly(general)),
+        ("POST /v1/schedules/{id}/run", _) => Call::act(at(&schedule(by, general).await)),
+
         // Memory
         ("POST /v1/memories", "for an agent") => {
             let agent = made_agent(w, n).await;
@@ -646,6 +649,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "persona" => made_persona(w, n).await,
         "response" => kept_response(by).await,
         "sandbox" => made_sandbox(w, n).await,
+        "schedule" => schedule(by, general).await,
         "task" => w.failed_task(by).await,
         "thread" => by.thread(general, "Root").await,
         "tool" => id(&made_tool(w, n).await),

@@ -330,6 +330,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("memory", remembered(by, channel).await),
             ("grant", grant(app, by, channel).await),
             ("act", waiting_action(app, by, channel).await),
+            ("schedule", schedule(by, channel).await),
         ]),
     }
 }
@@ -358,6 +359,25 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("audit", id(&list(&audit, "/data")[0])),
         ("response", kept_response(by).await),
     ])
+}
+
+/// A schedule that does not fire during the tests.
+pub fn yearly(channel: &str) -> Value {
+    let day = chrono::Utc::now() + chrono::Days::new(100);
+    json!({"name": "Yearly", "cron": day.format("0 6 1 %-m *").to_string(), "timezone": "UTC",
+        "target": {"type": "agent", "prompt": "What did we decide?"}, "deliver": {"channel_id": channel}})
+}
+
+/// A schedule of this person in a channel: an existing one if there is one, because their number is limited.
+pub async fn schedule(by: &Person, channel: &str) -> String {
+    let known = list(&by.get("/v1/schedules").await.ok(), "/data");
+    let own = known.iter().find(|schedule| {
+        schedule["owner_id"] == json!(by.id) && schedule["deliver"]["channel_id"] == channel
+    });
+    match own {
+        Some(own) => id(own),
+        None => id(&by.post("/v1/schedules", yearly(channel)).await.is(201)),
+    }
 }
 
 pub fn sandbox(name: &str) -> Value {

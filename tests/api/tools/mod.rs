@@ -74,6 +74,7 @@ pub async fn bench() -> Bench {
             .parse::<MessageId>()
             .unwrap(),
         question: "@sage hello".to_owned(),
+        is_turn: false,
     };
     Bench {
         t,

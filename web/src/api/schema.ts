@@ -793,7 +793,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change your own name
+         * Change your own name, or turn suggestions of the client on or off
          * @description **Access:** every role; with a session only, not a key.
          */
         patch: operations["update_me"];
@@ -976,8 +976,10 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a channel's name or topic
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * Change a channel's name, topic, or agent
+         * @description To set an agent: also `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_channel"];
         trace?: never;
@@ -2472,7 +2474,7 @@ export interface paths {
         };
         /**
          * Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
-         * @description Tasks of the kinds `reflect` and `utility` are listed for their requester only.
+         * @description Tasks of the kinds `reflect`, `utility`, and `catch_up` are listed for their requester only.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2617,6 +2619,36 @@ export interface paths {
          *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["update_thread"];
+        trace?: never;
+    };
+    "/v1/threads/{id}/catch-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Summary of the newest messages of a thread, written without a model
+         * @description After `POST`, what the model wrote for the caller, until a message is added, edited, or deleted, at most for 24 hours. Reads up to
+         *     500 messages. Forks are summarized by their results.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_catch_up"];
+        put?: never;
+        /**
+         * Have a model write the summary, for the caller only
+         * @description For 20 or more messages. `GET` returns the result. A person can request 20 per hour; an active task for the same messages is
+         *     returned again.
+         *
+         *     **Access:** every role; keys need `chat:read` and `agents:use`.
+         */
+        post: operations["write_catch_up"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/threads/{id}/compactions": {
@@ -3211,6 +3243,8 @@ export interface components {
             email?: string;
             avatar_url: string | null;
             created_at?: components["schemas"]["Timestamp"];
+            /** @description False if the client should not suggest deep dives. */
+            suggestions?: boolean;
         };
         /** @description An action as clients see it. */
         Action: {
@@ -3839,6 +3873,49 @@ export interface components {
          * @enum {string}
          */
         CancelScope: "task" | "tree";
+        /** @description Summary of the messages after a message, for one person. */
+        CatchUp: {
+            /**
+             * Format: int64
+             * @description `seq` of the first message that was read; null if there is none.
+             */
+            from_seq: number | null;
+            /**
+             * Format: int64
+             * @description `seq` of the last one.
+             */
+            to_seq: number | null;
+            /**
+             * Format: int64
+             * @description Number of messages in this range, at most 500.
+             */
+            count: number;
+            /** @description At most 12, oldest first. */
+            lines: components["schemas"]["CatchUpLine"][];
+            /** @description `builtin`, or the model that wrote the lines. */
+            by: string;
+            left_out: components["schemas"]["CatchUpLeftOut"];
+        };
+        /** @description Parts of the range that the lines do not cover. */
+        CatchUpLeftOut: {
+            /**
+             * Format: int64
+             * @description Sentences for which there was no room in 12 lines.
+             */
+            lines: number;
+            /**
+             * Format: int64
+             * @description Older messages that were not read; counting stops at 10,000.
+             */
+            messages: number;
+        };
+        /** @description A sentence about messages. */
+        CatchUpLine: {
+            /** @description At most 240 characters. */
+            text: string;
+            /** @description Messages that state it, oldest first. */
+            sources: components["schemas"]["MessageId"][];
+        };
         /** @description Position of a link in its chain. */
         ChainStep: {
             /**
@@ -3869,12 +3946,45 @@ export interface components {
             name: string | null;
             topic: string | null;
             agent_id: components["schemas"]["AgentId"] | null;
+            agent: components["schemas"]["ChannelAgent"] | null;
             /** @description Members of a direct channel; omitted for other kinds. */
             member_ids?: components["schemas"]["UserId"][];
             created_by: components["schemas"]["UserId"] | null;
             created_at: components["schemas"]["Timestamp"];
             archived_at: components["schemas"]["Timestamp"] | null;
         };
+        /** @description Agent of a channel, and the messages that it replies to. */
+        ChannelAgent: {
+            agent_id: components["schemas"]["AgentId"];
+            mode: components["schemas"]["ChannelAgentMode"];
+            /**
+             * Format: int64
+             * @description Maximum number of replies per day (UTC) to messages that do not mention the agent.
+             */
+            daily_max: number;
+        };
+        ChannelAgentForm: {
+            agent_id: components["schemas"]["AgentId"];
+            mode: components["schemas"]["ChannelAgentMode"];
+            /**
+             * Format: int64
+             * @description Maximum number of replies per day (UTC) to messages that do not mention the agent.
+             */
+            daily_max?: number;
+        };
+        /**
+         * @description Messages that the agent of a channel replies to.
+         *
+         *     `off`: None in this channel: its mention there is text.
+         *
+         *     `mentions`: Mentions.
+         *
+         *     `roots`: Also the first message of each thread, if it mentions nobody.
+         *
+         *     `all`: Also every message without a mention in threads that start in this mode.
+         * @enum {string}
+         */
+        ChannelAgentMode: "off" | "mentions" | "roots" | "all";
         /** @description An event as it is stored and sent. */
         ChannelEvent: {
             /** @enum {string} */
@@ -3926,6 +4036,7 @@ export interface components {
         ChannelPatch: {
             name?: string;
             topic?: string | null;
+            agent?: components["schemas"]["ChannelAgentForm"] | null;
         };
         /** @description A chat completion. */
         ChatCompletion: {
@@ -4604,7 +4715,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -5551,6 +5662,7 @@ export interface components {
         };
         MePatch: {
             name?: string;
+            suggestions?: boolean;
         };
         Member: {
             user_id: components["schemas"]["UserId"];
@@ -7782,7 +7894,7 @@ export interface components {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `compact` makes summaries of older messages; `reflect` and `utility` are visible to their requester only;
+             * @description `compact` makes summaries of older messages; `reflect`, `utility`, and `catch_up` are visible to their requester only;
              *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
@@ -7888,10 +8000,12 @@ export interface components {
          *
          *     `utility`: Other work of a small model, such as the tone of a message; only the requester sees it.
          *
+         *     `catch_up`: What happened in a thread, for the requester only.
+         *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          * @enum {string}
          */
-        TaskKind: "reply" | "resolve" | "compact" | "reflect" | "utility" | "response";
+        TaskKind: "reply" | "resolve" | "compact" | "reflect" | "utility" | "catch_up" | "response";
         TaskOutput: {
             /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
             message_id?: components["schemas"]["MessageId"];
@@ -8555,9 +8669,11 @@ export interface components {
          *     `approval`: People must decide about its actions; `retry_at` is null.
          *
          *     `chain`: The link before it in its chain has not completed; `retry_at` is null.
+         *
+         *     `children`: Tasks that it started have not ended; `retry_at` is null.
          * @enum {string}
          */
-        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain";
+        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children";
         /** @description Things to decide, and the caller's permissions. */
         WaitingSeen: {
             /** @description Actions that the caller can approve, deny, or settle; oldest first. */
@@ -8609,6 +8725,9 @@ export interface components {
         WorkspacePatch: {
             name?: string;
             slug?: string;
+        };
+        WritingCatchUp: {
+            task: components["schemas"]["Task"];
         };
     };
     responses: {
@@ -12340,6 +12459,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "agent": null,
                      *           "agent_id": null,
                      *           "archived_at": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
@@ -12405,6 +12525,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -12455,6 +12576,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -12511,6 +12633,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -12561,6 +12684,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -12610,6 +12734,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -12659,6 +12784,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -12849,6 +12975,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -13377,6 +13504,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -14095,6 +14223,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -14121,6 +14250,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "agent": null,
                      *       "agent_id": null,
                      *       "archived_at": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
@@ -20008,6 +20138,7 @@ export interface operations {
                      *       "agents_truncated": false,
                      *       "channels": [
                      *         {
+                     *           "agent": null,
                      *           "agent_id": null,
                      *           "archived_at": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
@@ -20838,6 +20969,130 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_catch_up: {
+        parameters: {
+            query?: {
+                /** @description Only messages after this `seq`; by default, after those that the caller has read. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "by": "builtin",
+                     *       "count": 0,
+                     *       "from_seq": null,
+                     *       "left_out": {
+                     *         "lines": 0,
+                     *         "messages": 0
+                     *       },
+                     *       "lines": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "to_seq": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatchUp"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    write_catch_up: {
+        parameters: {
+            query?: {
+                /** @description Only messages after this `seq`; by default, after those that the caller has read. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "after_task_id": null,
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WritingCatchUp"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];

@@ -60,6 +60,7 @@ export type Fork = S['Fork'];
 /** Omitted fields are unchanged; null clears a nullable field. */
 export type ForkPatch = S['ForkChange'];
 /** A start that is sent again with the same ID creates one fork. */
+export type Collaboration = S['Collaboration'];
 export type NewFork = S['ForkForm'] & { client_id: string };
 
 /** One line of a result, with the source messages in the fork. */

@@ -35,6 +35,8 @@ export class Actions {
   readonly mine: Action[] = $derived.by(() =>
     (this.waiting?.actions ?? []).map((a) => this.map.get(a.id) ?? a).filter(isOpen),
   );
+  /** Number of decisions and of drafts to review. */
+  readonly count = $derived(this.mine.length + (this.waiting?.drafts.length ?? 0));
   readonly #mineIds = $derived(new Set(this.mine.map((a) => a.id)));
 
   #ws: WorkspaceState;
@@ -167,8 +169,11 @@ export class Actions {
   }
   #take(waiting: Waiting): void {
     const known = new Set(this.waiting?.actions.map((a) => a.id));
+    const drafts = new Set(this.waiting?.drafts.map((d) => d.id));
+    const isDrafted = this.waiting !== null && waiting.drafts.some((d) => !drafts.has(d.id));
     for (const a of waiting.actions) this.#learn(a);
     this.waiting = waiting;
+    if (isDrafted) this.#announce('A draft is ready to review');
     const [first, ...others] = waiting.actions.filter((a) => !known.has(a.id));
     if (!first) return;
     const need = first.state === 'unknown' ? 'needs to know what happened' : 'needs your approval';
@@ -230,11 +235,23 @@ export class Actions {
           void this.wantTitles();
         }
         return void this.refresh();
+      case 'fork.updated': {
+        const { fork } = e.data;
+        const state = fork.collaboration?.state;
+        if (state && state !== 'running' && fork.created_by === this.#ws.myId) void this.refresh();
+        return;
+      }
       case 'budget.updated':
       case 'member.updated':
       case 'channel.member_added':
       case 'channel.member_removed':
         return void this.refresh();
+      case 'schedule.updated':
+        if (e.data.schedule.status === 'paused' || this.waiting?.paused.length) void this.refresh();
+        return;
+      case 'schedule.deleted':
+        if (this.waiting?.paused.length) void this.refresh();
+        return;
       case 'message.deleted':
         // Arguments that contain its text are gone.
         if (this.mine.length) void this.refresh();

@@ -6,6 +6,7 @@ import Conversation from '../components/Conversation.svelte';
 import { since } from '../lib/time';
 import { AT, fromAgent, message, task } from '../test/make';
 import { action, announced, approved, grant, waiting } from '../test/make-actions';
+import { schedule } from '../test/make-schedules';
 import { Screen } from '../test/screen';
 import { actionsOf } from './actions.svelte';
 import InboxPage from './InboxPage.svelte';
@@ -180,6 +181,20 @@ test('the inbox has cards, changed functions, budgets, and permissions', async (
   await fireEvent.click(await button('Revoke Create an issue'));
   await waitFor(() => expect(page.queryByText('Allowed for now')).toBeNull());
   expect(backend.calls).toContain('DELETE /v1/grants/grant_1');
+});
+test('the inbox has paused schedules until they are dealt with', async () => {
+  const { backend } = screen.scene;
+  const text = 'Schedule "Morning" is paused: it failed five times in a row.';
+  const { id, name, owner_id } = schedule();
+  backend.waiting = waiting({ paused: [{ schedule_id: id, name, reason: 'failing', owner_id, text }] });
+  screen.show(InboxPage, {});
+  const list = await page.findByRole('list', { name: 'Paused schedules' });
+  expect(within(list).getByText(text)).toBeTruthy();
+  const link = within(list).getByRole('link', { name: 'Review Morning' });
+  expect(link.getAttribute('href')).toBe('/northwind/schedules');
+  backend.waiting = waiting();
+  screen.scene.event('schedule.updated', { schedule: schedule() });
+  expect(await page.findByText('Nothing is waiting for you.')).toBeTruthy();
 });
 test('an empty inbox says so, and fills without a reload', async () => {
   screen.show(InboxPage, {});

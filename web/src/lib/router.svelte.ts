@@ -30,6 +30,7 @@ export type Route =
   | { name: 'decisions'; slug: string }
   | { name: 'search'; slug: string }
   | { name: 'inbox'; slug: string }
+  | { name: 'schedules'; slug: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
   /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
@@ -93,7 +94,7 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
-  if ((b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox') && !c)
+  if ((b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox' || b === 'schedules') && !c)
     return { name: b, slug: a };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
@@ -118,6 +119,7 @@ export const to = {
   decisions: (slug: string) => `/${slug}/decisions`,
   search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
   inbox: (slug: string) => `/${slug}/inbox`,
+  schedules: (slug: string) => `/${slug}/schedules`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
   agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
     `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,

@@ -17,6 +17,7 @@ test.each([
   ['/northwind/actions', { name: 'actions', slug: 'northwind' }],
   ['/northwind/decisions', { name: 'decisions', slug: 'northwind' }],
   ['/northwind/search', { name: 'search', slug: 'northwind' }],
+  ['/northwind/schedules', { name: 'schedules', slug: 'northwind' }],
   ['/northwind/actions/mine', { name: 'missing' }],
   ['/northwind/settings', { name: 'settings', slug: 'northwind', page: 'profile' }],
   ['/northwind/settings/members', { name: 'settings', slug: 'northwind', page: 'members' }],

@@ -210,6 +210,14 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Permission revoked',
     describe: () => 'revoked a permission for an agent',
   },
+  'schedule.updated': {
+    name: 'Someone else’s schedule changed',
+    describe: (e, n) => `paused or resumed a schedule of ${other(e, 'owner_id', n)}`,
+  },
+  'schedule.deleted': {
+    name: 'Someone else’s schedule deleted',
+    describe: (e, n) => `deleted a schedule of ${other(e, 'owner_id', n)}`,
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

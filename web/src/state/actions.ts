@@ -54,14 +54,22 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
   };
   const list: Action[] = [];
   if (canFork(m, ws))
-    list.push({
-      label: 'Deep dive from here',
-      icon: GitFork,
-      key: 'd',
-      quick: true,
-      fork: true,
-      run: () => startFork(m, { ws, ui, router }),
-    });
+    list.push(
+      {
+        label: 'Deep dive from here',
+        icon: GitFork,
+        key: 'd',
+        quick: true,
+        fork: true,
+        run: () => startFork(m, { ws, ui, router }),
+      },
+      {
+        label: 'Let agents work on it',
+        icon: GitFork,
+        quick: false,
+        run: () => (ui.dialog = { name: 'ask-agents', message: m, empty: null }),
+      },
+    );
   if (canQuoteInFork(m, { ws, router }))
     list.push({
       label: 'Quote in dive',

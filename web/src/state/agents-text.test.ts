@@ -127,12 +127,12 @@ test('an export is imported as the same agent', () => {
 test('an import names the options that have no effect yet', () => {
   const tools: AgentProfile['tools'] = [
     { type: 'function', name: 'look_up', available: false, unavailable_because: 'client_only' },
-    { type: 'delegate', available: false, unavailable_because: 'not_supported' },
+    { type: 'delegate', available: true, unavailable_because: null },
     { type: 'web_fetch', available: true, unavailable_because: null },
     { type: 'mcp', server_label: 'a', available: false, unavailable_because: 'not_registered' },
     { type: 'mcp', server_label: 'b', available: false, unavailable_because: 'not_registered' },
   ];
   const imported = profile({ not_in_force: ['role', 'trust'], tools });
-  expect(unusedOptions(imported)).toEqual(['role', 'trust', 'tools: delegate', 'tools: mcp']);
+  expect(unusedOptions(imported)).toEqual(['role', 'trust', 'tools: mcp']);
   expect(unusedOptions(profile())).toEqual([]);
 });

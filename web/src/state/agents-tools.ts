@@ -16,7 +16,6 @@ const REASONS: Record<UnavailableBecause, string> = {
   not_allowed: 'Not allowed in this workspace',
   not_accepted: 'Not available: no function of the server is accepted',
   disabled: 'Not available: the server is turned off',
-  not_supported: 'Not available here: saved, but never sent',
 };
 
 export interface ReadTools {
@@ -72,14 +71,13 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
 }
 
 /** Name of a tool in lists. */
-export const toolName = (tool: AgentTool): string => ('name' in tool ? tool.name : tool.type);
+export const toolName = (tool: AgentTool): string => ('name' in tool && tool.name) || tool.type;
 /** As the server reported it, or as far as an entry that is not saved yet shows. */
 function reasonOf(tool: AgentTool): UnavailableBecause | null {
   const known = tool.unavailable_because;
   if (typeof known === 'string' && known in REASONS) return known as UnavailableBecause;
   if (tool.available !== undefined) return null;
   if (tool.type === 'function') return 'client_only';
-  if (tool.type === 'delegate') return 'not_supported';
   return tool.type === 'mcp' && !tool.registry_id ? 'not_registered' : null;
 }
 export function toolText(

@@ -1,11 +1,19 @@
 import { focusComposer } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
-import { to, type Router } from '../lib/router.svelte';
+import { to, type Route, type Router } from '../lib/router.svelte';
 import { focusAdjacentThread, focusThread } from '../lib/focus-adjacent';
 import { threadTitle } from '../lib/text';
 import type { Channel } from '../api/types';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
+
+const TITLES: Partial<Record<Route['name'], string>> = {
+  actions: 'Actions',
+  decisions: 'Decisions',
+  search: 'Search',
+  inbox: 'Waiting for you',
+  schedules: 'Schedules',
+};
 
 /** Global shortcuts, and the window title. Shortcuts on a message are handled by its row. */
 export class Commands {
@@ -27,10 +35,8 @@ export class Commands {
     const r = this.#router.route;
     if (r.name === 'settings') return r.page === 'agents' ? 'Agents' : 'Settings';
     if (r.name === 'agent') return r.agent === 'new' ? 'New agent' : this.#ws.people.agentName(r.agent);
-    if (r.name === 'actions') return 'Actions';
-    if (r.name === 'decisions') return 'Decisions';
-    if (r.name === 'search') return 'Search';
-    if (r.name === 'inbox') return 'Waiting for you';
+    const title = TITLES[r.name];
+    if (title) return title;
     const panel = this.#router.panel;
     if (panel?.kind === 'dive' && this.#router.place.focus)
       return this.#ws.forkActions.get(panel.id)?.title ?? 'Deep dive';

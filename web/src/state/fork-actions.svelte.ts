@@ -141,6 +141,7 @@ export class ForkActions {
       resolution_id: null,
       draft_id: null,
       presets: [],
+      collaboration: null,
     };
   }
   /** The server's ID; rejects if the start failed. `start`: of a fork from another window, or from before a reload. */

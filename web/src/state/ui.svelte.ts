@@ -14,6 +14,8 @@ export type Dialog =
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
   | { name: 'remember'; message: Message }
+  /** `empty`: a deep dive without messages that the new one replaces. */
+  | { name: 'ask-agents'; message: Message; empty: string | null }
   /** `count`: number of its entries in words, such as "4 memories". */
   | { name: 'forget-thread'; thread: Thread; count: string }
   | { name: 'keys' }

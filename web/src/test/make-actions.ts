@@ -82,6 +82,8 @@ export const waiting = (x: Partial<Waiting> = {}): Waiting => ({
   grants: [],
   tools: [],
   budgets: [],
+  paused: [],
+  drafts: [],
   count: x.actions?.length ?? 0,
   ...x,
 });

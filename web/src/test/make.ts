@@ -114,6 +114,7 @@ export function fork(x: Partial<Fork> = {}): Fork {
     resolved_at: null,
     resolution_id: null,
     draft_id: null,
+    collaboration: null,
     ...x,
   };
 }

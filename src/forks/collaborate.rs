@@ -1,0 +1,217 @@
+//! Starts collaborations: agents work on a goal in a fork, in turns. `collaborator` queues the turns.
+
+use std::{collections::HashSet, ops::RangeInclusive};
+
+use serde::{Deserialize, Serialize};
+
+use super::ForkError;
+use crate::{
+    agents::profiles,
+    auth::{Actor, Scope},
+    chat::{
+        collaboration::{
+            Collaboration, CollaborationState, end_collaboration, update_collaboration,
+        },
+        forks::Fork,
+        messages::{self, Message, Text},
+        post,
+    },
+    db::Conn,
+    ids::{AgentId, ApiKeyId, ForkId, TaskId, UserId},
+    realtime::{Audience, log},
+    tasks::{Lane, NewTask, Task, TaskKind, TaskStatus, queue},
+};
+
+const AGENTS: RangeInclusive<usize> = 2..=4;
+const TURNS: RangeInclusive<i64> = 2..=8;
+const GOAL_UNITS_MAX: usize = 4000;
+
+/// Agents of a collaboration, and its end; stored as the options of its task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// In the order of their turns.
+    pub agents: Vec<AgentId>,
+    pub turns_max: i64,
+    /// Publish the draft without review.
+    pub auto_publish: bool,
+}
+
+impl Plan {
+    /// The plan of a task; `None` for a task that is no collaboration.
+    pub(super) fn of(task: &Task) -> Option<Self> {
+        let options = task.input.0.options.clone();
+        let options = options.filter(|_| task.kind == TaskKind::Collaborate)?;
+        serde_json::from_value(options).ok()
+    }
+
+    pub(super) fn state(&self, turns: i64) -> Collaboration {
+        Collaboration {
+            agents: self.agents.clone(),
+            turns,
+            turns_max: self.turns_max,
+            state: CollaborationState::Running,
+        }
+    }
+}
+
+/// A goal for several agents.
+#[derive(Debug, Clone)]
+pub struct Goal {
+    pub text: Text,
+    pub plan: Plan,
+}
+
+fn invalid(text: String, param: &str) -> ForkError {
+    ForkError::Invalid(text, param.to_owned())
+}
+
+impl Goal {
+    /// Checks the fields of a request; by default, there are 8 turns, and people review the draft.
+    ///
+    /// # Errors
+    /// `Invalid`, or `ChatError::Invalid` for a blank goal.
+    pub fn parse(
+        agents: Vec<AgentId>,
+        goal: Option<String>,
+        turns_max: Option<i64>,
+        auto_publish: Option<bool>,
+    ) -> Result<Self, ForkError> {
+        let distinct: HashSet<AgentId> = agents.iter().copied().collect();
+        if distinct.len() != agents.len() || !AGENTS.contains(&agents.len()) {
+            return Err(invalid(
+                format!(
+                    "name {} to {} different agents",
+                    AGENTS.start(),
+                    AGENTS.end()
+                ),
+                "collaborators",
+            ));
+        }
+        let turns_max = turns_max.unwrap_or(*TURNS.end());
+        if !TURNS.contains(&turns_max) {
+            return Err(invalid(
+                format!("{} to {} turns are possible", TURNS.start(), TURNS.end()),
+                "turns_max",
+            ));
+        }
+        let goal = goal.unwrap_or_default();
+        if goal.trim().is_empty() || goal.encode_utf16().count() > GOAL_UNITS_MAX {
+            return Err(invalid(
+                format!("the goal must have 1 to {GOAL_UNITS_MAX} characters"),
+                "goal",
+            ));
+        }
+        Ok(Self {
+            text: Text::parse(goal)?,
+            plan: Plan {
+                agents,
+                turns_max,
+                auto_publish: auto_publish.unwrap_or(false),
+            },
+        })
+    }
+}
+
+/// Checks that a person can invoke these agents.
+///
+/// # Errors
+/// `NoSuchCollaborator`, or any error of `Actor::require`.
+pub(super) async fn check_agents(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    agents: &[AgentId],
+) -> Result<(), ForkError> {
+    actor.require(Scope::AgentsUse)?;
+    for agent in agents {
+        profiles::refresh_first(c, actor.workspace, *agent).await?;
+        if profiles::find_invocable(c, actor, *agent).await?.is_none() {
+            return Err(ForkError::NoSuchCollaborator(*agent));
+        }
+    }
+    Ok(())
+}
+
+/// A collaboration to start in a fork in which its goal has been posted.
+#[derive(Debug)]
+pub struct NewCollaboration<'a> {
+    pub fork: &'a Fork,
+    pub goal: &'a Message,
+    pub plan: &'a Plan,
+    /// Person for whom the agents work.
+    pub requester: UserId,
+    /// Key that posted the goal.
+    pub api_key: Option<ApiKeyId>,
+    /// Task that waits for the end, with the key of its child.
+    pub parent: Option<(TaskId, String)>,
+}
+
+/// Queues a collaboration. Returns `None` if the tree of its parent was stopped, or its child exists.
+///
+/// # Errors
+/// `NoSuchCollaborator` if the first agent was permanently deleted.
+pub async fn start_collaboration(
+    c: &mut Conn,
+    new: &NewCollaboration<'_>,
+    audience: Audience,
+) -> Result<Option<Task>, ForkError> {
+    let first = new.plan.agents.first().copied();
+    let first = first.ok_or_else(|| invalid("name the agents".to_owned(), "collaborators"))?;
+    let version = profiles::newest_version(c, first).await?;
+    let (parent, child_key) = new.parent.clone().unzip();
+    let fork = new.fork;
+    let task = NewTask {
+        workspace: fork.workspace_id,
+        kind: TaskKind::Collaborate,
+        agent: first,
+        agent_version: version.ok_or(ForkError::NoSuchCollaborator(first))?,
+        channel: fork.channel_id,
+        thread: fork.thread_id,
+        fork: Some(fork.id),
+        trigger: Some(new.goal.id),
+        requested_by: new.requester,
+        retry_of: None,
+        parent,
+        link: None,
+        child_key,
+        before_seq: None,
+        api_key: new.api_key,
+        lane: Lane::Foreground,
+        prompt: new.goal.content.clone(),
+        options: serde_json::to_value(new.plan).ok(),
+    };
+    let full = if queue::free_slots(c, fork.workspace_id).await? <= 0 {
+        Some(post::queue_full(c, first, &[]).await?)
+    } else {
+        None
+    };
+    let seq = log::reserve(c, fork.workspace_id, 1).await?;
+    let Some(task) = post::enqueue(c, seq, &task, full, audience).await? else {
+        return Ok(None);
+    };
+    update_collaboration(c, fork.id, &new.plan.state(0), audience).await?;
+    if task.status == TaskStatus::Failed {
+        end_collaboration(c, fork.id, CollaborationState::Failed, audience).await?;
+    }
+    Ok(Some(task))
+}
+
+/// The goal and the task with which a fork was started, if agents were asked.
+pub(super) async fn find_started(
+    c: &mut Conn,
+    fork: ForkId,
+) -> Result<Option<(Message, Task)>, ForkError> {
+    let first: Option<(TaskId,)> = c
+        .q("select id from tasks where conversation_id = $1 and kind = 'collaborate' order by id limit 1")
+        .bind(fork)
+        .opt()
+        .await?;
+    let Some((first,)) = first else {
+        return Ok(None);
+    };
+    let task = queue::find_task(c, first).await?;
+    let goal = match task.as_ref().and_then(|task| task.trigger_message_id) {
+        Some(goal) => messages::find_message(c, goal).await?,
+        None => None,
+    };
+    Ok(goal.zip(task))
+}

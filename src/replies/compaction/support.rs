@@ -1,0 +1,16 @@
+//! Messages that say a sentence, by the checks of a pass.
+
+use super::{check::Source, pass::lines_of};
+use crate::{ids::MessageId, replies::history::Row};
+
+/// Finds the messages that say each sentence; empty for one that no message supports. Reads all messages, so it belongs in a
+/// blocking thread.
+pub(in crate::replies) fn sources_of(rows: &[Row], sentences: &[String]) -> Vec<Vec<MessageId>> {
+    let (lines, people) = lines_of(rows);
+    let source = Source::new(&lines, &people, &[]);
+    let of = |sentence: &String| {
+        let found = source.supporting(sentence, Vec::new());
+        found.into_iter().map(|at| rows[at].id).collect()
+    };
+    sentences.iter().map(of).collect()
+}

@@ -1,0 +1,160 @@
+//! The function `delegate` as it is offered: its description lists the agents that can be asked.
+
+use futures::{FutureExt, future::BoxFuture};
+
+use super::call::parameters;
+use crate::{
+    agents::profiles::{self, ListedAgent, Tool, ToolKind, tools::DelegateTool as ProfileTool},
+    db::{Db, DbError},
+    mcp::{Effect, Risk},
+    model::FunctionTool,
+    tool_fault::{ToolErrorCode, ToolFault},
+    tools::{
+        function::{DELEGATE, Reach, ToolFunction, definition_hash},
+        output::{ToolOutput, one_line},
+        runner::{Call, CallError, ToolRunner, ToolTask},
+    },
+};
+
+const TITLE: &str = "Ask an agent";
+/// Maximum number of agents in the description.
+const LISTED_MAX: usize = 20;
+/// Maximum length of an agent's description there.
+const DESCRIPTION_CHARS_MAX: usize = 200;
+
+/// Offers `delegate`.
+#[derive(Clone)]
+pub struct DelegationTool {
+    pub db: Db,
+}
+
+/// The `delegate` tool of a profile.
+pub(super) fn tool_of(tools: &[Tool]) -> Option<&ProfileTool> {
+    tools.iter().find_map(|tool| match tool {
+        Tool::Delegate(tool) => Some(tool),
+        _ => None,
+    })
+}
+
+/// Checks whether the tool permits an agent.
+pub(super) fn permits(tool: &ProfileTool, handle: &str) -> bool {
+    let listed = tool.agents.as_deref();
+    listed.is_none_or(|agents| agents.iter().any(|agent| is_handle(agent, handle)))
+}
+
+fn is_handle(listed: &str, handle: &str) -> bool {
+    listed
+        .trim()
+        .trim_start_matches('@')
+        .eq_ignore_ascii_case(handle)
+}
+
+/// `- @HANDLE: DESCRIPTION (TAGS)`
+fn line_of(agent: &ListedAgent) -> String {
+    let description = agent.description.as_deref().unwrap_or_default();
+    let description: String = one_line(description)
+        .chars()
+        .take(DESCRIPTION_CHARS_MAX)
+        .collect();
+    let mut line = format!("- @{}", agent.handle);
+    if !description.is_empty() {
+        line.push_str(": ");
+        line.push_str(&description);
+    }
+    if !agent.tags.is_empty() {
+        line = format!("{line} ({})", one_line(&agent.tags.join(", ")));
+    }
+    line
+}
+
+fn description(tool: &ProfileTool, agents: &[&ListedAgent]) -> String {
+    let own = tool
+        .description
+        .as_deref()
+        .map(one_line)
+        .unwrap_or_default();
+    let lines: Vec<String> = agents.iter().map(|agent| line_of(agent)).collect();
+    let intro = "Give another agent a task and get its answer. Independent tasks belong in one round, so that they run in parallel. \
+                 People see only your reply.";
+    let parts = [
+        intro.to_owned(),
+        own,
+        format!("Agents:\n{}", lines.join("\n")),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+impl DelegationTool {
+    async fn offered(
+        &self,
+        task: &ToolTask,
+        tool: &ProfileTool,
+    ) -> Result<Option<ToolFunction>, DbError> {
+        let mut c = self.db.read().await?;
+        let all = profiles::list_invocable_by(&mut c, task.workspace, task.requester).await?;
+        let position = |agent: &ListedAgent| {
+            let listed = tool.agents.as_deref().unwrap_or_default();
+            let at = listed
+                .iter()
+                .position(|listed| is_handle(listed, &agent.handle));
+            at.unwrap_or(listed.len())
+        };
+        let can_be_asked =
+            |agent: &&ListedAgent| agent.id != task.agent && permits(tool, &agent.handle);
+        let mut agents: Vec<&ListedAgent> = all.iter().filter(can_be_asked).collect();
+        agents.sort_by_key(|agent| position(agent));
+        agents.truncate(LISTED_MAX);
+        if agents.is_empty() {
+            return Ok(None);
+        }
+        let definition = FunctionTool {
+            name: DELEGATE.to_owned(),
+            description: Some(description(tool, &agents)),
+            parameters: Some(parameters()),
+            strict: None,
+        };
+        // The list of agents can change while a call waits for an approval.
+        let hashed = FunctionTool {
+            description: None,
+            ..definition.clone()
+        };
+        Ok(Some(ToolFunction {
+            action: DELEGATE.to_owned(),
+            title: TITLE.to_owned(),
+            kind: Some(ToolKind::Delegate),
+            server_function: None,
+            effect: Effect::Read,
+            reach: Reach::Inside,
+            risk: Risk::Autonomous,
+            trusts_reads: false,
+            is_grantable: true,
+            source: "the asked agent".to_owned(),
+            definition_hash: definition_hash(&hashed, TITLE),
+            definition,
+        }))
+    }
+}
+
+impl ToolRunner for DelegationTool {
+    fn functions<'a>(
+        &'a self,
+        task: &'a ToolTask,
+        tools: &'a [Tool],
+    ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>> {
+        async move {
+            let function = match tool_of(tools) {
+                Some(tool) => self.offered(task, tool).await?,
+                None => None,
+            };
+            Ok(function.into_iter().collect())
+        }
+        .boxed()
+    }
+
+    /// A call goes on as a task, and is never run here.
+    fn run<'a>(&'a self, _call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        let fault = ToolFault::of(ToolErrorCode::NotAllowed);
+        std::future::ready(Err(fault.into())).boxed()
+    }
+}

@@ -1,0 +1,77 @@
+//! Ends of a schedule's task: its reply is posted as a whole, or there is nothing to report.
+
+use crate::{
+    chat::{
+        ChatError,
+        messages::{MessageMetadata, ReplyText},
+        post::{self, ScheduledPost},
+    },
+    db::{Conn, DbError, now},
+    ids::MessageId,
+    replies::prompt::NOTHING,
+    schedules::{self, Scheduled},
+    tasks::{
+        Lease, LeaseLost, Task, TaskKind, TaskOutput,
+        attempts::{self, AttemptOutcome},
+        queue::{self, End},
+    },
+};
+
+use super::handler::ReplyHandler;
+
+pub(super) fn is_heartbeat(task: &Task) -> bool {
+    Scheduled::of(task).is_some_and(|scheduled| scheduled.heartbeat)
+}
+
+pub(super) fn has_nothing_to_report(task: &Task, reply: &str) -> bool {
+    is_heartbeat(task) && reply.trim() == NOTHING
+}
+
+/// Checks whether a reply can be posted now: that of a schedule only while its requester could post it.
+pub(super) async fn may_post(c: &mut Conn, task: &Task) -> Result<bool, LeaseLost> {
+    if task.kind != TaskKind::Schedule {
+        return match task.reply_message_id {
+            Some(_) => Ok(true),
+            None => Err(LeaseLost::Gone),
+        };
+    }
+    Ok(schedules::is_allowed(c, task).await?)
+}
+
+pub(super) async fn post_reply(
+    c: &mut Conn,
+    of: (&Task, &Lease),
+    text: &ReplyText,
+    metadata: MessageMetadata,
+) -> Result<MessageId, DbError> {
+    let new = ScheduledPost {
+        agent: of.1.target.agent,
+        text,
+        metadata,
+    };
+    let posted = post::post_scheduled(c, of, new).await;
+    let posted = posted.map_err(|e| match e {
+        ChatError::Db(e) => e,
+        _ => sqlx::Error::RowNotFound.into(),
+    })?;
+    Ok(posted.id)
+}
+
+impl ReplyHandler {
+    /// Completes a heartbeat without a message.
+    pub(super) async fn report_nothing(&self, lease: Lease) -> Result<(), LeaseLost> {
+        let model = self.provider.name().to_owned();
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
+                    .await?;
+                let output = TaskOutput::default();
+                let model = model.clone();
+                queue::finish(c, &lease, &End::Completed { output, model }).await?;
+                schedules::note_completed(c, &task).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await
+    }
+}

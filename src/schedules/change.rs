@@ -1,0 +1,361 @@
+//! Creating, changing, pausing, and deleting schedules.
+
+use super::{
+    announce::{announce, announce_stored},
+    error::ScheduleError,
+    form::{
+        ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm, parse_deliver, parse_name,
+    },
+    list::{find_row, find_visible},
+    outcome::obstacle,
+    row::{
+        Delivery, MissedPolicy, PausedReason, Row, Schedule, ScheduleStatus, ScheduleTarget,
+        WORKSPACE_MAX,
+    },
+    slots::{Slots, moment},
+};
+use crate::{
+    agents::profiles,
+    auth::{self, Actor, AuditAction, Scope, WorkspaceCaller},
+    chat::{ChatError, access},
+    db::{
+        Conn, DbError,
+        dialect::{clock, lock_workspace},
+        now,
+    },
+    ids::{ChannelId, ScheduleId, ThreadId, UserId, WorkspaceId},
+    realtime::EventType,
+};
+
+/// Maximum number of schedules of a person in a workspace.
+const PERSON_MAX: i64 = 20;
+
+/// Checks that the caller can post in a place. Returns its channel and thread.
+async fn place(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    deliver: Delivery,
+) -> Result<(ChannelId, Option<ThreadId>), ChatError> {
+    match deliver {
+        Delivery::Channel { channel_id } => {
+            let access = access::channel(c, &member.caller, channel_id).await?;
+            if access.actor.workspace != member.workspace {
+                return Err(ChatError::ChannelNotFound);
+            }
+            access.writing()?;
+            Ok((channel_id, None))
+        }
+        Delivery::Thread { thread_id } => {
+            let access = access::thread(c, &member.caller, thread_id).await?;
+            if access.channel_access.actor.workspace != member.workspace {
+                return Err(ChatError::ThreadNotFound);
+            }
+            let access = access.writing()?;
+            Ok((access.channel_access.channel, Some(thread_id)))
+        }
+    }
+}
+
+/// The target with its agent, which the actor must be able to invoke.
+async fn target(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    form: ScheduleTargetForm,
+) -> Result<ScheduleTarget, ScheduleError> {
+    let wanted = match &form {
+        ScheduleTargetForm::Agent { agent_id, .. } => *agent_id,
+        ScheduleTargetForm::Heartbeat { agent_id } => Some(*agent_id),
+    };
+    let agent = match wanted {
+        Some(id) => profiles::find_invocable(c, actor, id).await?,
+        None => profiles::find_usable(c, actor, "main").await?,
+    };
+    let shown = wanted.map_or_else(|| "main".to_owned(), |id| id.to_string());
+    let agent = agent.ok_or(ChatError::NoSuchAgent(shown))?;
+    Ok(match form {
+        ScheduleTargetForm::Agent { prompt, .. } => ScheduleTarget::Agent {
+            agent_id: agent.id,
+            prompt,
+        },
+        ScheduleTargetForm::Heartbeat { .. } => ScheduleTarget::Heartbeat { agent_id: agent.id },
+    })
+}
+
+async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleError> {
+    let (all, own): (i64, i64) = c
+        .q("select count(*), count(case when owner_id = $2 then 1 end) from schedules where workspace_id = $1")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .one()
+        .await?;
+    if own >= PERSON_MAX {
+        return Err(ScheduleError::TooManyOwn(PERSON_MAX));
+    }
+    if all >= WORKSPACE_MAX {
+        return Err(ScheduleError::TooMany(WORKSPACE_MAX));
+    }
+    Ok(())
+}
+
+fn prompt_of(target: &ScheduleTarget) -> Option<String> {
+    match target {
+        ScheduleTarget::Agent { prompt, .. } => Some(prompt.clone()),
+        ScheduleTarget::Heartbeat { .. } => None,
+    }
+}
+
+/// # Errors
+/// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error of the place or the
+/// agent, or an error from `Actor::require`.
+pub async fn create(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    form: &ScheduleForm,
+) -> Result<Schedule, ScheduleError> {
+    let actor = &member.enter(c).await?;
+    actor.require(Scope::AgentsUse)?;
+    actor.require(Scope::ChatWrite)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let name = parse_name(&form.name)?;
+    let slots = Slots::parse(&form.cron, &form.timezone)?;
+    let target = ScheduleTargetForm::parse(&form.target)?;
+    let deliver = parse_deliver(form.deliver)?;
+    let (channel, thread) = place(c, member, deliver).await?;
+    let target = self::target(c, actor, target).await?;
+    let at = clock(c).await?;
+    slots.check(moment(at), target.apart_minutes())?;
+    check_limits(c, actor).await?;
+    let id = ScheduleId::new();
+    c.q("insert into schedules (id, workspace_id, name, cron, timezone, agent_id, prompt, channel_id, thread_id, missed, status, owner_id, \
+         is_by_key, next_run_at, failures, version, created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, 1, $15, $15)")
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(name)
+        .bind(form.cron.clone())
+        .bind(form.timezone.clone())
+        .bind(target.agent())
+        .bind(prompt_of(&target))
+        .bind(channel)
+        .bind(thread)
+        .bind(form.missed.unwrap_or(MissedPolicy::RunOnce))
+        .bind(ScheduleStatus::Active)
+        .bind(actor.user)
+        .bind(actor.key.is_some())
+        .bind(slots.next_after(at))
+        .bind(now())
+        .run()
+        .await?;
+    let stored = announce_stored(c, id, EventType::ScheduleCreated).await?;
+    stored.ok_or(ScheduleError::NotFound)
+}
+
+/// Finds a schedule that the caller can see, in the locked workspace.
+async fn locked(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ScheduleId,
+    expected: Option<i64>,
+) -> Result<Row, ScheduleError> {
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = find_visible(c, actor, id).await?;
+    actor.require(Scope::ChatWrite)?;
+    let may_change = row.owner_id == actor.user || actor.scopes.has(Scope::WorkspaceAdmin);
+    if !may_change {
+        return Err(ScheduleError::NotYours);
+    }
+    if expected.is_some_and(|version| version != row.version) {
+        return Err(ScheduleError::Stale(Box::new(row.into())));
+    }
+    Ok(row)
+}
+
+/// Changes a schedule. A change of its times starts with the next slot from now.
+///
+/// # Errors
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `Stale`, or as for `create`.
+pub async fn patch(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    id: ScheduleId,
+    patch: &SchedulePatch,
+    expected: Option<i64>,
+) -> Result<Schedule, ScheduleError> {
+    let actor = &member.enter(c).await?;
+    let before = locked(c, actor, id, expected).await?;
+    let mut row = before.clone();
+    if !patch.is_status_only() {
+        if before.owner_id != actor.user {
+            return Err(ScheduleError::NotYours);
+        }
+        actor.require(Scope::AgentsUse)?;
+        edit(c, member, actor, (&mut row, patch)).await?;
+    }
+    if let Some(status) = patch.status {
+        set_status(c, actor, &mut row, status).await?;
+    }
+    let slots = Slots::parse(&row.cron, &row.timezone)?;
+    let at = clock(c).await?;
+    let times = |row: &Row| (row.cron.clone(), row.timezone.clone(), row.status);
+    if times(&row) != times(&before) {
+        row.next_run_at = match row.status {
+            ScheduleStatus::Active => slots.next_after(at),
+            ScheduleStatus::Paused => None,
+        };
+    }
+    if !patch.is_status_only() {
+        slots.check(moment(at), row.target().apart_minutes())?;
+    }
+    audit(c, actor, AuditAction::ScheduleUpdated, &before).await?;
+    let is_resumed =
+        (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
+    c.q("update schedules set name = $2, cron = $3, timezone = $4, agent_id = $5, prompt = $6, channel_id = $7, thread_id = $8, missed = $9, \
+         status = $10, paused_reason = $11, is_by_key = $12, next_run_at = $13, failures = case when $14 then 0 else failures end, \
+         version = version + 1, updated_at = $15 where id = $1")
+        .bind(id)
+        .bind(row.name)
+        .bind(row.cron)
+        .bind(row.timezone)
+        .bind(row.agent_id)
+        .bind(row.prompt)
+        .bind(row.channel_id)
+        .bind(row.thread_id)
+        .bind(row.missed)
+        .bind(row.status)
+        .bind(row.paused_reason)
+        .bind(row.is_by_key)
+        .bind(row.next_run_at)
+        .bind(is_resumed)
+        .bind(now())
+        .run()
+        .await?;
+    let stored = announce_stored(c, id, EventType::ScheduleUpdated).await?;
+    stored.ok_or(ScheduleError::NotFound)
+}
+
+/// Applies the owner's changes, except for the status.
+async fn edit(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    actor: &Actor<'_>,
+    (row, patch): (&mut Row, &SchedulePatch),
+) -> Result<(), ScheduleError> {
+    if let Some(name) = &patch.name {
+        row.name = parse_name(name)?;
+    }
+    if let Some(cron) = &patch.cron {
+        row.cron.clone_from(cron);
+    }
+    if let Some(timezone) = &patch.timezone {
+        row.timezone.clone_from(timezone);
+    }
+    if let Some(form) = &patch.target {
+        let target = target(c, actor, ScheduleTargetForm::parse(form)?).await?;
+        row.agent_id = target.agent();
+        row.prompt = prompt_of(&target);
+        row.is_by_key = actor.key.is_some();
+    }
+    if let Some(form) = patch.deliver {
+        let deliver = parse_deliver(form)?;
+        (row.channel_id, row.thread_id) = place(c, member, deliver).await?;
+    }
+    row.missed = patch.missed.unwrap_or(row.missed);
+    Ok(())
+}
+
+/// Pauses or resumes a schedule. The reason of a pause stays until it ends, unless an admin pauses it, too.
+async fn set_status(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    row: &mut Row,
+    status: StatusForm,
+) -> Result<(), ScheduleError> {
+    let is_owner = row.owner_id == actor.user;
+    match (row.status, status) {
+        (_, StatusForm::Paused) if !is_owner => {
+            row.status = ScheduleStatus::Paused;
+            row.paused_reason = Some(PausedReason::ByAdmin);
+        }
+        (ScheduleStatus::Active, StatusForm::Paused) => {
+            row.status = ScheduleStatus::Paused;
+            row.paused_reason = Some(PausedReason::ByOwner);
+        }
+        (ScheduleStatus::Active, StatusForm::Active)
+        | (ScheduleStatus::Paused, StatusForm::Paused) => {}
+        (ScheduleStatus::Paused, StatusForm::Active) => {
+            if row.paused_reason == Some(PausedReason::ByAdmin) {
+                if !actor.scopes.has(Scope::WorkspaceAdmin) {
+                    return Err(ScheduleError::PausedByAdmin);
+                }
+            } else if !is_owner {
+                return Err(ScheduleError::NotYours);
+            }
+            if obstacle(c, row).await?.is_some() {
+                return Err(ScheduleError::NotAllowed);
+            }
+            (row.status, row.paused_reason) = (ScheduleStatus::Active, None);
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a schedule with its slots. A task that runs goes on.
+///
+/// # Errors
+/// `NotFound`, `NotYours`, `Stale`, or an error from `Actor::require`.
+pub async fn delete(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    id: ScheduleId,
+    expected: Option<i64>,
+) -> Result<(), ScheduleError> {
+    let actor = &member.enter(c).await?;
+    let row = locked(c, actor, id, expected).await?;
+    audit(c, actor, AuditAction::ScheduleDeleted, &row).await?;
+    Ok(remove(c, row).await?)
+}
+
+/// Records what an admin does to a schedule of somebody else.
+async fn audit(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    action: AuditAction,
+    row: &Row,
+) -> Result<(), DbError> {
+    if row.owner_id == actor.user {
+        return Ok(());
+    }
+    let data = serde_json::json!({"owner_id": row.owner_id});
+    auth::record_audit(c, actor, action, row.id.to_string(), data).await
+}
+
+async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
+    let id = row.id;
+    announce(c, EventType::ScheduleDeleted, row).await?;
+    // Slots are deleted with the row.
+    c.q("delete from schedules where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Deletes the schedules of a person who is erased; there are at most 20.
+pub async fn erase_owner(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    owner: UserId,
+) -> Result<(), DbError> {
+    let own: Vec<(ScheduleId,)> = c
+        .q("select id from schedules where workspace_id = $1 and owner_id = $2 order by id")
+        .bind(workspace)
+        .bind(owner)
+        .all()
+        .await?;
+    for (id,) in own {
+        if let Some(row) = find_row(c, id).await? {
+            remove(c, row).await?;
+        }
+    }
+    Ok(())
+}

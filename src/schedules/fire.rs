@@ -1,0 +1,387 @@
+//! The job `schedules`: fires the slots that are due, each in one transaction with its task and the next slot of the schedule.
+//!
+//! Only the clock of the database counts. The key of a slot makes it exist once, also if two servers run the job at the same time.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures::{StreamExt, stream};
+use uuid::Uuid;
+
+use super::{
+    announce::announce_stored,
+    error::ScheduleError,
+    list::{find_row, find_visible},
+    outcome::{Scheduled, obstacle, pause},
+    row::{MissedPolicy, PausedReason, Row, ScheduleStatus, SlotReason, SlotState},
+    slots::{Slots, moment},
+};
+use crate::{
+    agents::{files::heartbeat, profiles},
+    auth::{Scope, WorkspaceCaller},
+    chat::bindings,
+    db::{
+        Conn, Db, DbError,
+        dialect::{clock, lock_workspace},
+        now,
+    },
+    failpoint,
+    ids::{ScheduleId, TaskId, WorkspaceId},
+    realtime::{EventType, hub::Conversation},
+    tasks::{
+        NewScheduled, Task,
+        actions::{ActionSource, TaintKind},
+        queue,
+    },
+    time::Timestamp,
+    tools::taint,
+};
+
+const JOB: &str = "schedules";
+/// Maximum number of schedules of one pass, and of those that are fired at the same time.
+const DUE_MAX: usize = 100;
+const FIRED_AT_ONCE: usize = 16;
+/// Time after which another server takes over from one that died during a pass.
+const LEASE: Duration = Duration::from_secs(5);
+/// Minimum time between the starts of two passes.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Maximum lateness of a slot that fires in any case.
+const ON_TIME: TimeDelta = TimeDelta::minutes(1);
+/// Maximum age of a missed slot that still fires.
+const RUN_ONCE_WITHIN: TimeDelta = TimeDelta::hours(1);
+/// Number of missed slots at which counting stops.
+const MISSED_MAX: usize = 10_000;
+
+/// A schedule that is due.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+struct DueSchedule {
+    id: ScheduleId,
+    workspace_id: WorkspaceId,
+}
+
+/// Slots that came until now: at most the newest one fires.
+#[derive(Debug, PartialEq, Eq)]
+struct Came {
+    fires: Option<Timestamp>,
+    /// Number of the others.
+    missed: usize,
+}
+
+impl Came {
+    /// `first` is the first slot that was not handled yet.
+    fn of(slots: &Slots, first: Timestamp, now: Timestamp, missed: MissedPolicy) -> Self {
+        let (start, end) = (moment(first), moment(now));
+        let later = slots.after(start).take_while(|slot| *slot <= end);
+        let count = 1 + later.take(MISSED_MAX - 1).count();
+        let from = start.max(end - RUN_ONCE_WITHIN);
+        let newest = slots.after(from).take_while(|slot| *slot <= end).last();
+        let newest = newest.or((from == start).then_some(start));
+        let fires = newest.filter(|slot| match missed {
+            MissedPolicy::RunOnce => end - *slot < RUN_ONCE_WITHIN,
+            MissedPolicy::Skip => end - *slot <= ON_TIME,
+        });
+        Self {
+            missed: count - usize::from(fires.is_some()),
+            fires: fires.and_then(Timestamp::within_years),
+        }
+    }
+}
+
+/// Fires the schedules that are due, at most 100. Returns whether there may be more.
+///
+/// # Errors
+/// If the database fails. A schedule that cannot be fired is tried again with the next pass.
+pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
+    let mut c = db.read().await?;
+    let at = clock(&mut c).await?;
+    let due: Vec<DueSchedule> = c
+        .q("select id, workspace_id from schedules where status = 'active' and next_run_at <= $1 order by next_run_at, id limit $2")
+        .bind(at)
+        .bind(i64::try_from(DUE_MAX).unwrap_or(i64::MAX))
+        .all()
+        .await?;
+    drop(c);
+    // An idle server writes nothing.
+    if due.is_empty() || !claim(db, at).await? {
+        return Ok(false);
+    }
+    let has_more = due.len() == DUE_MAX;
+    let fire_one = |due: DueSchedule| async move {
+        failpoint!("slot_store");
+        let write = async move |c: &mut Conn| fire(c, due).await;
+        if let Err(e) = db.write(due.workspace_id.0, write).await {
+            tracing::warn!(schedule.id = %due.id, error = %e, "a schedule could not be fired; retrying");
+        }
+        failpoint!("slot_stored");
+    };
+    stream::iter(due)
+        .for_each_concurrent(FIRED_AT_ONCE, fire_one)
+        .await;
+    release(db, if has_more { at } else { at + PAUSE }).await?;
+    Ok(has_more)
+}
+
+/// Claims the job. Returns false if another server runs it, or has just run it.
+async fn claim(db: &Db, at: Timestamp) -> Result<bool, DbError> {
+    let claimed: u64 = db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            c.q(
+                "insert into jobs (name, due_at, lease_until) values ($1, $2, $3) \
+                 on conflict (name) do update set lease_until = excluded.lease_until \
+                 where jobs.due_at <= $2 and (jobs.lease_until is null or jobs.lease_until <= $2)",
+            )
+            .bind(JOB)
+            .bind(at)
+            .bind(at + LEASE)
+            .run()
+            .await
+        })
+        .await?;
+    Ok(claimed == 1)
+}
+
+async fn release(db: &Db, due_at: Timestamp) -> Result<(), DbError> {
+    db.write(Uuid::nil(), async move |c: &mut Conn| {
+        c.q("update jobs set lease_until = null, due_at = $2 where name = $1")
+            .bind(JOB)
+            .bind(due_at)
+            .run()
+            .await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Stores the slots of a schedule that came, with the task of the one that fires, and its next slot. Does nothing if the schedule is
+/// no longer due.
+async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), DbError> {
+    lock_workspace(c, due.workspace_id.0).await?;
+    let at = clock(c).await?;
+    let row = find_row(c, due.id).await?;
+    let Some(row) = row.filter(|row| row.status == ScheduleStatus::Active) else {
+        return Ok(());
+    };
+    let Some(first) = row.next_run_at.filter(|first| *first <= at) else {
+        return Ok(());
+    };
+    let Ok(slots) = Slots::parse(&row.cron, &row.timezone) else {
+        // Another version stored it, with a time zone that this one does not have.
+        return pause(c, row.id, PausedReason::Failing).await;
+    };
+    let came = Came::of(&slots, first, at, row.missed);
+    if came.missed > 0 {
+        let count = i64::try_from(came.missed).unwrap_or(i64::MAX);
+        insert_slot(c, row.id, first, (SlotState::Missed, None), None, count).await?;
+    }
+    let mut reason = None;
+    if let Some(slot) = came.fires {
+        reason = reason_to_skip(c, &row).await?;
+        let task = TaskId::new();
+        let state = match reason {
+            Some(_) => SlotState::Skipped,
+            None => SlotState::Fired,
+        };
+        let fired = reason.is_none().then_some(task);
+        let is_new = insert_slot(c, row.id, slot, (state, reason), fired, 1).await?;
+        if is_new && fired.is_some() {
+            start(c, &row, task).await?;
+        }
+    }
+    c.q("update schedules set next_run_at = $2 where id = $1")
+        .bind(row.id)
+        .bind(slots.next_after(at))
+        .run()
+        .await?;
+    if reason == Some(SlotReason::OwnerGone) {
+        return pause(c, row.id, PausedReason::OwnerGone).await;
+    }
+    announce_stored(c, row.id, EventType::ScheduleUpdated).await?;
+    Ok(())
+}
+
+/// Returns false if the slot exists.
+async fn insert_slot(
+    c: &mut Conn,
+    schedule: ScheduleId,
+    at: Timestamp,
+    (state, reason): (SlotState, Option<SlotReason>),
+    task: Option<TaskId>,
+    count: i64,
+) -> Result<bool, DbError> {
+    let inserted = c
+        .q("insert into schedule_slots (schedule_id, slot_at, state, reason, task_id, slot_count) values ($1, $2, $3, $4, $5, $6) \
+            on conflict do nothing")
+        .bind(schedule)
+        .bind(at)
+        .bind(state)
+        .bind(reason)
+        .bind(task)
+        .bind(count)
+        .run()
+        .await?;
+    Ok(inserted == 1)
+}
+
+async fn reason_to_skip(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
+    if let Some(reason) = obstacle(c, row).await? {
+        return Ok(Some(reason));
+    }
+    if is_running(c, row).await? {
+        return Ok(Some(SlotReason::StillRunning));
+    }
+    Ok(is_empty(c, row).await?.then_some(SlotReason::Empty))
+}
+
+async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
+    let Some(last) = row.last_task_id else {
+        return Ok(false);
+    };
+    let task = queue::find_task(c, last).await?;
+    Ok(task.is_some_and(|task| task.is_active()))
+}
+
+/// Checks for a heartbeat without a prompt.
+async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
+    Ok(row.prompt.is_none() && heartbeat(c, row.agent_id).await?.is_none())
+}
+
+/// Queues the task of a slot, or one that the owner starts by hand. In the background, because nobody waits for it, and because its
+/// reply is posted as a whole, so that it needs no turn in the conversation.
+async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, DbError> {
+    profiles::refresh_first(c, row.workspace_id, row.agent_id).await?;
+    let bound = match row.thread_id {
+        Some(thread) => bindings::find_binding(c, Conversation::Thread(thread)).await?,
+        None => None,
+    };
+    let pinned = bound.filter(|bound| bound.agent == row.agent_id);
+    let version = match pinned {
+        Some(bound) => Some(bound.version),
+        None => profiles::newest_version(c, row.agent_id).await?,
+    };
+    let options = Scheduled {
+        schedule_id: row.id,
+        name: row.name.clone(),
+        heartbeat: row.prompt.is_none(),
+    };
+    let new = NewScheduled {
+        id,
+        workspace: row.workspace_id,
+        agent: row.agent_id,
+        agent_version: version.ok_or(sqlx::Error::RowNotFound)?,
+        channel: row.channel_id,
+        thread: row.thread_id,
+        requested_by: row.owner_id,
+        prompt: row.prompt.clone().unwrap_or_default(),
+        options: serde_json::to_value(options).unwrap_or_default(),
+    };
+    let audience = queue::audience_of(c, row.channel_id).await?;
+    let task = queue::insert_scheduled(c, &new, audience).await?;
+    if row.is_by_key {
+        let (label,): (String,) = c
+            .q("select name from users where id = $1")
+            .bind(row.owner_id)
+            .one()
+            .await?;
+        let by_key = ActionSource {
+            kind: TaintKind::Key,
+            source_id: row.owner_id.0,
+            label,
+        };
+        taint::add(c, id, &[by_key]).await?;
+    }
+    c.q("update schedules set last_task_id = $2 where id = $1")
+        .bind(row.id)
+        .bind(id)
+        .run()
+        .await?;
+    Ok(task)
+}
+
+/// Queues a task of a schedule at once, also of one that its owner paused. For an empty heartbeat, the task has completed.
+///
+/// # Errors
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, or an error from `Actor::require`.
+pub async fn run_now(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    id: ScheduleId,
+) -> Result<Task, ScheduleError> {
+    let actor = &member.enter(c).await?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = find_visible(c, actor, id).await?;
+    actor.require(Scope::AgentsUse)?;
+    actor.require(Scope::ChatWrite)?;
+    if row.owner_id != actor.user {
+        return Err(ScheduleError::NotYours);
+    }
+    if row.paused_reason == Some(PausedReason::ByAdmin) {
+        return Err(ScheduleError::PausedByAdmin);
+    }
+    if obstacle(c, &row).await?.is_some() {
+        return Err(ScheduleError::NotAllowed);
+    }
+    if is_running(c, &row).await? {
+        return Err(ScheduleError::StillRunning);
+    }
+    let row = Row {
+        is_by_key: row.is_by_key || actor.key.is_some(),
+        ..row
+    };
+    let task = start(c, &row, TaskId::new()).await?;
+    if !is_empty(c, &row).await? {
+        return Ok(task);
+    }
+    let audience = queue::audience_of(c, row.channel_id).await?;
+    Ok(queue::complete_queued(c, task.id, audience).await?)
+}
+
+/// Deletes slots that are older than `retention`.
+///
+/// # Errors
+/// If the database fails.
+pub async fn delete_old_slots(db: &Db, retention: Duration) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - retention,
+        "select exists (select 1 from schedule_slots where slot_at < $1)",
+        "delete from schedule_slots where (schedule_id, slot_at) in \
+         (select schedule_id, slot_at from schedule_slots where slot_at < $1 order by slot_at limit $2)",
+    )
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        serde_json::from_value(format!("2026-11-23T{text}Z").into()).unwrap()
+    }
+
+    #[test]
+    fn after_downtime_the_newest_slot_fires_once_if_it_is_fresh() {
+        let slots = Slots::parse("*/30 * * * *", "UTC").unwrap();
+        let first = at("06:00:00");
+        for (now, missed, fires, count) in [
+            ("06:00:00", MissedPolicy::Skip, Some("06:00:00"), 0),
+            ("06:01:00", MissedPolicy::Skip, Some("06:00:00"), 0),
+            ("06:01:01", MissedPolicy::Skip, None, 1),
+            ("06:01:01", MissedPolicy::RunOnce, Some("06:00:00"), 0),
+            ("06:30:05", MissedPolicy::Skip, Some("06:30:00"), 1),
+            ("09:45:00", MissedPolicy::RunOnce, Some("09:30:00"), 7),
+            ("09:45:00", MissedPolicy::Skip, None, 8),
+        ] {
+            let expected = Came {
+                fires: fires.map(at),
+                missed: count,
+            };
+            let found = Came::of(&slots, first, at(now), missed);
+            assert_eq!(found, expected, "{now} {missed}");
+        }
+        let daily = Slots::parse("0 6 * * *", "UTC").unwrap();
+        for (now, fires) in [("06:59:59", Some(first)), ("07:00:00", None)] {
+            let found = Came::of(&daily, first, at(now), MissedPolicy::RunOnce);
+            assert_eq!(found.fires, fires, "{now}");
+        }
+    }
+}

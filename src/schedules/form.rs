@@ -1,0 +1,226 @@
+//! Requests that create and change schedules.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    error::ScheduleError,
+    row::{Delivery, MissedPolicy},
+};
+use crate::{
+    ids::{AgentId, ChannelId, ThreadId},
+    patch::present,
+    text_enum::text_enum,
+};
+
+const NAME_CHARS_MAX: usize = 80;
+const PROMPT_BYTES_MAX: usize = 8 * 1024;
+/// Types of targets, as in `ScheduleTargetForm`.
+const TARGET_TYPES: [&str; 2] = ["agent", "heartbeat"];
+
+text_enum! {
+    /// Status that a request can set.
+    pub enum StatusForm {
+        Active = "active",
+        Paused = "paused",
+    }
+}
+
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ScheduleTargetForm {
+    Agent {
+        /// The default agent of the workspace, if omitted.
+        #[serde(default)]
+        agent_id: Option<AgentId>,
+        /// At most 8 KiB.
+        prompt: String,
+    },
+    /// The prompt is the agent's HEARTBEAT.md; without one, slots are skipped.
+    Heartbeat { agent_id: AgentId },
+}
+
+impl ScheduleTargetForm {
+    /// # Errors
+    /// `Malformed`, or `Invalid` for a type that is not known, and for a blank or long prompt.
+    pub(super) fn parse(value: &Value) -> Result<Self, ScheduleError> {
+        let kind = value.get("type").and_then(Value::as_str);
+        if let Some(kind) = kind.filter(|kind| !TARGET_TYPES.contains(kind)) {
+            let kind: String = kind.chars().take(32).collect();
+            let known = TARGET_TYPES.join("`, `");
+            let text = format!("the target type `{kind}` is unknown: use one of `{known}`");
+            return Err(ScheduleError::Invalid(text, "target.type"));
+        }
+        let form = Self::deserialize(value);
+        let form = form.map_err(|e| ScheduleError::Malformed(e.to_string(), "target"))?;
+        if let Self::Agent { prompt, .. } = &form {
+            let fits = !prompt.trim().is_empty() && prompt.len() <= PROMPT_BYTES_MAX;
+            if !fits {
+                let text = format!("a prompt must have 1 to {PROMPT_BYTES_MAX} bytes");
+                return Err(ScheduleError::Invalid(text, "target.prompt"));
+            }
+        }
+        Ok(form)
+    }
+}
+
+/// Exactly one of the IDs.
+#[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeliveryForm {
+    #[serde(default)]
+    #[schema(nullable = false)]
+    channel_id: Option<ChannelId>,
+    #[serde(default)]
+    #[schema(nullable = false)]
+    thread_id: Option<ThreadId>,
+}
+
+/// # Errors
+/// `Invalid`.
+pub(super) fn parse_deliver(form: Option<DeliveryForm>) -> Result<Delivery, ScheduleError> {
+    let ids = form.map(|form| (form.channel_id, form.thread_id));
+    match ids {
+        Some((Some(channel_id), None)) => Ok(Delivery::Channel { channel_id }),
+        Some((None, Some(thread_id))) => Ok(Delivery::Thread { thread_id }),
+        _ => Err(ScheduleError::Invalid(
+            "name where replies are posted: either a channel_id or a thread_id".to_owned(),
+            "deliver",
+        )),
+    }
+}
+
+/// # Errors
+/// `Invalid`.
+pub(super) fn parse_name(text: &str) -> Result<String, ScheduleError> {
+    let name = text.trim();
+    let count = name.chars().count();
+    if !(1..=NAME_CHARS_MAX).contains(&count) || name.chars().any(char::is_control) {
+        return Err(ScheduleError::Invalid(
+            format!("a name must be one line of 1 to {NAME_CHARS_MAX} characters"),
+            "name",
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// A new schedule.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleForm {
+    /// 1 to 80 characters.
+    pub name: String,
+    /// Five fields in local time: minute, hour, day of the month, month, day of the week.
+    pub cron: String,
+    /// IANA name.
+    pub timezone: String,
+    #[schema(value_type = ScheduleTargetForm)]
+    pub target: Value,
+    #[serde(default)]
+    pub deliver: Option<DeliveryForm>,
+    /// `run_once` by default.
+    #[serde(default)]
+    pub missed: Option<MissedPolicy>,
+}
+
+/// Changes of a schedule. Others than its owner can only set `status`.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulePatch {
+    /// 1 to 80 characters.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub cron: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub timezone: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, value_type = Option<ScheduleTargetForm>)]
+    pub target: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, value_type = Option<DeliveryForm>)]
+    pub deliver: Option<Option<DeliveryForm>>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub missed: Option<MissedPolicy>,
+    /// `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub status: Option<StatusForm>,
+}
+
+impl SchedulePatch {
+    /// Checks whether it sets nothing but the status.
+    pub(super) fn is_status_only(&self) -> bool {
+        let Self {
+            name,
+            cron,
+            timezone,
+            target,
+            deliver,
+            missed,
+            status: _,
+        } = self;
+        name.is_none()
+            && cron.is_none()
+            && timezone.is_none()
+            && target.is_none()
+            && deliver.is_none()
+            && missed.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_types_of_targets_are_those_of_the_form() {
+        let agent = AgentId::new();
+        for (target, is_known) in [
+            (json!({"type": "agent", "prompt": "News?"}), true),
+            (json!({"type": "heartbeat", "agent_id": agent}), true),
+            (json!({"type": "workflow", "workflow_id": "flow_1"}), false),
+            (json!({"type": "agent", "prompt": " "}), false),
+            (
+                json!({"type": "agent", "prompt": "x".repeat(PROMPT_BYTES_MAX + 1)}),
+                false,
+            ),
+            (json!({"type": "agent", "prompt": "x", "goal": "y"}), false),
+            (json!({"type": "heartbeat"}), false),
+            (json!({"prompt": "x"}), false),
+            (json!(null), false),
+        ] {
+            assert_eq!(
+                ScheduleTargetForm::parse(&target).is_ok(),
+                is_known,
+                "{target}"
+            );
+        }
+        let other = ScheduleTargetForm::parse(&json!({"type": "workflow"})).unwrap_err();
+        assert!(
+            other.to_string().contains("`agent`, `heartbeat`"),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn replies_go_to_one_place() {
+        let (channel, thread) = (ChannelId::new(), ThreadId::new());
+        for (form, is_valid) in [
+            (json!({"channel_id": channel}), true),
+            (json!({"thread_id": thread}), true),
+            (json!({"channel_id": channel, "thread_id": thread}), false),
+            (json!({}), false),
+            (json!(null), false),
+        ] {
+            let parsed: Option<DeliveryForm> = serde_json::from_value(form.clone()).unwrap();
+            assert_eq!(parse_deliver(parsed).is_ok(), is_valid, "{form}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Tasks of schedules: their options, whether they may run, and what follows from their end.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    announce::announce_stored,
+    list::find_row,
+    row::{PausedReason, Row, ScheduleStatus, SlotReason},
+};
+use crate::{
+    agents::profiles::{self, AgentStatus},
+    chat::access,
+    db::{Conn, DbError},
+    ids::ScheduleId,
+    realtime::EventType,
+    tasks::{Task, TaskKind},
+};
+
+/// Number of failed tasks in a row after which a schedule is paused.
+const FAILURES_MAX: i64 = 5;
+
+/// Options of a task of kind `schedule`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduled {
+    pub schedule_id: ScheduleId,
+    /// Name of the schedule when the task was queued.
+    pub name: String,
+    /// The prompt is the agent's HEARTBEAT.md.
+    #[serde(default)]
+    pub heartbeat: bool,
+}
+
+impl Scheduled {
+    /// Returns `None` for a task of another kind, and once its requester was erased.
+    pub fn of(task: &Task) -> Option<Self> {
+        let options = task.input.0.options.clone();
+        let options = options.filter(|_| task.kind == TaskKind::Schedule)?;
+        serde_json::from_value(options).ok()
+    }
+}
+
+/// Reason why the agent cannot run for the owner now.
+pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
+    if !access::can_post(c, row.owner_id, row.channel_id, row.thread_id).await? {
+        return Ok(Some(SlotReason::OwnerGone));
+    }
+    if profiles::is_invocable_by(c, row.agent_id, row.owner_id).await? {
+        return Ok(None);
+    }
+    let status: Option<(AgentStatus,)> = c
+        .q("select status from agents where id = $1")
+        .bind(row.agent_id)
+        .opt()
+        .await?;
+    let is_off = status.is_some_and(|(status,)| status == AgentStatus::Inactive);
+    Ok(Some(if is_off {
+        SlotReason::AgentOff
+    } else {
+        SlotReason::OwnerGone
+    }))
+}
+
+/// Checks whether the requester of a task of a schedule can still invoke its agent, and post where its reply goes.
+pub async fn is_allowed(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    let can_invoke = match task.agent_id {
+        Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
+        None => false,
+    };
+    Ok(can_invoke && access::requester_can_post(c, task).await?)
+}
+
+/// Pauses an active schedule, and announces it.
+pub(super) async fn pause(
+    c: &mut Conn,
+    id: ScheduleId,
+    reason: PausedReason,
+) -> Result<(), DbError> {
+    c.q("update schedules set status = $2, paused_reason = $3, next_run_at = null, version = version + 1 where id = $1 and status = 'active'")
+        .bind(id)
+        .bind(ScheduleStatus::Paused)
+        .bind(reason)
+        .run()
+        .await?;
+    announce_stored(c, id, EventType::ScheduleUpdated).await?;
+    Ok(())
+}
+
+/// Ends a row of failures, if a task of a schedule has completed.
+pub async fn note_completed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
+    if let Some(of) = Scheduled::of(task) {
+        c.q("update schedules set failures = 0 where id = $1 and failures > 0")
+            .bind(of.schedule_id)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Counts the failure of a task of a schedule. Pauses the schedule if its owner is gone, or if too many failed in a row.
+pub async fn note_failed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
+    let Some(Scheduled { schedule_id, .. }) = Scheduled::of(task) else {
+        return Ok(());
+    };
+    let failures: Option<(i64,)> = c
+        .q("update schedules set failures = failures + 1 where id = $1 and status = 'active' returning failures")
+        .bind(schedule_id)
+        .opt()
+        .await?;
+    let row = find_row(c, schedule_id).await?;
+    let Some(((failures,), row)) = failures.zip(row) else {
+        return Ok(());
+    };
+    if obstacle(c, &row).await? == Some(SlotReason::OwnerGone) {
+        return pause(c, schedule_id, PausedReason::OwnerGone).await;
+    }
+    if failures >= FAILURES_MAX {
+        return pause(c, schedule_id, PausedReason::Failing).await;
+    }
+    Ok(())
+}

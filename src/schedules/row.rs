@@ -1,0 +1,223 @@
+//! Schedules as they are stored and shown.
+
+use serde::Serialize;
+
+use crate::{
+    ids::{AgentId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkspaceId},
+    text_enum::{constant, text_enum},
+    time::Timestamp,
+};
+
+/// Minimum distance of slots, and of those of heartbeats.
+pub(super) const APART_MINUTES_MIN: i64 = 5;
+const HEARTBEAT_APART_MINUTES_MIN: i64 = 15;
+/// Maximum number of schedules of a workspace.
+pub(super) const WORKSPACE_MAX: i64 = 100;
+
+constant! { pub ScheduleObject = "schedule" }
+
+text_enum! {
+    /// Slots that were due while the server was down.
+    pub enum MissedPolicy {
+        /// The newest one fires if it is less than an hour old.
+        RunOnce = "run_once",
+        Skip = "skip",
+    }
+}
+
+/// Agent that runs, and its prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ScheduleTarget {
+    Agent {
+        agent_id: AgentId,
+        prompt: String,
+    },
+    /// The prompt is the agent's HEARTBEAT.md.
+    Heartbeat {
+        agent_id: AgentId,
+    },
+}
+
+impl ScheduleTarget {
+    pub fn agent(&self) -> AgentId {
+        match self {
+            Self::Agent { agent_id, .. } | Self::Heartbeat { agent_id } => *agent_id,
+        }
+    }
+
+    /// Minimum distance of slots in minutes.
+    pub(super) fn apart_minutes(&self) -> i64 {
+        match self {
+            Self::Agent { .. } => APART_MINUTES_MIN,
+            Self::Heartbeat { .. } => HEARTBEAT_APART_MINUTES_MIN,
+        }
+    }
+}
+
+/// Place of the replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub enum Delivery {
+    /// Each slot starts a thread.
+    Channel { channel_id: ChannelId },
+    /// The main line of the thread.
+    Thread { thread_id: ThreadId },
+}
+
+text_enum! {
+    pub enum ScheduleStatus {
+        Active = "active",
+        Paused = "paused",
+    }
+}
+
+text_enum! {
+    pub enum PausedReason {
+        /// The owner left, or can no longer post there or invoke the agent.
+        OwnerGone = "owner_gone",
+        /// Five tasks in a row failed.
+        Failing = "failing",
+        ByAdmin = "by_admin",
+        ByOwner = "by_owner",
+    }
+}
+
+text_enum! {
+    pub enum SlotState {
+        /// It started a task.
+        Fired = "fired",
+        Skipped = "skipped",
+        /// The server was down.
+        Missed = "missed",
+    }
+}
+
+text_enum! {
+    /// Reason why a slot was skipped.
+    pub enum SlotReason {
+        /// The previous task had not ended.
+        StillRunning = "still_running",
+        /// HEARTBEAT.md is missing or blank.
+        Empty = "empty",
+        /// The agent is turned off.
+        AgentOff = "agent_off",
+        /// The owner left, or can no longer post there or invoke the agent.
+        OwnerGone = "owner_gone",
+    }
+}
+
+/// The newest slot that came.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct LastSlot {
+    pub at: Timestamp,
+    #[schema(inline)]
+    pub state: SlotState,
+    pub task_id: Option<TaskId>,
+}
+
+/// Runs an agent at the times of a cron expression, for its owner.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Schedule {
+    pub id: ScheduleId,
+    #[schema(inline)]
+    pub object: ScheduleObject,
+    pub name: String,
+    pub cron: String,
+    pub timezone: String,
+    pub target: ScheduleTarget,
+    pub deliver: Delivery,
+    #[schema(inline)]
+    pub missed: MissedPolicy,
+    #[schema(inline)]
+    pub status: ScheduleStatus,
+    pub paused_reason: Option<PausedReason>,
+    pub owner_id: UserId,
+    /// Null while the schedule is paused.
+    pub next_run_at: Option<Timestamp>,
+    pub last_slot: Option<LastSlot>,
+    pub version: i64,
+}
+
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct Row {
+    pub id: ScheduleId,
+    pub workspace_id: WorkspaceId,
+    pub name: String,
+    pub cron: String,
+    pub timezone: String,
+    pub agent_id: AgentId,
+    pub prompt: Option<String>,
+    pub channel_id: ChannelId,
+    pub thread_id: Option<ThreadId>,
+    pub missed: MissedPolicy,
+    pub status: ScheduleStatus,
+    pub paused_reason: Option<PausedReason>,
+    pub owner_id: UserId,
+    pub is_by_key: bool,
+    pub next_run_at: Option<Timestamp>,
+    pub last_task_id: Option<TaskId>,
+    pub version: i64,
+    pub slot_at: Option<Timestamp>,
+    pub slot_state: Option<SlotState>,
+    pub slot_task_id: Option<TaskId>,
+}
+
+/// Selects the columns of a `Row` from schedules as `s`; the argument continues the statement.
+macro_rules! schedule_sql {
+    ($tail:expr) => {
+        concat!(
+            "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.agent_id, s.prompt, s.channel_id, s.thread_id, s.missed, s.status, \
+             s.paused_reason, s.owner_id, s.is_by_key, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
+             l.task_id as slot_task_id from schedules s left join schedule_slots l on l.schedule_id = s.id \
+             and l.slot_at = (select max(x.slot_at) from schedule_slots x where x.schedule_id = s.id) ",
+            $tail
+        )
+    };
+}
+pub(super) use schedule_sql;
+
+impl Row {
+    pub(super) fn target(&self) -> ScheduleTarget {
+        match &self.prompt {
+            Some(prompt) => ScheduleTarget::Agent {
+                agent_id: self.agent_id,
+                prompt: prompt.clone(),
+            },
+            None => ScheduleTarget::Heartbeat {
+                agent_id: self.agent_id,
+            },
+        }
+    }
+}
+
+impl From<Row> for Schedule {
+    fn from(row: Row) -> Self {
+        let last_slot = row.slot_at.zip(row.slot_state);
+        Self {
+            id: row.id,
+            object: ScheduleObject,
+            target: row.target(),
+            deliver: match row.thread_id {
+                Some(thread_id) => Delivery::Thread { thread_id },
+                None => Delivery::Channel {
+                    channel_id: row.channel_id,
+                },
+            },
+            last_slot: last_slot.map(|(at, state)| LastSlot {
+                at,
+                state,
+                task_id: row.slot_task_id,
+            }),
+            name: row.name,
+            cron: row.cron,
+            timezone: row.timezone,
+            missed: row.missed,
+            status: row.status,
+            paused_reason: row.paused_reason,
+            owner_id: row.owner_id,
+            next_run_at: row.next_run_at,
+            version: row.version,
+        }
+    }
+}

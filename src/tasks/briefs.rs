@@ -1,0 +1,98 @@
+//! Briefs and answers of delegated tasks: context texts, so that a deleted source, the retention, and an erasure remove them.
+
+use uuid::Uuid;
+
+use super::{
+    Task, TaskBrief, TaskKind,
+    actions::texts::{self, cite_prompt},
+};
+use crate::{
+    db::{Conn, DbError},
+    ids::{ActionId, TaskId},
+};
+
+/// A brief, and its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredBrief {
+    pub text_id: Uuid,
+    pub brief: TaskBrief,
+}
+
+/// Stores the brief of a task that a call of its parent started. It cites everything that the parent's last prompt contained,
+/// and `sources` by kind and ID.
+pub async fn put_brief(
+    c: &mut Conn,
+    child: &Task,
+    (parent, action): (TaskId, ActionId),
+    brief: &TaskBrief,
+    sources: impl IntoIterator<Item = (&'static str, Uuid)>,
+) -> Result<(), DbError> {
+    let text = serde_json::to_string(brief).unwrap_or_default();
+    let id = texts::put(c, (child.workspace_id, action), &text).await?;
+    cite_prompt(c, parent, id).await?;
+    texts::cite(c, id, sources).await?;
+    c.q("update tasks set brief_id = $2 where id = $1")
+        .bind(child.id)
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// The brief of a task; `None` if it has none, or if it was removed.
+pub async fn find_brief(c: &mut Conn, task: TaskId) -> Result<Option<StoredBrief>, DbError> {
+    let row: Option<(Uuid, String)> = c
+        .q("select x.id, x.text from tasks t join context_texts x on x.id = t.brief_id and x.hash is not null where t.id = $1")
+        .bind(task)
+        .opt()
+        .await?;
+    Ok(row.and_then(|(text_id, text)| {
+        let brief = serde_json::from_str(&text).ok()?;
+        Some(StoredBrief { text_id, brief })
+    }))
+}
+
+/// Stores the answer of a task, which cites everything that its last prompt contained.
+pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), DbError> {
+    let call: Option<(ActionId,)> = c
+        .q(
+            "select a.id from tasks t join actions a on a.task_id = t.parent_task_id \
+            and t.child_key = cast(a.round as text) || '.' || cast(a.call as text) where t.id = $1",
+        )
+        .bind(task.id)
+        .opt()
+        .await?;
+    let Some((action,)) = call else {
+        return Ok(());
+    };
+    let id = texts::put(c, (task.workspace_id, action), answer).await?;
+    cite_prompt(c, task.id, id).await?;
+    c.q("update tasks set answer_id = $2 where id = $1")
+        .bind(task.id)
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Text and ID of a task's answer; `None` if it has none, or if it was removed.
+pub async fn find_answer(c: &mut Conn, task: TaskId) -> Result<Option<(Uuid, String)>, DbError> {
+    c.q("select x.id, x.text from tasks t join context_texts x on x.id = t.answer_id and x.hash is not null where t.id = $1")
+        .bind(task)
+        .opt()
+        .await
+}
+
+/// Adds their briefs and answers to delegated tasks. The caller has checked that the reader may see them.
+pub async fn show(c: &mut Conn, tasks: &mut [Task]) -> Result<(), DbError> {
+    let delegated = |task: &&mut Task| task.kind == TaskKind::Delegate;
+    for task in tasks.iter_mut().filter(delegated) {
+        let found = find_brief(c, task.id).await?;
+        task.input.0.brief = found.map(|found| found.brief);
+        if let Some(output) = &mut task.output {
+            let found = find_answer(c, task.id).await?;
+            output.0.answer = found.map(|(_, answer)| answer);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Tasks that can go on: people have decided, tasks that they waited for have ended, or the link before them has completed.
+
+use super::{Wake, announce, announce_as};
+use crate::{
+    db::{Conn, DbError},
+    ids::TaskId,
+    realtime::{Audience, log},
+    tasks::{Task, WaitReason, actions},
+};
+
+/// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
+pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
+    let (is_asking, has_children): (bool, bool) = c
+        .q(concat!(
+            "select exists (select 1 from actions where task_id = $1 and state in ('waiting', 'unknown')), \
+             exists (select 1 from tasks where ",
+            is_awaited_by!("$1"),
+            ")"
+        ))
+        .bind(task)
+        .one()
+        .await?;
+    Ok(if is_asking {
+        Some(WaitReason::Approval)
+    } else {
+        has_children.then_some(WaitReason::Children)
+    })
+}
+
+/// Queues a parked task again if it can go on; otherwise it waits for the reason that is left. Links of a chain wait for the link
+/// before them.
+pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
+    let reason = obstacle(c, task).await?;
+    let changed: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set parked = $2, wait_reason = $3 where id = $1 and status = 'queued' and parked \
+             and wait_reason in ('approval', 'children') and wait_reason is distinct from $3 returning",
+            ""
+        ))
+        .bind(task)
+        .bind(reason.is_some())
+        .bind(reason)
+        .opt()
+        .await?;
+    let Some(task) = changed else {
+        return Ok(());
+    };
+    if reason.is_none() {
+        actions::approve_again(c, task.id).await?;
+        c.notify(Box::new(Wake));
+    }
+    announce(c, &task, audience).await
+}
+
+/// Wakes the task that waits for one that has just ended.
+pub(super) async fn wake_parent(
+    c: &mut Conn,
+    ended: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
+    match ended.parent_task_id {
+        Some(parent) => wake(c, parent, audience).await,
+        None => Ok(()),
+    }
+}
+
+/// Queues a link of a chain after the one before it. It reads all messages so far.
+pub async fn wake_link(c: &mut Conn, link: &Task, audience: Audience) -> Result<(), DbError> {
+    let seq = log::reserve(c, link.workspace_id, 1).await?;
+    let woken: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set parked = FALSE, wait_reason = null, before_seq = $2 \
+             where id = $1 and status = 'queued' and parked and wait_reason = 'chain' returning",
+            ""
+        ))
+        .bind(link.id)
+        .bind(seq)
+        .opt()
+        .await?;
+    let Some(task) = woken else {
+        return Ok(());
+    };
+    announce_as(c, seq, &task, audience).await?;
+    c.notify(Box::new(Wake));
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! Delegations that a reply announces but does not make: "I'll ask Coder." Phrases are data: `seeds/delegation-cues.yaml`.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use openvibe_extract::plain_sentences;
+
+use crate::chat::search::folded;
+
+const SEED: &str = include_str!("../../seeds/delegation-cues.yaml");
+/// Stands for the agent in a phrase, and for a gap.
+const NAME: &str = "NAME";
+const GAP: &str = "*";
+/// Maximum number of words in a gap.
+const GAP_WORDS_MAX: usize = 3;
+/// Words before a name.
+const ARTICLES: &[&str] = &[
+    "the", "our", "den", "die", "der", "das", "el", "la", "le", "l",
+];
+const QUOTES: &[(char, char)] = &[
+    ('`', '`'),
+    ('"', '"'),
+    ('“', '”'),
+    ('„', '“'),
+    ('«', '»'),
+    ('»', '«'),
+];
+
+#[derive(serde::Deserialize)]
+struct Seed {
+    open: Vec<String>,
+    open_before: Vec<String>,
+    cues: Vec<String>,
+}
+
+/// Phrases of a language.
+struct Cues {
+    open: Vec<String>,
+    open_before: Vec<String>,
+    phrases: Vec<Vec<String>>,
+}
+
+static CUES: LazyLock<Vec<Cues>> = LazyLock::new(|| {
+    read(SEED).unwrap_or_else(|e| {
+        tracing::error!(
+            error = %e,
+            "seeds/delegation-cues.yaml is invalid; no announcement is recognized"
+        );
+        Vec::new()
+    })
+});
+
+fn read(text: &str) -> Result<Vec<Cues>, serde_yaml_ng::Error> {
+    let seed: HashMap<String, Seed> = serde_yaml_ng::from_str(text)?;
+    let cues = seed.into_values().map(|seed| Cues {
+        open: seed.open.iter().map(|word| folded(word)).collect(),
+        open_before: seed.open_before.iter().map(|word| folded(word)).collect(),
+        phrases: seed.cues.iter().map(|cue| phrase(cue)).collect(),
+    });
+    Ok(cues.collect())
+}
+
+fn phrase(cue: &str) -> Vec<String> {
+    let token = |token: &str| match token {
+        NAME | GAP => token.to_owned(),
+        word => folded(word),
+    };
+    cue.split_whitespace().map(token).collect()
+}
+
+/// Position of the first agent that a reply says it asks. `agents` are the handle and the name for people of each.
+pub fn announced(text: &str, agents: &[(String, String)]) -> Option<usize> {
+    let names: Vec<[Vec<String>; 2]> = agents
+        .iter()
+        .map(|(handle, name)| [words(handle), words(name)])
+        .collect();
+    plain_sentences(text)
+        .iter()
+        .filter(|sentence| !sentence.trim_end().ends_with('?'))
+        .map(|sentence| words(&without_quotes(sentence)))
+        .find_map(|sentence| {
+            names
+                .iter()
+                .position(|names| names.iter().any(|name| is_announced(&sentence, name)))
+        })
+}
+
+fn words(text: &str) -> Vec<String> {
+    folded(text).split_whitespace().map(str::to_owned).collect()
+}
+
+/// A sentence without its parts in code and quotes.
+fn without_quotes(sentence: &str) -> String {
+    let mut out = String::with_capacity(sentence.len());
+    let mut end = None;
+    for c in sentence.chars() {
+        if end == Some(c) {
+            end = None;
+            out.push(' ');
+        } else if end.is_none() {
+            end = QUOTES
+                .iter()
+                .find(|(start, _)| *start == c)
+                .map(|(_, end)| *end);
+            if end.is_none() {
+                out.push(c);
+            }
+        }
+    }
+    out
+}
+
+fn is_announced(sentence: &[String], name: &[String]) -> bool {
+    let is_named = !name.is_empty() && sentence.windows(name.len()).any(|words| words == name);
+    is_named && CUES.iter().any(|cues| cues.announce(sentence, name))
+}
+
+impl Cues {
+    fn announce(&self, sentence: &[String], name: &[String]) -> bool {
+        let has = |words: &[String], open: &[String]| words.iter().any(|word| open.contains(word));
+        if has(sentence, &self.open) {
+            return false;
+        }
+        (0..sentence.len()).any(|at| {
+            let fits = |phrase: &Vec<String>| fits(&sentence[at..], phrase, name);
+            self.phrases.iter().any(fits) && !has(&sentence[..at], &self.open_before)
+        })
+    }
+}
+
+/// Checks whether a phrase begins at the start of these words.
+fn fits(words: &[String], phrase: &[String], name: &[String]) -> bool {
+    let Some((token, rest)) = phrase.split_first() else {
+        return true;
+    };
+    match token.as_str() {
+        GAP => (0..=GAP_WORDS_MAX.min(words.len())).any(|gap| fits(&words[gap..], rest, name)),
+        NAME => {
+            let words = match words.split_first() {
+                Some((word, after)) if ARTICLES.contains(&word.as_str()) => after,
+                _ => words,
+            };
+            words.starts_with(name) && fits(&words[name.len()..], rest, name)
+        }
+        token => match words.split_first() {
+            Some((word, after)) => word == token && fits(after, rest, name),
+            None => false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<usize> {
+        let agents = [
+            ("vibe", "Vibe"),
+            ("coder", "Coder"),
+            ("qa-bot", "Release Tester"),
+        ];
+        let agents = agents.map(|(handle, name)| (handle.to_owned(), name.to_owned()));
+        announced(text, &agents)
+    }
+
+    #[test]
+    fn all_phrases_are_read_and_name_an_agent() {
+        let cues = read(SEED).unwrap();
+        assert_eq!(cues.len(), 4);
+        for phrase in cues.iter().flat_map(|cues| &cues.phrases) {
+            assert_eq!(
+                phrase.iter().filter(|token| *token == NAME).count(),
+                1,
+                "{phrase:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn announcements_in_four_languages_are_recognized() {
+        for text in [
+            "I'll ask Coder.",
+            "Good question. I’ll quickly ask Coder about the index.",
+            "I will ask the Coder to look at it.",
+            "I'm asking @coder for a review.",
+            "Let me check with Coder first.",
+            "Let me just ask Coder.",
+            "I'll pass this on to Coder.",
+            "I'm handing the migration over to Coder.",
+            "I'll have Coder write the patch.",
+            "- I am going to ask Coder now.",
+            "Ich frage Coder.",
+            "Das gebe ich an Coder weiter.",
+            "Ich gebe das an Coder.",
+            "Ich gebe die Frage gleich an Coder weiter.",
+            "Ich werde Coder dazu fragen.",
+            "Ich bitte Coder um eine Prüfung.",
+            "Ich leite das an @coder weiter.",
+            "Ich lasse das von Coder prüfen.",
+            "Je demande à Coder.",
+            "Je vais demander à Coder de vérifier.",
+            "Je vais tout de suite demander à Coder.",
+            "Je confie la revue à Coder.",
+            "Je transmets la question à Coder.",
+            "Je consulte Coder.",
+            "Voy a preguntar a Coder.",
+            "Voy a preguntarle a Coder.",
+            "Le pregunto a Coder.",
+            "Se lo paso a Coder.",
+            "Voy a pedir a Coder una revisión.",
+            "Consulto el detalle con Coder.",
+        ] {
+            assert_eq!(found(text), Some(1), "{text}");
+        }
+        assert_eq!(found("I'll ask Release Tester."), Some(2));
+        assert_eq!(found("I'll ask qa-bot."), Some(2));
+    }
+
+    #[test]
+    fn offers_reports_and_quotes_are_no_announcements() {
+        for text in [
+            "You could ask Coder.",
+            "Please ask Coder.",
+            "I asked Coder yesterday.",
+            "If you like, I'll ask Coder.",
+            "Should I ask Coder?",
+            "I'll ask Coder?",
+            "I would ask Coder.",
+            "I won't ask Coder.",
+            "I will not ask Coder.",
+            "Coder will ask you.",
+            "I'll ask you about Coder.",
+            "I'll ask around. Coder is away.",
+            "She said \"I'll ask Coder\" and left.",
+            "> I'll ask Coder.",
+            "`I'll ask Coder`",
+            "```\nI'll ask Coder.\n```",
+            "I'll answer this without Coder.",
+            "I'll ask Coderdojo.",
+            "Ada asks Coder.",
+            "Once the build is green, I'll ask Coder.",
+            "Du könntest Coder fragen.",
+            "Wenn du willst, frage ich Coder.",
+            "Ich habe Coder gefragt.",
+            "Ich frage Coder nicht.",
+            "Soll ich Coder fragen?",
+            "Tu peux demander à Coder.",
+            "Si tu veux, je demande à Coder.",
+            "Je ne demande pas à Coder.",
+            "Puedes preguntar a Coder.",
+            "Si quieres, le pregunto a Coder.",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+}

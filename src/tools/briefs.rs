@@ -1,0 +1,32 @@
+//! Visibility of what agents pass on to each other.
+
+use crate::{
+    db::{Conn, DbError},
+    ids::{TaskId, UserId},
+};
+
+/// A person who reads a tree.
+#[derive(Debug, Clone, Copy)]
+pub struct BriefReader {
+    pub user: UserId,
+    pub is_admin: bool,
+}
+
+/// Checks whether a reader of a tree sees its briefs and answers. Everyone does until a task of the tree calls an outward
+/// function; then its requester, admins, and those who decided about its actions or are asked by name do.
+pub async fn are_visible(c: &mut Conn, root: TaskId, reader: BriefReader) -> Result<bool, DbError> {
+    if reader.is_admin {
+        return Ok(true);
+    }
+    c.q(
+        "with tree (id, requested_by) as (select id, requested_by from tasks where id = $1 or (root_task_id = $1 and parent_task_id is not null)) \
+         select exists (select 1 from tree where requested_by = $2) or exists (select 1 from actions a join tree t on t.id = a.task_id \
+         where cast(a.needs as text) like '%' || $3 || '%') or not exists (select 1 from actions a join tree t on t.id = a.task_id \
+         where a.started_at is not null and (a.tool_id is not null or a.function in ('web_fetch', 'run_code')))",
+    )
+    .bind(root)
+    .bind(reader.user)
+    .bind(reader.user.to_string())
+    .value()
+    .await
+}

@@ -1,0 +1,346 @@
+//! The loop guard: a score for each tree of tasks, without a model. It rises when agents repeat themselves, and falls to 0 with
+//! everything else. The numbers are those of agents-together.md §2, measured there on rings and on honest runs.
+//!
+//! Two texts are the same if they have the same set of words. Numbers that the agents count up themselves are no difference;
+//! numbers of the task are.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    chat::search::folded,
+    db::{Conn, DbError},
+    ids::{AgentId, TaskId},
+    tasks::{
+        GUARD_MIN, Task,
+        queue::{self, GUARD_OPTION},
+    },
+};
+
+/// Number of words from which an answer says something.
+const ANSWER_WORDS_MIN: i64 = 3;
+
+/// A delegation of a round.
+pub struct Delegation {
+    /// `ROUND.CALL`.
+    pub key: String,
+    /// Handle as the model wrote it.
+    pub target: String,
+    /// All arguments.
+    pub text: String,
+    /// The target is the caller or works above it, so the delegation is refused.
+    pub is_on_path: bool,
+}
+
+/// Something that agents of a tree did, as the guard sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// A round with delegations.
+    Round { is_on_path: bool, is_repeated: bool },
+    /// The answer to a delegation.
+    Answer {
+        is_repeated: bool,
+        /// A delegation was refused in the task that answers, or below it.
+        is_after_refusal: bool,
+    },
+    /// A turn of a collaboration.
+    Turn { is_repeated: bool },
+}
+
+impl Event {
+    fn score_after(self, score: i64) -> i64 {
+        match self {
+            Self::Round {
+                is_on_path: true, ..
+            }
+            | Self::Turn { is_repeated: true } => score + 2,
+            Self::Round {
+                is_repeated: true, ..
+            }
+            | Self::Answer {
+                is_repeated: true, ..
+            } => score + 1,
+            Self::Answer {
+                is_after_refusal: true,
+                ..
+            } => score,
+            Self::Round { .. } | Self::Answer { .. } | Self::Turn { .. } => 0,
+        }
+    }
+}
+
+/// Set of the words of a text.
+struct Words {
+    plain: BTreeSet<String>,
+    with_digits: BTreeSet<String>,
+}
+
+impl Words {
+    fn of(text: &str) -> Self {
+        let folded = folded(text);
+        let words = folded.split_whitespace().map(str::to_owned);
+        let (with_digits, plain) = words.partition(|word| word.chars().any(char::is_numeric));
+        Self { plain, with_digits }
+    }
+
+    /// Hash of the words, with those of the numbers that are `known`.
+    fn hash(&self, known: &BTreeSet<String>) -> String {
+        let numbers = self.with_digits.intersection(known);
+        let words: BTreeSet<&String> = self.plain.iter().chain(numbers).collect();
+        let mut hash = Sha256::new();
+        for word in words {
+            hash.update(word);
+            hash.update(" ");
+        }
+        hex::encode(hash.finalize())
+    }
+
+    fn hash_of_all(&self) -> String {
+        self.hash(&self.with_digits)
+    }
+
+    fn hash_without_numbers(&self) -> String {
+        self.hash(&BTreeSet::new())
+    }
+}
+
+/// Condition on an earlier delegation of the tree `$1`: the same caller `$2`, target `$3`, and words `$4`. If its answer said
+/// nothing, the numbers are what differs, so all words `$5` count.
+macro_rules! is_same_delegation {
+    () => {
+        "root_task_id = $1 and caller_id = $2 and target = $3 and words = $4 and (coalesce(answer_words, $6) >= $6 or all_words = $5)"
+    };
+}
+
+/// Notes the delegations of a round in the transaction that stores it. Returns true if the tree must stop.
+pub async fn note_round(
+    c: &mut Conn,
+    task: &Task,
+    delegations: &[Delegation],
+) -> Result<bool, DbError> {
+    let Some(caller) = task.agent_id.filter(|_| !delegations.is_empty()) else {
+        return Ok(false);
+    };
+    let texts: Vec<Words> = delegations.iter().map(|d| Words::of(&d.text)).collect();
+    let numbers = texts.iter().flat_map(|words| words.with_digits.iter());
+    let known = known_numbers(c, task.root_task_id, numbers.cloned().collect()).await?;
+    let mut is_repeated = true;
+    for (delegation, words) in delegations.iter().zip(&texts) {
+        let same: bool = c
+            .q(concat!(
+                "select exists (select 1 from tree_delegations where ",
+                is_same_delegation!(),
+                ")"
+            ))
+            .bind(task.root_task_id)
+            .bind(caller)
+            .bind(folded(&delegation.target))
+            .bind(words.hash(&known))
+            .bind(words.hash_of_all())
+            .bind(ANSWER_WORDS_MIN)
+            .value()
+            .await?;
+        is_repeated &= same;
+    }
+    for (delegation, words) in delegations.iter().zip(&texts) {
+        c.q("insert into tree_delegations (task_id, child_key, root_task_id, caller_id, target, words, all_words, is_on_path) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing")
+            .bind(task.id)
+            .bind(delegation.key.clone())
+            .bind(task.root_task_id)
+            .bind(caller)
+            .bind(folded(&delegation.target))
+            .bind(words.hash(&known))
+            .bind(words.hash_of_all())
+            .bind(delegation.is_on_path)
+            .run()
+            .await?;
+    }
+    let event = Event::Round {
+        is_on_path: delegations.iter().any(|d| d.is_on_path),
+        is_repeated,
+    };
+    score(c, task.root_task_id, event).await
+}
+
+#[derive(sqlx::FromRow)]
+struct Asked {
+    child_key: String,
+    caller_id: AgentId,
+    target: String,
+    words: String,
+    all_words: String,
+}
+
+/// Notes the answer of a delegate in the transaction that ends its task. Returns true if the tree must stop.
+pub async fn note_answer(c: &mut Conn, task: &Task, text: &str) -> Result<bool, DbError> {
+    let Some(caller) = task.parent_task_id else {
+        return Ok(false);
+    };
+    let asked: Option<Asked> = c
+        .q("select d.child_key, d.caller_id, d.target, d.words, d.all_words from tree_delegations d \
+            join tasks t on t.parent_task_id = d.task_id and t.child_key = d.child_key where t.id = $1")
+        .bind(task.id)
+        .opt()
+        .await?;
+    let Some(asked) = asked else { return Ok(false) };
+    let words = Words::of(text);
+    let answer = words.hash_without_numbers();
+    let is_repeated: bool = c
+        .q(concat!(
+            "select exists (select 1 from tree_delegations where ",
+            is_same_delegation!(),
+            " and answer = $7)"
+        ))
+        .bind(task.root_task_id)
+        .bind(asked.caller_id)
+        .bind(asked.target)
+        .bind(asked.words)
+        .bind(asked.all_words)
+        .bind(ANSWER_WORDS_MIN)
+        .bind(answer.clone())
+        .value()
+        .await?;
+    c.q("update tree_delegations set answer = $3, answer_words = $4 where task_id = $1 and child_key = $2")
+        .bind(caller)
+        .bind(asked.child_key)
+        .bind(answer)
+        .bind(i64::try_from(words.plain.len() + words.with_digits.len()).unwrap_or(i64::MAX))
+        .run()
+        .await?;
+    let event = Event::Answer {
+        is_repeated,
+        is_after_refusal: has_refusal(c, task.id).await?,
+    };
+    score(c, task.root_task_id, event).await
+}
+
+/// Notes a turn of a collaboration in the transaction that ends its task. Returns true if the tree must stop.
+pub async fn note_turn(c: &mut Conn, task: &Task, text: &str) -> Result<bool, DbError> {
+    let Some(agent) = task.agent_id else {
+        return Ok(false);
+    };
+    let words = Words::of(text).hash_without_numbers();
+    let is_repeated: bool = c
+        .q("select exists (select 1 from tree_turns where root_task_id = $1 and agent_id = $2 and words = $3)")
+        .bind(task.root_task_id)
+        .bind(agent)
+        .bind(words.clone())
+        .value()
+        .await?;
+    c.q("insert into tree_turns (task_id, root_task_id, agent_id, words) values ($1, $2, $3, $4) on conflict do nothing")
+        .bind(task.id)
+        .bind(task.root_task_id)
+        .bind(agent)
+        .bind(words)
+        .run()
+        .await?;
+    score(c, task.root_task_id, Event::Turn { is_repeated }).await
+}
+
+/// Stores the score of a tree after an event. Returns true if the tree must stop.
+async fn score(c: &mut Conn, root: TaskId, event: Event) -> Result<bool, DbError> {
+    let score = event.score_after(queue::score_of(c, root).await?);
+    queue::set_score(c, root, score).await?;
+    let root = queue::find_task(c, root).await?;
+    let options = root.and_then(|root| root.input.0.options);
+    let limit = options.and_then(|options| options.get(GUARD_OPTION)?.as_i64());
+    Ok(score >= limit.unwrap_or(GUARD_MIN))
+}
+
+/// Checks whether a delegation was refused in a task or below it, because its target was on the path.
+async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
+    c.q("with recursive below (id) as (select id from tasks where id = $1 union \
+         select t.id from tasks t join below b on t.parent_task_id = b.id) \
+         select exists (select 1 from tree_delegations d join below b on b.id = d.task_id where d.is_on_path)")
+        .bind(task)
+        .value()
+        .await
+}
+
+/// Those of `numbers` that occur in what the root was sent, or in the result of a tool in its tree.
+async fn known_numbers(
+    c: &mut Conn,
+    root: TaskId,
+    mut numbers: BTreeSet<String>,
+) -> Result<BTreeSet<String>, DbError> {
+    if numbers.is_empty() {
+        return Ok(numbers);
+    }
+    let texts: Vec<(String,)> = c
+        .q("select x.text from context_parts p join context_texts x on x.id = p.text_id \
+            where p.task_id = $1 and p.name not in ('round', 'call', 'result') \
+            union all select x.text from tasks t join actions a on a.task_id = t.id \
+            join context_texts x on x.id = a.result_id where (t.id = $1 or (t.root_task_id = $1 and t.parent_task_id is not null)) \
+            and a.function <> 'delegate' limit 1000")
+        .bind(root)
+        .all()
+        .await?;
+    let mut known = BTreeSet::new();
+    for (text,) in texts {
+        let found = Words::of(&text).with_digits;
+        known.extend(found.into_iter().filter(|word| numbers.remove(word)));
+        if numbers.is_empty() {
+            break;
+        }
+    }
+    Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(a: &str, b: &str, known: &str) -> bool {
+        let known = Words::of(known).with_digits;
+        Words::of(a).hash(&known) == Words::of(b).hash(&known)
+    }
+
+    #[test]
+    fn texts_with_the_same_words_are_the_same_in_any_order() {
+        assert!(same(
+            "Check the plan, please.",
+            "PLEASE check the the plan",
+            ""
+        ));
+        assert!(!same("Check the plan", "Check the budget", ""));
+    }
+
+    #[test]
+    fn numbers_count_only_if_the_task_contains_them() {
+        assert!(same("Review, attempt 1", "Review, attempt 2", ""));
+        assert!(!same("Review item 1", "Review item 2", "Items: 1, 2, 3"));
+        assert!(same(
+            "Review item 1, attempt 8",
+            "Review item 1, attempt 9",
+            "Items: 1, 2"
+        ));
+    }
+
+    #[test]
+    fn the_score_rises_with_repetitions_and_falls_with_everything_else() {
+        let round = |is_on_path, is_repeated| Event::Round {
+            is_on_path,
+            is_repeated,
+        };
+        let answer = |is_repeated, is_after_refusal| Event::Answer {
+            is_repeated,
+            is_after_refusal,
+        };
+        for (event, expected) in [
+            (round(true, false), 5),
+            (round(true, true), 5),
+            (round(false, true), 4),
+            (round(false, false), 0),
+            (answer(true, true), 4),
+            (answer(true, false), 4),
+            (answer(false, true), 3),
+            (answer(false, false), 0),
+            (Event::Turn { is_repeated: true }, 5),
+            (Event::Turn { is_repeated: false }, 0),
+        ] {
+            assert_eq!(event.score_after(3), expected, "{event:?}");
+        }
+    }
+}

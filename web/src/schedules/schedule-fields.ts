@@ -1,0 +1,103 @@
+import type {
+  NewSchedule,
+  Schedule,
+  ScheduleDelivery,
+  SchedulePatch,
+  ScheduleTarget,
+} from '../api/schedules';
+
+export const FIELDS = ['name', 'agent', 'prompt', 'cron', 'timezone', 'deliver', 'missed'] as const;
+export type FieldKey = (typeof FIELDS)[number];
+/** `agent` is `agent:ID` or `heartbeat:ID`, `deliver` is `channel:ID` or `thread:ID`. */
+export type ScheduleFields = Record<FieldKey, string>;
+
+export const LABELS: Record<FieldKey, string> = {
+  name: 'Name',
+  agent: 'Agent',
+  prompt: 'What to ask',
+  cron: 'When',
+  timezone: 'Time zone',
+  deliver: 'Deliver to',
+  missed: 'If a time is missed',
+};
+export const MISSED: Record<Schedule['missed'], string> = {
+  run_once: 'Run once, up to an hour late',
+  skip: 'Skip it',
+};
+export const isHeartbeat = ({ agent }: Pick<ScheduleFields, 'agent'>): boolean =>
+  agent.startsWith('heartbeat:');
+
+const placeKey = (place: Schedule['deliver']): string =>
+  'thread_id' in place ? `thread:${place.thread_id}` : `channel:${place.channel_id}`;
+export function fieldsOf(s: Schedule): ScheduleFields {
+  const { target } = s;
+  return {
+    name: s.name,
+    agent: `${target.type}:${target.agent_id}`,
+    prompt: target.type === 'agent' ? target.prompt : '',
+    cron: s.cron,
+    timezone: s.timezone,
+    deliver: placeKey(s.deliver),
+    missed: s.missed,
+  };
+}
+
+/** Start of a new schedule: weekday mornings. */
+export const blank = (agent: string, channel: string, timezone: string): ScheduleFields => ({
+  name: '',
+  agent: `agent:${agent}`,
+  prompt: '',
+  cron: '0 9 * * 1-5',
+  timezone,
+  deliver: `channel:${channel}`,
+  missed: 'run_once',
+});
+
+const idIn = (key: string) => key.slice(key.indexOf(':') + 1);
+/** Nothing is left to fill in. */
+export const isComplete = (f: ScheduleFields): boolean =>
+  [f.name, f.cron, idIn(f.agent), idIn(f.deliver)].every((text) => text.trim()) &&
+  (isHeartbeat(f) || f.prompt.trim() !== '');
+const targetOf = (f: ScheduleFields): ScheduleTarget =>
+  isHeartbeat(f)
+    ? { type: 'heartbeat', agent_id: idIn(f.agent) }
+    : { type: 'agent', agent_id: idIn(f.agent), prompt: f.prompt };
+const deliveryOf = ({ deliver }: ScheduleFields): ScheduleDelivery =>
+  deliver.startsWith('thread:') ? { thread_id: idIn(deliver) } : { channel_id: idIn(deliver) };
+
+export const formOf = (f: ScheduleFields): NewSchedule => ({
+  name: f.name,
+  cron: f.cron,
+  timezone: f.timezone,
+  target: targetOf(f),
+  deliver: deliveryOf(f),
+  missed: f.missed === 'skip' ? 'skip' : 'run_once',
+});
+
+export const changedIn = (before: ScheduleFields, after: ScheduleFields): FieldKey[] =>
+  FIELDS.filter((k) => before[k] !== after[k]);
+
+/** Only what differs. The target is replaced as a whole. */
+export function patchOf(before: ScheduleFields, after: ScheduleFields): SchedulePatch {
+  const form = formOf(after);
+  const patch: SchedulePatch = {};
+  for (const key of changedIn(before, after)) {
+    if (key === 'agent' || key === 'prompt') patch.target = form.target;
+    else Object.assign(patch, { [key]: form[key] });
+  }
+  return patch;
+}
+
+/** The field that a parameter of an error belongs to. */
+export function fieldOf(param: string | null): FieldKey | null {
+  const [head, ...rest] = (param ?? '').split('.');
+  if (head === 'target') return rest.includes('prompt') ? 'prompt' : 'agent';
+  return FIELDS.find((k) => k === head) ?? null;
+}
+
+/** A list after an event or a response about one of its schedules, oldest first. */
+export const withSchedule = (list: Schedule[], changed: Schedule): Schedule[] =>
+  list.some((s) => s.id === changed.id)
+    ? list.map((s) => (s.id === changed.id ? changed : s))
+    : [...list, changed];
+export const without = (list: Schedule[], id: string): Schedule[] => list.filter((s) => s.id !== id);
