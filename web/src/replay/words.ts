@@ -12,8 +12,7 @@ const REASONS: Record<SkippedReply['reason'], string> = {
 /** "20 tasks, about $0.40"; without a known price, the tokens. */
 export function estimateText(it: ReplayEstimate): string {
   if (!it.cases) return 'There are no replies to try yet.';
-  const cost = it.cost_usd_max ?? null;
-  const about = cost === null ? `${count(it.input_tokens)} tokens` : money(cost);
+  const about = it.cost_usd_max === null ? `${count(it.input_tokens)} tokens` : money(it.cost_usd_max);
   return `${plural(it.cases, 'task')}, about ${about}`;
 }
 
