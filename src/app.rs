@@ -51,6 +51,7 @@ use crate::{
         delegation::DelegationTool,
         facts::StoredFacts,
         manifest,
+        replay::{self, Replayer},
         retry::RetryPolicy,
         turn::ReplyHandler,
         utility::Utility,
@@ -234,6 +235,27 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
     }
 }
 
+/// Handler of replays.
+fn replays(
+    config: &Config,
+    providers: &Arc<Providers>,
+    calls: &CallLog,
+    tools: &Toolbox,
+) -> Arc<dyn Handler> {
+    let replayer = Replayer {
+        db: calls.db.clone(),
+        provider: providers.fallback(),
+        calls: calls.clone(),
+        tools: tools.clone(),
+        delays: config.retry_delays.clone(),
+        task_timeout: config.task_timeout,
+        attempt_max: config.attempt_max,
+    };
+    PerWorkspace::new(providers, replayer, |replayer, provider| {
+        replayer.provider = provider;
+    })
+}
+
 /// Handlers of all kinds of queued tasks, each with the model of its workspace.
 fn handlers(
     config: &Config,
@@ -242,7 +264,7 @@ fn handlers(
     blobs: &Blobs,
     calls: &CallLog,
     keyring: &Arc<Keyring>,
-    tools: Toolbox,
+    tools: &Toolbox,
 ) -> HashMap<TaskKind, Arc<dyn Handler>> {
     let policy = RetryPolicy {
         delays: config.retry_delays.clone(),
@@ -265,7 +287,7 @@ fn handlers(
         provider: providers.fallback(),
         blobs: blobs.clone(),
         calls: calls.clone(),
-        tools,
+        tools: tools.clone(),
         policy: policy.clone(),
         task_timeout: config.task_timeout,
         attempt_max: config.attempt_max,
@@ -334,6 +356,7 @@ fn handlers(
         (TaskKind::Reflect, Arc::clone(&reflector)),
         (TaskKind::Utility, reflector),
         (TaskKind::CatchUp, catch_ups),
+        (TaskKind::Replay, replays(config, providers, calls, tools)),
     ])
 }
 
@@ -424,7 +447,7 @@ impl App {
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring, tools),
+            handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring, &tools),
             slots: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
@@ -461,6 +484,7 @@ impl App {
             calls,
             keyring,
             registry,
+            tools,
             responses_of_all: service,
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
@@ -709,6 +733,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     memory::forget::forget_expired(&state.db).await?;
     adaptation::state::delete_expired(&state.db).await?;
     catch_up::store::delete_expired(&state.db).await?;
+    replay::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     state
         .db

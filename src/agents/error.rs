@@ -112,6 +112,10 @@ pub enum AgentError {
     PromptProfilesStale(Box<PromptProfiles>),
     #[error("the policy has changed since you loaded it: reload it, and reapply your change")]
     PolicyStale(Box<serde_json::Value>),
+    #[error("a replay of this agent is still running for you: wait until it ends, or stop it")]
+    ReplayActive,
+    #[error("there are no replies of this agent that you can read: ask it something first")]
+    NothingToReplay,
     #[error(transparent)]
     BadId(#[from] IdError),
     #[error(transparent)]
@@ -232,6 +236,10 @@ impl From<AgentError> for ApiError {
             E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, ErrorCode::DefaultAgent),
             E::LocksYouOut => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::LocksYouOut)
                 .param("access_control"),
+            E::ReplayActive => make(StatusCode::CONFLICT, ErrorCode::ReplayActive),
+            E::NothingToReplay => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NothingToReplay)
+            }
             E::BadId(_) => make(StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
             E::Avatar(e) => ApiError::from(e).param("avatar.file_id"),
             E::Auth(e) => e.into(),

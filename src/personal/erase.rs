@@ -31,7 +31,7 @@ use crate::{
     },
     memory::forget,
     realtime::{Close, Hub},
-    replies::{compaction::catch_up, manifest},
+    replies::{compaction::catch_up, manifest, replay},
     schedules,
     tasks::{TaskKind, actions, budgets, queue, usage},
 };
@@ -348,6 +348,7 @@ impl Eraser {
         let (workspace, user) = (e.workspace_id, e.user_id);
         self.step(e, async move |c: &mut Conn| {
             catch_up::store::forget_person(c, workspace, user).await?;
+            replay::store::forget_person(c, workspace, user).await?;
             Ok(derived::changed(c, SourceId::User(user), Change::Deleted).await?)
         })
         .await

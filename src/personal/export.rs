@@ -347,6 +347,17 @@ struct OwnFile {
     updated_at: Timestamp,
 }
 
+/// An answer of a replay that the user started.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedReplay {
+    #[serde(skip)]
+    case_id: TaskId,
+    agent_id: AgentId,
+    /// Text and call as JSON.
+    text: String,
+    created_at: Timestamp,
+}
+
 /// A catch-up that a model wrote for the user.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedCatchUp {
@@ -427,6 +438,19 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               join members m on m.user_id = s.user_id and m.workspace_id = $1 \
               where s.user_id = $2 and s.id > $3 order by s.id limit $4",
         key: |row| row.id.0,
+    };
+    // So do answers of replays.
+    let replays = Part::<ExportedReplay> {
+        name: "replays",
+        sql: concat!(
+            "select k.task_id as case_id, p.agent_id, x.text, p.created_at from replay_cases k \
+             join replays p on p.task_id = k.replay_id join tasks t on t.id = k.task_id \
+             join context_texts x on x.id = k.text_id and x.hash is not null \
+             where p.workspace_id = $1 and p.user_id = $2 and k.task_id > $3 and ",
+            is_in_visible_channel!("t.channel_id", "$2"),
+            " order by k.task_id limit $4"
+        ),
+        key: |row| row.case_id.0,
     };
     if who.reader == ExportReader::Subject {
         part(db, out, who, &sessions).await?;
@@ -542,6 +566,7 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     if who.reader == ExportReader::Subject {
         part(db, out, who, &adaptation).await?;
         part(db, out, who, &catch_ups).await?;
+        part(db, out, who, &replays).await?;
     }
     let answers = Part::<Answer> {
         name: "responses",

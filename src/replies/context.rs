@@ -559,7 +559,7 @@ async fn adapting(
 }
 
 /// Finds the reply style of the reply to a message.
-async fn preset(
+pub(super) async fn preset(
     c: &mut Conn,
     of: &ReplyPlace,
     agent: &Resolved,

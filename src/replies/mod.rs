@@ -19,6 +19,7 @@ mod offline;
 pub mod persona;
 pub mod preset;
 pub mod prompt;
+pub mod replay;
 pub mod requester;
 pub mod retry;
 pub mod taint;

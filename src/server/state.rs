@@ -18,6 +18,7 @@ use crate::{
     responses::ResponsesService,
     secrets::Keyring,
     tasks::{Queue, calls::CallLog},
+    tools::runner::Toolbox,
 };
 
 pub struct Inner {
@@ -39,6 +40,8 @@ pub struct Inner {
     pub keyring: Arc<Keyring>,
     /// Tools of workspaces.
     pub registry: Arc<Registry>,
+    /// Functions that agents can call.
+    pub tools: Toolbox,
     /// Without the model of a workspace: see `responses`.
     pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,

@@ -57,6 +57,8 @@ text_enum! {
         Resolve = "resolve",
         /// Call of `/v1/responses` or `/v1/chat/completions`.
         Response = "response",
+        /// Reply that is written again with a draft.
+        Replay = "replay",
         /// Other work of a small model, such as the text of a persona.
         Utility = "utility",
         /// Test of a connection.

@@ -32,6 +32,8 @@ text_enum! {
         Utility = "utility",
         /// What happened in a thread, for the requester only.
         CatchUp = "catch_up",
+        /// Replies of an agent, written again with a draft for the requester only; a child for each reply.
+        Replay = "replay",
         /// Run of an agent at a time of a schedule.
         Schedule = "schedule",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
@@ -44,7 +46,10 @@ text_enum! {
 impl TaskKind {
     /// Returns true if only the requester sees tasks of this kind. `is_not_personal!` is the same condition in SQL.
     pub fn is_personal(self) -> bool {
-        matches!(self, Self::Reflect | Self::Utility | Self::CatchUp)
+        matches!(
+            self,
+            Self::Reflect | Self::Utility | Self::CatchUp | Self::Replay
+        )
     }
 }
 
@@ -238,8 +243,8 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`, and
-    /// `catch_up` are visible to their requester only;
+    /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
+    /// `catch_up`, and `replay` are visible to their requester only;
     /// `delegate` is work that an agent passed on to another one;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,

@@ -86,6 +86,7 @@ mod publish;
 mod questions;
 mod queue;
 mod quiet;
+mod replays;
 mod reply_styles;
 mod resolve;
 mod resolve_model;

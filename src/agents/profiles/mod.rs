@@ -35,6 +35,7 @@ mod adaptation;
 mod agent;
 mod announce;
 mod change;
+mod draft;
 mod find;
 mod follow;
 mod form;
@@ -64,6 +65,7 @@ pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
 pub(in crate::agents) use change::{put_file, see_base};
+pub use draft::{TrialProfile, resolve_trial};
 pub(in crate::agents) use find::get_visible_profile;
 pub use find::{
     HandleOwner, InvocableAgent, ListedAgent, Resolved, cannot_invoke, find_by_handle,

@@ -264,6 +264,19 @@ fn definition_text(function: &ToolFunction) -> String {
     .to_string()
 }
 
+/// Keeps the functions whose definitions fit their share of the window.
+pub(in crate::replies) fn limit_definitions(offer: &mut Offer, window: Window) {
+    offer.limit(window.tokens / DEFINITIONS_SHARE, |function| {
+        window.corrected(estimate_tokens(&definition_text(function)))
+    });
+}
+
+/// Estimated size of the definitions of an offer.
+pub(in crate::replies) fn definition_tokens(offer: &Offer) -> u64 {
+    let sizes = offer.functions().map(definition_text);
+    sizes.map(|text| estimate_tokens(&text)).sum()
+}
+
 impl Rounds {
     /// Checks whether the next call must be the last one.
     fn are_used_up(&self, ran: Duration) -> bool {
@@ -532,9 +545,7 @@ impl ReplyHandler {
                     offer.keep(|function| function.tool().is_none());
                 }
                 let window = self.provider.window(model).await;
-                offer.limit(window.tokens / DEFINITIONS_SHARE, |function| {
-                    window.corrected(estimate_tokens(&definition_text(function)))
-                });
+                limit_definitions(&mut offer, window);
                 offer
             }
             None => Offer::default(),

@@ -29,6 +29,7 @@ mod personas;
 mod policies;
 mod profiles;
 mod prompt_profiles;
+mod replays;
 mod rpc;
 mod task_context;
 mod usage;
@@ -49,6 +50,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(prompt_profiles::router())
         .merge(task_context::router())
         .merge(workspace_context::router())
+        .merge(replays::router())
         .merge(rpc::router())
         .merge(usage::router())
         .merge(budgets::router())

@@ -136,7 +136,7 @@ impl TasksQuery {
 
 /// Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
 ///
-/// Tasks of the kinds `reflect`, `utility`, and `catch_up` are listed for their requester only.
+/// Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(TasksQuery), responses((status = 200, body = List<Task>)))]

@@ -231,6 +231,48 @@ pub async fn active_catch_up(
     .await
 }
 
+/// The replay of an agent that runs for a person.
+pub async fn active_replay(
+    c: &mut Conn,
+    agent: AgentId,
+    requester: UserId,
+) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where agent_id = $1 and requested_by = $2 and kind = 'replay' and parent_task_id is null \
+         and status in ('queued', 'running') order by id limit 1"
+    ))
+    .bind(agent)
+    .bind(requester)
+    .opt()
+    .await
+}
+
+/// The newest completed replies of an agent that a person can read, newest first, without those that were deleted, or whose
+/// trigger message was.
+pub async fn newest_replies(
+    c: &mut Conn,
+    agent: AgentId,
+    reader: UserId,
+    limit: i64,
+) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        concat!(
+            "from tasks where agent_id = $1 and kind = 'reply' and status = 'completed' and ",
+            is_in_visible_channel!("tasks.channel_id", "$2"),
+            " and exists (select 1 from messages m where m.id = tasks.reply_message_id and m.deleted_at is null) \
+             and exists (select 1 from messages m where m.id = tasks.trigger_message_id and m.deleted_at is null) \
+             order by id desc limit $3"
+        )
+    ))
+    .bind(agent)
+    .bind(reader)
+    .bind(limit)
+    .all()
+    .await
+}
+
 /// The reflections of an agent on a person in a conversation that have not ended.
 pub async fn active_reflections(
     c: &mut Conn,

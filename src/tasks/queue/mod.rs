@@ -21,7 +21,7 @@ macro_rules! task_sql {
 /// Condition on a task that everyone in its conversation can see, as `TaskKind::is_personal`.
 macro_rules! is_not_personal {
     () => {
-        "kind not in ('reflect', 'utility', 'catch_up')"
+        "kind not in ('reflect', 'utility', 'catch_up', 'replay')"
     };
 }
 pub(crate) use is_not_personal;
@@ -64,8 +64,8 @@ pub use claim::{
 };
 pub use find::{
     Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork,
-    active_in_threads, active_of_reply, active_of_trigger, active_reflections, count_active,
-    find_task, latest_reply, left_behind, list, tasks_of_message,
+    active_in_threads, active_of_reply, active_of_trigger, active_reflections, active_replay,
+    count_active, find_task, latest_reply, left_behind, list, newest_replies, tasks_of_message,
 };
 pub use insert::{
     NewLink, NewScheduled, NewTask, announce, announce_as, free_slots, insert, insert_scheduled,

@@ -505,6 +505,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             "GET /v1/tasks/{id}" | "GET /v1/tasks/{id}/tree" | "POST /v1/tasks/{id}/cancel",
             "of the API" | "own of the API",
         ) => unplaced(row, w, by).await,
+        ("GET /v1/tasks/{id}/replay", _) => Call::get(at(&replayed(w, n, by).await)),
 
         // Agents
         ("POST /v1/agents", _) => Call::post(path, agent(n)),
@@ -533,6 +534,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             | "GET /v1/agents/{id}/versions/{version}/diff",
             _,
         ) => Call::get(at(&made_agent(w, n).await).replace("{version}", "1")),
+        ("POST /v1/agents/{id}/replays", _) => {
+            Call::post(at(&replied(w, n).await), json!({"draft": {}}))
+        }
         ("GET /v1/agents/{id}/state", _) => Call::get(state_of(w, n, path, by).await),
         ("DELETE /v1/agents/{id}/state", _) => Call::delete(state_of(w, n, path, by).await),
         ("POST /v1/agents/{id}/reflect", _) => reflection(w, n, path, who, by).await,
@@ -697,6 +701,23 @@ fn agent(n: u64) -> Value {
 
 async fn made_agent(w: &AccessFixture, n: u64) -> String {
     id(&w.ada.post("/v1/agents", agent(n)).await.is(201))
+}
+
+/// An agent with a reply in a public channel.
+async fn replied(w: &AccessFixture, n: u64) -> String {
+    let made = made_agent(w, n).await;
+    let started = w.ada.start(&w.general, &format!("@agent-{n} hi")).await;
+    w.ada.completed(&text(&started, "/tasks/0/id")).await;
+    made
+}
+
+/// A replay that this person started.
+async fn replayed(w: &AccessFixture, n: u64, by: &Person) -> String {
+    let path = format!("/v1/agents/{}/replays", replied(w, n).await);
+    let queued = by.post(&path, json!({"draft": {}})).await.is(202);
+    let task = text(&queued, "/task/id");
+    by.completed(&task).await;
+    task
 }
 
 /// The path of a state in a new thread.

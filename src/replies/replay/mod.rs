@@ -1,0 +1,38 @@
+//! Replays: the newest replies of an agent, written again with a draft of its profile, for the person who tries it.
+//!
+//! ```text
+//! start ─► root with the draft ─► child for each reply ─► stored prompt, system text of the draft ─► one call ─► answer
+//!            └─ parked until the last child has ended ◄──────────────── one transaction ends child and answer ◄──┘
+//! ```
+//!
+//! Nothing is posted, streamed, or remembered, and no tool runs: a case ends with the first call. A person gets only what they could
+//! read in the prompt of a reply, and reads the texts of messages from the messages.
+
+mod case;
+mod handler;
+pub mod read;
+mod replayer;
+pub mod start;
+pub mod store;
+
+use serde::{Deserialize, Serialize};
+
+pub use case::{Case, SkipReason};
+pub use replayer::{ReplayEstimate, Replayer};
+
+/// A call of a tool that was not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct WouldCall {
+    /// Function.
+    pub name: String,
+    /// Usually an object; a string if the model did not write JSON.
+    #[schema(value_type = Object)]
+    pub arguments: serde_json::Value,
+}
+
+/// Response to a case, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CaseAnswer {
+    pub(crate) text: String,
+    pub(crate) would_call: Option<WouldCall>,
+}

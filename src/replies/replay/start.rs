@@ -1,0 +1,114 @@
+//! Queues replays.
+
+use crate::{
+    agents::{
+        AgentError,
+        profiles::{Resolved, TrialProfile, resolve_trial},
+    },
+    auth::Actor,
+    db::{Conn, DbError, dialect},
+    ids::TaskId,
+    tasks::{Lane, NewTask, Task, TaskKind, TaskTarget, queue},
+};
+
+use super::{Case, store};
+
+/// Maximum and default number of replies.
+pub const CASES_MAX: i64 = 20;
+
+/// A replay to start.
+#[derive(Debug, Clone)]
+pub struct NewReplay {
+    pub trial: TrialProfile,
+    /// Maximum number of replies.
+    pub count: i64,
+}
+
+/// Loads the cases of a replay that is not started, with its profile. `c` must be a snapshot of the database.
+///
+/// # Errors
+/// Those of `resolve_trial`.
+pub async fn plan(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    new: &NewReplay,
+) -> Result<(Resolved, Vec<Case>), AgentError> {
+    let agent = resolve_trial(c, actor, reference, &new.trial).await?;
+    let mut cases = Vec::new();
+    for reply in queue::newest_replies(c, agent.agent, actor.user, new.count).await? {
+        if let Ok(case) = Case::load(c, &reply, &agent, actor.user).await? {
+            cases.push(case);
+        }
+    }
+    Ok((agent, cases))
+}
+
+/// Queues a replay: its root, and a child for each reply. The children decide again whether the reply can be read.
+///
+/// # Errors
+/// `ReplayActive`, `NothingToReplay`, or those of `resolve_trial`.
+pub async fn start(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    new: &NewReplay,
+) -> Result<Task, AgentError> {
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let agent = resolve_trial(c, actor, reference, &new.trial).await?;
+    let active = queue::active_replay(c, agent.agent, actor.user).await?;
+    if active.is_some() {
+        return Err(AgentError::ReplayActive);
+    }
+    let replies = queue::newest_replies(c, agent.agent, actor.user, new.count).await?;
+    let placed = replies
+        .iter()
+        .filter_map(|reply| Some((reply.id, reply.target()?)));
+    let placed: Vec<(TaskId, TaskTarget)> = placed.collect();
+    // A task is in a conversation; the root is in that of its first case.
+    let (_, first) = *placed.first().ok_or(AgentError::NothingToReplay)?;
+    let root = insert(c, actor, &agent, first, None).await?;
+    store::insert(c, &root, &agent).await?;
+    for (n, (reply, target)) in placed.into_iter().enumerate() {
+        let key = (root.id, format!("case.{}", n + 1));
+        let child = insert(c, actor, &agent, target, Some(key)).await?;
+        store::insert_case(c, root.id, child.id, reply).await?;
+    }
+    Ok(root)
+}
+
+/// Queues the root, or the child with this parent and key, and announces it to the requester.
+async fn insert(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    agent: &Resolved,
+    target: TaskTarget,
+    child: Option<(TaskId, String)>,
+) -> Result<Task, DbError> {
+    let (parent, child_key) = child.unzip();
+    let new = NewTask {
+        workspace: actor.workspace,
+        kind: TaskKind::Replay,
+        agent: agent.agent,
+        agent_version: agent.version,
+        channel: target.channel,
+        thread: target.thread,
+        fork: target.fork,
+        trigger: None,
+        requested_by: actor.user,
+        retry_of: None,
+        parent,
+        link: None,
+        child_key,
+        before_seq: None,
+        api_key: None,
+        lane: Lane::Background,
+        prompt: String::new(),
+        options: None,
+    };
+    let task = queue::insert(c, &new, None).await?;
+    let task = task.ok_or(sqlx::Error::RowNotFound)?;
+    let audience = queue::audience_of(c, target.channel).await?;
+    queue::announce(c, &task, audience).await?;
+    Ok(task)
+}

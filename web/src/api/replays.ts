@@ -1,0 +1,38 @@
+import type { AgentPatch } from './agent-types';
+import { at, type Transport } from './http';
+import type { components } from './schema';
+import type { Task } from './types';
+
+type S = components['schemas'];
+
+/** What a replay would use. */
+export type ReplayEstimate = S['ReplayEstimate'];
+/** Recent replies of an agent beside those of a draft. */
+export type Replay = S['Replay'];
+export type ReplayCase = S['ReplayCase'];
+export type SkippedReply = S['SkippedReply'];
+
+/** Client of replays, `api.part(ReplaysApi)`. Loaded with the editor. */
+export class ReplaysApi {
+  #http: Transport['http'];
+  #take: Transport['take'];
+  constructor(transport: Transport) {
+    this.#http = transport.http;
+    this.#take = transport.take;
+  }
+  async estimate(id: string, draft: AgentPatch): Promise<ReplayEstimate> {
+    const params = { path: { id }, query: { estimate: true } };
+    const found = await this.#take(this.#http.POST('/v1/agents/{id}/replays', { params, body: { draft } }));
+    return found as ReplayEstimate;
+  }
+  /** The queued root. */
+  async start(id: string, draft: AgentPatch): Promise<Task> {
+    const started = await this.#take(
+      this.#http.POST('/v1/agents/{id}/replays', { ...at({ id }), body: { draft } }),
+    );
+    return (started as S['StartedReplay']).task;
+  }
+  get(task: string): Promise<Replay> {
+    return this.#take(this.#http.GET('/v1/tasks/{id}/replay', at({ id: task })));
+  }
+}
