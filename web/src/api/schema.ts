@@ -539,6 +539,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/agents/{id}/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Write the newest replies of an agent again with a draft, for the caller only
+         * @description Of the newest completed replies in conversations that the caller can read. Nothing is posted, no tool runs, and the caller's budgets
+         *     apply. One replay of an agent runs for a person at a time.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["start_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents/{id}/rollback": {
         parameters: {
             query?: never;
@@ -2592,7 +2615,7 @@ export interface paths {
         };
         /**
          * Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
-         * @description Tasks of the kinds `reflect`, `utility`, and `catch_up` are listed for their requester only.
+         * @description Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2661,6 +2684,28 @@ export interface paths {
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_task_context"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the cases of a replay, for 7 days
+         * @description Only for its requester. Replies in conversations that the caller can no longer read are skipped.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_replay"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4886,7 +4931,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -7448,6 +7493,90 @@ export interface components {
             /** @description Time when it ended, or started if nobody knows its end. */
             at: components["schemas"]["Timestamp"];
         };
+        /** @description Newest replies of an agent beside those of a draft */
+        Replay: {
+            /** @description Newest reply first. */
+            cases: components["schemas"]["ReplayCase"][];
+            skipped: components["schemas"]["SkippedReply"][];
+        };
+        /** @description A reply as the draft writes it. */
+        ReplayAfter: {
+            /** @description Text before the call, if there is one. Null after an error, or if a message of the prompt was deleted since. */
+            text: string | null;
+            would_call: components["schemas"]["WouldCall"] | null;
+            model: string | null;
+            /**
+             * Format: int64
+             * @description Tokens of all calls of the case.
+             */
+            tokens: number;
+            /**
+             * Format: int64
+             * @description Time for which the case ran.
+             */
+            ms: number;
+            error: components["schemas"]["TaskError"] | null;
+        };
+        /** @description A reply as it was posted. */
+        ReplayBefore: {
+            /** @description Null if the reply was deleted since. */
+            text: string | null;
+            model: string | null;
+            /**
+             * Format: int64
+             * @description Tokens of all calls of the reply.
+             */
+            tokens: number;
+            /**
+             * Format: int64
+             * @description Time for which its task ran; 0 if it is not known.
+             */
+            ms: number;
+        };
+        ReplayCase: {
+            /** @description Task of the reply. */
+            task_id: components["schemas"]["TaskId"];
+            /** @description Status of the case. */
+            status: components["schemas"]["TaskStatus"];
+            /** @description The trigger message without the mention; null if it was deleted since. */
+            asked: string | null;
+            before: components["schemas"]["ReplayBefore"];
+            after: components["schemas"]["ReplayAfter"] | null;
+            /** @description Parts of the prompt were left out because they belong to other people. */
+            partial: boolean;
+        };
+        /** @description What a replay would use. */
+        ReplayEstimate: {
+            /** @description Number of replies that would be written again. */
+            cases: number;
+            /** @description Number of model calls. */
+            calls: number;
+            /**
+             * Format: int64
+             * @description Estimated size of all prompts.
+             */
+            input_tokens: number;
+            /**
+             * Format: double
+             * @description Reservation of the calls in budgets in US dollars: 1.5 times the prompts, and the output limits. Null without a known price,
+             *     or if the policy does not show costs to the caller.
+             */
+            cost_usd_max: number | null;
+        };
+        /** @description Fields of `POST /v1/agents/{id}/replays`: either `draft` or `version`. */
+        ReplayForm: {
+            draft?: components["schemas"]["AgentPatch"] | null;
+            /**
+             * Format: int64
+             * @description A stored version of the agent.
+             */
+            version?: number | null;
+            /**
+             * Format: int64
+             * @description Maximum number of replies, 1 to 20; 20 by default.
+             */
+            count?: number | null;
+        };
         Requester: {
             id: components["schemas"]["UserId"];
             name: string;
@@ -8174,6 +8303,22 @@ export interface components {
             /** @description Token from the link that the server printed at startup, if it requires one. */
             setup_token?: string | null;
         };
+        /** @description A reply that was not written again. */
+        SkippedReply: {
+            /** @description Task of the reply. */
+            task_id: components["schemas"]["TaskId"];
+            /**
+             * @description Reason why a reply is not written again.
+             *
+             *     `expired`: Its prompt is no longer kept.
+             *
+             *     `deleted`: The reply or a message of its prompt was deleted.
+             *
+             *     `not_readable`: The person can no longer read its conversation.
+             * @enum {string}
+             */
+            reason: "expired" | "deleted" | "not_readable";
+        };
         /**
          * @description Reason why a slot was skipped.
          *
@@ -8223,6 +8368,10 @@ export interface components {
             text: string;
             /** @description Messages of the fork, or the forked message. Empty if the source is unknown. */
             sources: components["schemas"]["MessageId"][];
+        };
+        StartedReplay: {
+            /** @description The root; `GET /v1/tasks/{id}/replay` returns its cases. */
+            task: components["schemas"]["Task"];
         };
         /** @enum {string} */
         Status: "in_progress" | "completed" | "incomplete" | "failed";
@@ -8326,8 +8475,8 @@ export interface components {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`, and
-             *     `catch_up` are visible to their requester only;
+             * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
+             *     `catch_up`, and `replay` are visible to their requester only;
              *     `delegate` is work that an agent passed on to another one;
              *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
              */
@@ -8457,6 +8606,8 @@ export interface components {
          *
          *     `catch_up`: What happened in a thread, for the requester only.
          *
+         *     `replay`: Replies of an agent, written again with a draft for the requester only; a child for each reply.
+         *
          *     `schedule`: Run of an agent at a time of a schedule.
          *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
@@ -8464,7 +8615,7 @@ export interface components {
          *     `delegate`: Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
          * @enum {string}
          */
-        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "schedule" | "response" | "delegate";
+        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "replay" | "schedule" | "response" | "delegate";
         TaskOutput: {
             /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
             message_id?: components["schemas"]["MessageId"];
@@ -9229,6 +9380,13 @@ export interface components {
         WorkspacePatch: {
             name?: string;
             slug?: string;
+        };
+        /** @description A call of a tool that was not run. */
+        WouldCall: {
+            /** @description Function. */
+            name: string;
+            /** @description Usually an object; a string if the model did not write JSON. */
+            arguments: Record<string, unknown>;
         };
         WritingCatchUp: {
             task: components["schemas"]["Task"];
@@ -11722,6 +11880,107 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Reflecting"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    start_replay: {
+        parameters: {
+            query?: {
+                /** @description `true` returns what the replay would use, and starts nothing. */
+                estimate?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "count": 5,
+                 *       "draft": {
+                 *         "temperature": 0.2
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplayForm"];
+            };
+        };
+        responses: {
+            /** @description With `estimate=true` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "calls": 0,
+                     *       "cases": 0,
+                     *       "cost_usd_max": null,
+                     *       "input_tokens": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReplayEstimate"];
+                };
+            };
+            /** @description The replay is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "after_task_id": null,
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StartedReplay"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -21577,6 +21836,61 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["TaskContext"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_replay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a task: `task_` and 26 base-32 characters */
+                id: components["schemas"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cases": [
+                     *         {
+                     *           "after": null,
+                     *           "asked": null,
+                     *           "before": {
+                     *             "model": null,
+                     *             "ms": 0,
+                     *             "text": null,
+                     *             "tokens": 0
+                     *           },
+                     *           "partial": false,
+                     *           "status": "queued",
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "skipped": [
+                     *         {
+                     *           "reason": "expired",
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Replay"];
                 };
             };
             400: components["responses"]["Error400"];
