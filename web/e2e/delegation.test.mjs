@@ -133,7 +133,7 @@ test('the reply has a step for each question, with its answer', async () => {
     .click();
   const answer = lead(bo).getByRole('region', { name: 'Answer of Coder' });
   assert.equal(await answer.textContent(), 'We launch on Monday.');
-  await inspect(bo, 'delegation-step');
+  await inspect(bo, 'delegation-step', work(bo).getByRole('button', { name: 'Show work' }));
   // Without the region, the steps lead to the work.
   await bo.page.reload();
   await lead(bo).getByRole('button', { name: '2 steps', exact: true }).click();
