@@ -54,6 +54,7 @@ NEEDS_MODEL = {
 # Operations that fail without a tool server.
 NEEDS_TOOL_SERVER = {
     "POST /v1/tools/{id}/refresh", "PUT /v1/tools/{id}/functions/{name}", "DELETE /v1/tools/{id}/functions/{name}",
+    "PUT /v1/tools/{id}/secret",
 }
 
 # Operations that need a tool that writes, and a worker that was lost during its call.
@@ -111,6 +112,7 @@ class Server:
             "OPENVIBE_WORKSPACES_PER_USER": "100000",
             "OPENVIBE_TASKS_QUEUED_MAX": "100000",
             "OPENVIBE_MODEL_ALLOW": "127.0.0.1",
+            "OPENVIBE_MCP_ALLOW": "127.0.0.1",
             "OPENVIBE_LOG": "warn",
         }
         self.log = Path(f"{directory}/server.log")

@@ -252,12 +252,16 @@ class Things:
         """A name of a tool that is not in use; those are short."""
         return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]
 
-    def tool(self):
+    def tool(self, kind="function", config={}):
         """A function of clients. A workspace can have 50 tools."""
         tools = self.get("/v1/tools?limit=100")["data"]
         for old in tools[:20] if len(tools) > 40 else []:
             self.call("DELETE", f"/v1/tools/{old['id']}")
-        return self.post("/v1/tools", {"kind": "function", "name": self.label(), "config": {}})["id"]
+        return self.post("/v1/tools", {"kind": kind, "name": self.label(), "config": config})["id"]
+
+    def tool_server(self):
+        """A server that nobody asks for its functions."""
+        return self.tool("mcp", {"url": self.model})
 
     def desk(self):
         """Another workspace of this person, whose agent asks before it searches. The run's own has no model that calls tools."""
