@@ -51,7 +51,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant",
+    "act", "grant", "run",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -174,6 +174,7 @@ ids! {
     ToolId = "tool", "a tool of the registry";
     ActionId = "act", "an action of an agent";
     GrantId = "grant", "a permission for an hour";
+    WorkflowId = "flow", "a workflow";
 }
 
 #[cfg(test)]

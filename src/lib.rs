@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► tools ─► memory
-//!     ─► chat ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► realtime, backup, config
+//!     ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► realtime, backup, config
 //!     ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
@@ -52,6 +52,7 @@ pub mod time;
 pub mod tool_fault;
 pub mod tools;
 pub mod web;
+pub mod workflows;
 
 #[cfg(test)]
 #[path = "../tests/corpus/mod.rs"]

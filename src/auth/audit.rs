@@ -62,6 +62,8 @@ text_enum! {
         ActionStarted = "action.started",
         ActionSettled = "action.settled",
         GrantDeleted = "grant.deleted",
+        WorkflowCreated = "workflow.created",
+        WorkflowUpdated = "workflow.updated",
     }
 }
 

@@ -104,6 +104,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     per_engine!(20_261_122_170_100, "refresh_trust"),
     common!(20_261_122_181_000, "create_task_trees"),
     common!(20_261_122_181_500, "add_key_to_tasks"),
+    common!(20_261_123_103_000, "create_workflows"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

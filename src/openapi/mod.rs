@@ -167,6 +167,7 @@ const TAGS: &[(&str, &str)] = &[
         "Calls of tools by agents: what they did, and what waits for somebody's approval.",
     ),
     ("agents", "Agent profiles, their versions, and files."),
+    ("workflows", "Lists of steps that agents and people work through."),
     (
         "memory",
         "What agents remember: sentences with their sources, which people can see, correct, and forget.",

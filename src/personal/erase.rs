@@ -27,7 +27,7 @@ use crate::{
     forks::items,
     ids::{
         ActionId, AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId,
-        ThreadId, UserId, WorkspaceId,
+        ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     memory::forget,
     realtime::{Close, Hub},
@@ -713,6 +713,41 @@ async fn rename_in_agent(
     Ok(())
 }
 
+/// Replaces the user with the alias in approvals that name the user.
+async fn rename_in_workflows(c: &mut Conn, e: &Erasure) -> Result<(), DbError> {
+    let workflows: Vec<(WorkflowId, Json<Value>)> = c
+        .q("select id, content from workflows where workspace_id = $1 and CAST(content AS TEXT) like $2 order by id limit 10000")
+        .bind(e.workspace_id)
+        .bind(e.pattern())
+        .all()
+        .await?;
+    for (id, Json(mut content)) in workflows {
+        scrub::rename(&mut content, e.user_id, e.alias_id);
+        c.q("update workflows set content = $2 where id = $1")
+            .bind(id)
+            .bind(Json(content))
+            .run()
+            .await?;
+    }
+    let versions: Vec<(WorkflowId, i64, Json<Value>)> = c
+        .q("select v.workflow_id, v.version, v.content from workflow_versions v join workflows w on w.id = v.workflow_id \
+            where w.workspace_id = $1 and CAST(v.content AS TEXT) like $2 order by v.workflow_id, v.version limit 10000")
+        .bind(e.workspace_id)
+        .bind(e.pattern())
+        .all()
+        .await?;
+    for (id, version, Json(mut content)) in versions {
+        scrub::rename(&mut content, e.user_id, e.alias_id);
+        c.q("update workflow_versions set content = $3 where workflow_id = $1 and version = $2")
+            .bind(id)
+            .bind(version)
+            .bind(Json(content))
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
 async fn scrub_frame(
     c: &mut Conn,
     e: &Erasure,
@@ -813,6 +848,8 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "update tool_functions set accepted_by = $3 where accepted_by = $2 and tool_id in (select id from tools where workspace_id = $1)",
         "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
+        "update workflows set owner_id = $3 where workspace_id = $1 and owner_id = $2",
+        "update workflow_versions set changed_by = $3 where changed_by = $2 and workflow_id in (select id from workflows where workspace_id = $1)",
         "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update agent_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update preset_removals set requested_by = $3 where workspace_id = $1 and requested_by = $2",
@@ -828,6 +865,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
             .run()
             .await?;
     }
+    rename_in_workflows(c, e).await?;
     c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
         .bind(workspace)
         .bind(user.to_string())

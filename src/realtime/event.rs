@@ -49,6 +49,9 @@ crate::text_enum::text_enum! {
         ToolUpdated = "tool.updated",
         ActionRequested = "action.requested",
         ActionUpdated = "action.updated",
+        WorkflowCreated = "workflow.created",
+        WorkflowUpdated = "workflow.updated",
+        WorkflowArchived = "workflow.archived",
     }
 }
 

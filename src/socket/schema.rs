@@ -21,6 +21,7 @@ use crate::{
     registry::ToolEvent,
     routes::chat::OwnFrame,
     tasks::{TaskEvent, actions::ActionEvent, budgets::BudgetEvent},
+    workflows::WorkflowEvent,
 };
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -54,6 +55,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<BudgetEvent>(schemas),
         add_schema::<ToolEvent>(schemas),
         add_schema::<ActionEvent<'_>>(schemas),
+        add_schema::<WorkflowEvent<'_>>(schemas),
     ]
 }
 

@@ -30,6 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["auth"],
     &["files", "openapi", "providers", "registry"],
     &["agents"],
+    &["workflows"],
     &["chat"],
     &["memory"],
     &["tools"],

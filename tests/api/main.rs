@@ -109,5 +109,6 @@ mod tools_registry;
 mod unread;
 mod usage;
 mod web_pages;
+mod workflows;
 mod workspace_context;
 mod workspaces;

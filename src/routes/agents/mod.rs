@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, budgets, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, budgets, workflows, and the context of their tasks.
 
 use axum::{
     Json,
@@ -33,6 +33,7 @@ mod rpc;
 mod task_context;
 mod usage;
 mod versions;
+mod workflows;
 mod workspace_context;
 
 type St = axum::extract::State<State>;
@@ -54,6 +55,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(budgets::router())
         .merge(model_connection::router())
         .merge(model_test::router())
+        .merge(workflows::router())
 }
 
 /// Returns an object with its version as the `ETag`.

@@ -164,7 +164,7 @@ fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
-        | "sandbox-policies" | "tools" => "agents",
+        | "sandbox-policies" | "tools" | "workflows" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
         | "grants" | "waiting" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
@@ -285,6 +285,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "sandbox-policies" => "sandbox",
         "personas" => "persona",
         "tools" => "tool",
+        "workflows" => "flow",
         "responses" => "response",
         "files" => "file",
         "auth" => "session",

@@ -353,6 +353,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("key", key),
         ("sandbox", id(&sandbox)),
         ("persona", persona(by, "Theirs").await),
+        ("flow", workflow(by, "theirs").await),
         ("tool", id(&client_function(by, "theirs").await)),
         ("session", id(&list(&sessions, "/data")[0])),
         ("audit", id(&list(&audit, "/data")[0])),
@@ -375,6 +376,16 @@ async fn client_function(by: &Person, name: &str) -> Value {
 pub async fn persona(by: &Person, name: &str) -> String {
     let form = json!({"name": name, "compressed": "You are calm."});
     id(&by.post("/v1/personas", form).await.is(201))
+}
+
+pub fn workflow_form(name: &str) -> Value {
+    let step = json!({"id": "post", "kind": "output", "content": "Hello."});
+    json!({"name": name, "steps": [step]})
+}
+
+/// Creates a workflow and returns its ID.
+pub async fn workflow(by: &Person, name: &str) -> String {
+    id(&by.post("/v1/workflows", workflow_form(name)).await.is(201))
 }
 
 /// A new account without a workspace.
