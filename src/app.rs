@@ -50,6 +50,7 @@ use crate::{
     },
     responses::{self, CallSlots, ResponsesService},
     router,
+    runs::{self, ByRun, RunHandler, StepHandler},
     secrets::Keyring,
     server::{Inner, State},
     tasks::{
@@ -293,12 +294,33 @@ fn handlers(
         PerWorkspace::new(providers, resolver, |resolver, provider| {
             resolver.provider = provider;
         });
+    let steps = StepHandler {
+        utility: Utility {
+            db: calls.db.clone(),
+            provider: providers.fallback(),
+            calls: calls.clone(),
+            delays: config.retry_delays.clone(),
+        },
+    };
+    let steps: Arc<dyn Handler> = PerWorkspace::new(providers, steps, |steps, provider| {
+        steps.utility.provider = provider;
+    });
+    let utility: Arc<dyn Handler> = Arc::new(ByRun {
+        db: calls.db.clone(),
+        of_runs: Arc::clone(&steps),
+        others: Arc::clone(&reflector),
+    });
+    let runs: Arc<dyn Handler> = Arc::new(RunHandler {
+        db: calls.db.clone(),
+    });
     HashMap::from([
         (TaskKind::Reply, replies),
         (TaskKind::Resolve, resolver),
         (TaskKind::Compact, compactor),
-        (TaskKind::Reflect, Arc::clone(&reflector)),
-        (TaskKind::Utility, reflector),
+        (TaskKind::Reflect, reflector),
+        (TaskKind::Utility, utility),
+        (TaskKind::Delegate, steps),
+        (TaskKind::Workflow, runs),
     ])
 }
 
@@ -707,7 +729,7 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records, expired rows of model calls, and counters of past budgets, at the start and then
+/// Deletes expired texts of context records, expired rows of model calls, expired runs, and counters of past budgets, at the start and then
 /// daily.
 async fn remove_contexts_forever(state: State) {
     loop {
@@ -717,6 +739,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = calls::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired rows of model calls could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = runs::remove_expired(&state.db, retention).await {
+            tracing::warn!(error = %e, "expired runs could not be deleted; trying again tomorrow");
         }
         if let Err(e) = budgets::remove_past(&state.db).await {
             tracing::warn!(error = %e, "counters of past budgets could not be deleted; trying again tomorrow");

@@ -175,6 +175,7 @@ ids! {
     ActionId = "act", "an action of an agent";
     GrantId = "grant", "a permission for an hour";
     WorkflowId = "flow", "a workflow";
+    RunId = "run", "a run of a workflow";
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► tools ─► memory
+//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal, runs ─► forks, responses ─► replies ─► tools ─► memory
 //!     ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► realtime, backup, config
 //!     ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
@@ -41,6 +41,7 @@ pub mod replies;
 pub mod responses;
 pub mod router;
 pub mod routes;
+pub mod runs;
 pub mod secrets;
 pub mod server;
 pub mod share;

@@ -64,6 +64,8 @@ text_enum! {
         GrantDeleted = "grant.deleted",
         WorkflowCreated = "workflow.created",
         WorkflowUpdated = "workflow.updated",
+        RunCancelled = "run.cancelled",
+        RunResumed = "run.resumed",
     }
 }
 

@@ -234,6 +234,54 @@ pub async fn requester_can_post(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     }
 }
 
+/// Checks whether the requester of a run, and the key that started it, can act now: in its channel, if it has one.
+pub async fn requester_can_run(c: &mut Conn, root: &Task) -> Result<bool, DbError> {
+    let row: Option<(Role, Option<ApiKeyId>)> = c
+        .q(concat!(
+            "select m.role, k.api_key_id from tasks k \
+             join members m on m.workspace_id = k.workspace_id and m.user_id = k.requested_by \
+             left join channels ch on ch.id = k.channel_id left join threads t on t.id = k.thread_id \
+             where k.id = $1 and (t.id is null or t.status <> 'archived') and (k.channel_id is null or (ch.archived_at is null and ",
+            is_visible_channel!("ch", "k.requested_by"),
+            "))"
+        ))
+        .bind(root.id)
+        .opt()
+        .await?;
+    let Some((role, key)) = row else {
+        return Ok(false);
+    };
+    let scopes = role.scopes();
+    if !scopes.has(Scope::ChatWrite) || !scopes.has(Scope::AgentsUse) {
+        return Ok(false);
+    }
+    match key {
+        Some(key) => key_can_invoke(c, key, root.workspace_id).await,
+        None => Ok(true),
+    }
+}
+
+/// Checks whether a person can post in a channel.
+pub async fn can_post(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    user: UserId,
+) -> Result<bool, DbError> {
+    let role: Option<(Role,)> = c
+        .q(concat!(
+            "select m.role from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $3 \
+             where ch.id = $2 and ch.workspace_id = $1 and ch.archived_at is null and ",
+            is_visible_channel!("ch", "$3")
+        ))
+        .bind(workspace)
+        .bind(channel)
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatWrite)))
+}
+
 async fn key_can_invoke(
     c: &mut Conn,
     key: ApiKeyId,

@@ -24,6 +24,7 @@ use crate::{
         queue,
     },
     text_enum::text_enum,
+    workflows::run,
 };
 
 /// Ends a streaming reply as interrupted and keeps its partial text. `text` is used if it is newer
@@ -117,11 +118,10 @@ pub async fn cancel_task(
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     let Some(thread) = task.thread_id else {
-        // A task without a conversation is recorded after it has ended: there is nothing to cancel.
         access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;
-        return Ok(task);
+        return cancel_unplaced(c, task, hub).await;
     };
     let access = access::thread(c, caller, thread)
         .await
@@ -135,9 +135,30 @@ pub async fn cancel_task(
         }
         CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
     }
+    announce_run(c, &task).await?;
     queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)
+}
+
+/// Cancels a run without a conversation, or a step of it. Calls of the API were recorded after they had ended.
+async fn cancel_unplaced(c: &mut Conn, task: Task, hub: &Hub) -> Result<Task, ChatError> {
+    if task.is_active() {
+        crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
+        let audience = queue::audience_in(c, task.channel_id).await?;
+        stop(c, &task, hub, audience).await?;
+        announce_run(c, &task).await?;
+    }
+    let task = queue::find_task(c, task.id).await?;
+    task.ok_or(ChatError::TaskNotFound)
+}
+
+/// Announces the run of a task that was stopped.
+async fn announce_run(c: &mut Conn, task: &Task) -> Result<(), DbError> {
+    match task.run_id {
+        Some(run) => run::announce_run(c, EventType::RunUpdated, run).await,
+        None => Ok(()),
+    }
 }
 
 async fn cancel_tree(

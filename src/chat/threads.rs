@@ -21,7 +21,7 @@ use crate::{
     chat::event::ThreadEvent,
     cursor,
     db::{Conn, Json, now},
-    ids::{ChannelId, MessageId, ThreadId, UserId},
+    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
 };
@@ -65,30 +65,42 @@ pub(super) async fn insert(
     (title, memory): (Option<&str>, ThreadMemory),
     agent: Option<&InvocableAgent>,
 ) -> Result<Thread, ChatError> {
+    let actor = &channel_access.actor;
+    let place = (actor.workspace, channel_access.channel, actor.user);
+    let thread = insert_row(c, place, id, root, (title, memory)).await?;
+    let Some(agent) = agent else {
+        return Ok(thread);
+    };
+    let bound = (agent.id, agent.version);
+    bindings::bind(c, actor.workspace, id, Conversation::Thread(id), bound).await?;
+    let thread = get_thread(c, id).await?;
+    Ok(Thread {
+        reply_count: 0,
+        ..thread
+    })
+}
+
+/// Inserts a thread without an agent. The caller inserts its root message.
+pub(super) async fn insert_row(
+    c: &mut Conn,
+    (workspace, channel, creator): (WorkspaceId, ChannelId, UserId),
+    id: ThreadId,
+    root: MessageId,
+    (title, memory): (Option<&str>, ThreadMemory),
+) -> Result<Thread, ChatError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
          last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7)")
         .bind(id)
-        .bind(channel_access.actor.workspace)
-        .bind(channel_access.channel)
+        .bind(workspace)
+        .bind(channel)
         .bind(root)
         .bind(title.map(str::to_owned))
         .bind(Json(Vec::<Participant>::new()))
         .bind(now())
-        .bind(channel_access.actor.user)
+        .bind(creator)
         .bind(memory)
         .run()
         .await?;
-    if let Some(agent) = agent {
-        let bound = (agent.id, agent.version);
-        bindings::bind(
-            c,
-            channel_access.actor.workspace,
-            id,
-            Conversation::Thread(id),
-            bound,
-        )
-        .await?;
-    }
     let thread = get_thread(c, id).await?;
     Ok(Thread {
         reply_count: 0,

@@ -105,6 +105,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_122_181_000, "create_task_trees"),
     common!(20_261_122_181_500, "add_key_to_tasks"),
     common!(20_261_123_103_000, "create_workflows"),
+    common!(20_261_123_103_500, "create_runs"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

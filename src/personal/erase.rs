@@ -642,7 +642,7 @@ async fn take_task(
         let audience = queue::audience_of(c, channel).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if task.kind == TaskKind::Resolve {
+    if task.kind == TaskKind::Resolve || task.run_id.is_some() {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")
@@ -710,6 +710,24 @@ async fn rename_in_agent(
             .run()
             .await?;
     }
+    Ok(())
+}
+
+/// Removes the inputs and outputs of runs that the user started.
+async fn erase_runs(c: &mut Conn, e: &Erasure) -> Result<(), DbError> {
+    c.q("update context_texts set text = $3, hash = null where id in (select s.output_id from run_steps s join runs r on r.id = s.run_id \
+         where r.workspace_id = $1 and r.requested_by = $2)")
+        .bind(e.workspace_id)
+        .bind(e.user_id)
+        .bind(derived::DELETED)
+        .run()
+        .await?;
+    c.q("update runs set requested_by = $3, input = '' where workspace_id = $1 and requested_by = $2")
+        .bind(e.workspace_id)
+        .bind(e.user_id)
+        .bind(e.alias_id)
+        .run()
+        .await?;
     Ok(())
 }
 
@@ -865,6 +883,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
             .run()
             .await?;
     }
+    erase_runs(c, e).await?;
     rename_in_workflows(c, e).await?;
     c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
         .bind(workspace)

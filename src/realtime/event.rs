@@ -52,6 +52,8 @@ crate::text_enum::text_enum! {
         WorkflowCreated = "workflow.created",
         WorkflowUpdated = "workflow.updated",
         WorkflowArchived = "workflow.archived",
+        RunCreated = "run.created",
+        RunUpdated = "run.updated",
     }
 }
 

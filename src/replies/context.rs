@@ -96,7 +96,7 @@ pub async fn load(
         return Ok(None);
     };
     let step = task.input.0.chain;
-    if step.is_some() {
+    if step.is_some() || task.run_id.is_some() {
         trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
         trigger.content.clone_from(&task.input.0.prompt);
     }

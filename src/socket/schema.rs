@@ -21,7 +21,7 @@ use crate::{
     registry::ToolEvent,
     routes::chat::OwnFrame,
     tasks::{TaskEvent, actions::ActionEvent, budgets::BudgetEvent},
-    workflows::WorkflowEvent,
+    workflows::{WorkflowEvent, run::RunEvent},
 };
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -56,6 +56,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<ToolEvent>(schemas),
         add_schema::<ActionEvent<'_>>(schemas),
         add_schema::<WorkflowEvent<'_>>(schemas),
+        add_schema::<RunEvent>(schemas),
     ]
 }
 

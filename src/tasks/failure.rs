@@ -29,6 +29,8 @@ text_enum! {
         NotAllowed = "not_allowed",
         /// The tree of the task has used up its model calls or its run time.
         TreeLimit = "tree_limit",
+        /// A step of the run failed.
+        StepFailed = "step_failed",
     }
 }
 
@@ -80,6 +82,9 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         ),
         FailCode::NotAllowed => format!(
             "{name} was not asked: the person who started this can no longer ask {name} here. Please ask another agent."
+        ),
+        FailCode::StepFailed => format!(
+            "{name} was stopped, because a step failed. Please resume the run, or start it again."
         ),
         FailCode::TreeLimit => format!(
             "{name} was stopped: the work reached the limit of {TREE_CALLS_MAX} model calls or {} minutes. Please ask for less at once.",

@@ -19,7 +19,7 @@ pub mod worker;
 pub use failure::{
     FailCode, TREE_CALLS_MAX, TREE_RUN_MAX, not_asked_text, notice_text, wait_notice,
 };
-pub use queue::{Lease, LeaseLost, NewLink, NewTask, Queue};
+pub use queue::{Lease, LeaseLost, NewLink, NewRunTask, NewTask, Queue};
 pub use task::{
     ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskOutput, TaskStatus,
     TaskTarget, TokenUsage, WaitReason,

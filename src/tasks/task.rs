@@ -6,8 +6,8 @@ use super::FailCode;
 use crate::{
     db::Json,
     ids::{
-        AgentId, ChannelId, CompactionId, ForkId, MessageId, ResolutionId, ResponseId, TaskId,
-        ThreadId, UserId, WorkspaceId,
+        AgentId, ChannelId, CompactionId, ForkId, MessageId, ResolutionId, ResponseId, RunId,
+        TaskId, ThreadId, UserId, WorkspaceId,
     },
     realtime::hub::Conversation,
     realtime::{EventData, EventType},
@@ -30,6 +30,10 @@ text_enum! {
         Utility = "utility",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
+        /// Work that posts nothing, such as that of an agent in a step of a run.
+        Delegate = "delegate",
+        /// Run of a workflow. It has no agent.
+        Workflow = "workflow",
     }
 }
 
@@ -172,6 +176,24 @@ pub struct TaskTarget {
 }
 
 impl TaskTarget {
+    /// Target of a queued task. A run has no agent, and it and its steps need no conversation: those IDs are nil, and only the handlers
+    /// of runs get them.
+    pub(super) fn of_queued(
+        agent: Option<(AgentId, i64)>,
+        (channel, thread): (Option<ChannelId>, Option<ThreadId>),
+        fork: Option<ForkId>,
+    ) -> Self {
+        let nil = uuid::Uuid::nil();
+        let (agent, agent_version) = agent.unwrap_or((AgentId(nil), 0));
+        Self {
+            agent,
+            agent_version,
+            channel: channel.unwrap_or(ChannelId(nil)),
+            thread: thread.unwrap_or(ThreadId(nil)),
+            fork,
+        }
+    }
+
     /// The fork, or the main line of the thread.
     pub fn conversation(&self) -> Conversation {
         self.fork
@@ -188,10 +210,10 @@ pub struct Task {
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
-    /// Null only for a `response` without an agent.
+    /// Null only for a `response` without an agent, and for a `workflow`.
     pub agent_id: Option<AgentId>,
     pub agent_version: Option<i64>,
-    /// Null for a `response`, which has no conversation.
+    /// Null for a `response`, which has no conversation, and for a run without one.
     pub channel_id: Option<ChannelId>,
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
@@ -206,6 +228,10 @@ pub struct Task {
     pub root_task_id: TaskId,
     /// The link before this one in a chain.
     pub after_task_id: Option<TaskId>,
+    /// The run that the task belongs to.
+    pub run_id: Option<RunId>,
+    /// Step of the run that it works for; null for the run itself.
+    pub step_id: Option<String>,
     /// Number of parents above.
     pub depth: i64,
     /// Number of the current or next model call.
@@ -230,7 +256,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued.
+    /// Returns `None` without an agent or a conversation.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,

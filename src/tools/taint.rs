@@ -37,6 +37,17 @@ pub async fn list(c: &mut Conn, task: TaskId) -> Result<Vec<ActionSource>, DbErr
         .collect())
 }
 
+/// Adds everything that taints another task.
+pub async fn copy(c: &mut Conn, from: TaskId, to: TaskId) -> Result<(), DbError> {
+    c.q("insert into task_taints (task_id, kind, source_id, label) select $2, kind, source_id, label from task_taints where task_id = $1 \
+         on conflict do nothing")
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Adds texts that taint a task.
 pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<(), DbError> {
     for taint in taints {

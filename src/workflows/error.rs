@@ -5,6 +5,8 @@ use crate::{
     http::error::{ApiError, ErrorCode, StatusCode},
 };
 
+/// Maximum number of active runs of a workflow.
+pub(super) const RUNS_MAX: i64 = 10;
 /// Maximum number of workflows in a workspace that are not archived.
 pub(super) const WORKFLOWS_MAX: i64 = 100;
 
@@ -27,6 +29,18 @@ pub enum WorkflowError {
     TooMany,
     #[error("only the owner of the workflow and admins can change it")]
     NotYours,
+    #[error("the workflow is paused or archived: activate it first")]
+    Paused,
+    #[error("the workflow already has {RUNS_MAX} active runs: wait for one, or cancel it")]
+    TooManyRuns,
+    #[error("the run does not exist, or you cannot see it")]
+    RunNotFound,
+    #[error(
+        "only the person who started the run, the owner of the workflow, and admins can do this"
+    )]
+    NotYourRun,
+    #[error("only a failed run can be resumed")]
+    NotFailed,
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
@@ -49,7 +63,11 @@ impl From<WorkflowError> for ApiError {
                 .with_current(&workflow),
             E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::VersionNotFound),
             E::TooMany => make(StatusCode::CONFLICT, ErrorCode::TooManyWorkflows),
-            E::NotYours => make(StatusCode::FORBIDDEN, ErrorCode::NotYours),
+            E::Paused => make(StatusCode::CONFLICT, ErrorCode::WorkflowPaused),
+            E::TooManyRuns => make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRuns),
+            E::RunNotFound => make(StatusCode::NOT_FOUND, ErrorCode::RunNotFound),
+            E::NotFailed => make(StatusCode::CONFLICT, ErrorCode::NotFailed),
+            E::NotYours | E::NotYourRun => make(StatusCode::FORBIDDEN, ErrorCode::NotYours),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }

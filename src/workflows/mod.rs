@@ -1,12 +1,13 @@
 //! Workflows: lists of steps as data, with their versions.
 //!
 //! `definition` has the steps, `form` parses and checks them, `template` replaces variables in their texts, and `change` stores
-//! them. Nothing here runs a step.
+//! them. `run` starts runs and reads them; nothing here runs a step.
 
 mod change;
 pub mod definition;
 mod error;
 mod form;
+pub mod run;
 pub mod template;
 mod version_rows;
 mod workflow;

@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["tools"],
     &["replies"],
     &["forks", "responses"],
-    &["personal"],
+    &["personal", "runs"],
     &["server"],
     &["routes"],
     &["socket"],

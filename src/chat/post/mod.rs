@@ -33,6 +33,7 @@ use crate::{
     tasks::{ChainStep, Lane, NewLink, NewTask, Task, TaskKind, TaskStatus, queue},
 };
 
+mod by_agent;
 mod chain;
 mod enqueue;
 pub(super) mod insert;
@@ -40,6 +41,7 @@ pub(super) mod links;
 pub(super) mod mentioned;
 mod opening;
 
+pub use by_agent::{AgentPost, post_as_agent};
 pub use chain::{continue_chain, end_chain};
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};

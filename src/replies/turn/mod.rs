@@ -682,14 +682,15 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                let notice = post::insert_notice(
-                    c,
-                    (&lease).into(),
-                    lease.audience,
-                    task.trigger_message_id,
-                    message.clone(),
-                )
-                .await?;
+                // The notice about a run names the step.
+                let notice = if task.run_id.is_some() {
+                    None
+                } else {
+                    let (about, parent) = ((&lease).into(), task.trigger_message_id);
+                    let audience = lease.audience;
+                    let text = message.clone();
+                    Some(post::insert_notice(c, about, audience, parent, text).await?.id)
+                };
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
                     code,
                     message: message.clone(),
@@ -705,7 +706,7 @@ impl ReplyHandler {
                 .await?;
                 let end = End::Failed {
                     error: TaskError { code, message },
-                    notice: Some(notice.id),
+                    notice,
                 };
                 queue::finish(c, &lease, &end).await?;
                 if let Some(noted) = &noted {

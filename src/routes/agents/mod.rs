@@ -30,6 +30,7 @@ mod policies;
 mod profiles;
 mod prompt_profiles;
 mod rpc;
+mod runs;
 mod task_context;
 mod usage;
 mod versions;
@@ -56,6 +57,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(model_connection::router())
         .merge(model_test::router())
         .merge(workflows::router())
+        .merge(runs::router())
 }
 
 /// Returns an object with its version as the `ETag`.

@@ -171,6 +171,14 @@ pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, D
     })
 }
 
+/// Recipients of events in a channel, or of a task without one, whose events go to its requester only.
+pub async fn audience_in(c: &mut Conn, channel: Option<ChannelId>) -> Result<Audience, DbError> {
+    match channel {
+        Some(channel) => audience_of(c, channel).await,
+        None => Ok(Audience::Workspace),
+    }
+}
+
 /// Claims a due task for a worker. Returns `None` if another worker was faster, the task is no
 /// longer due, or a share is used up.
 pub async fn claim(
@@ -228,11 +236,15 @@ async fn announce_start(
     task: Option<Task>,
     token: Uuid,
 ) -> Result<Option<(Task, Lease)>, DbError> {
-    let found = task.and_then(|task| task.target().map(|target| (task, target)));
-    let Some((task, target)) = found else {
+    let Some(task) = task else {
         return Ok(None);
     };
-    let audience = audience_of(c, target.channel).await?;
+    let target = TaskTarget::of_queued(
+        task.agent_id.zip(task.agent_version),
+        (task.channel_id, task.thread_id),
+        task.fork_id,
+    );
+    let audience = audience_in(c, task.channel_id).await?;
     announce(c, &task, audience).await?;
     let lease = Lease {
         workspace: task.workspace_id,
@@ -276,22 +288,20 @@ pub struct Lost {
     pub workspace_id: WorkspaceId,
     pub lease_token: Uuid,
     pub kind: TaskKind,
-    pub agent_id: AgentId,
-    pub agent_version: i64,
-    pub channel_id: ChannelId,
-    pub thread_id: ThreadId,
+    pub agent_id: Option<AgentId>,
+    pub agent_version: Option<i64>,
+    pub channel_id: Option<ChannelId>,
+    pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
 }
 
 impl Lost {
     pub fn target(&self) -> TaskTarget {
-        TaskTarget {
-            agent: self.agent_id,
-            agent_version: self.agent_version,
-            channel: self.channel_id,
-            thread: self.thread_id,
-            fork: self.fork_id,
-        }
+        TaskTarget::of_queued(
+            self.agent_id.zip(self.agent_version),
+            (self.channel_id, self.thread_id),
+            self.fork_id,
+        )
     }
 }
 

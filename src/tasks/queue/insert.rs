@@ -165,7 +165,7 @@ pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     usage::count(c, &Ended::new(task, model.unwrap_or_default())).await
 }
 
-/// Appends the current state of the task under `seq`; that of a personal task is sent to its requester only.
+/// Appends the current state of the task under `seq`; that of a personal task, and of one without a channel, is sent to its requester only.
 pub async fn announce_as(
     c: &mut Conn,
     seq: i64,
@@ -180,7 +180,8 @@ pub async fn announce_as(
             None
         };
     let task = without_cost.as_ref().unwrap_or(task);
-    let only = task.kind.is_personal().then(|| Recipients {
+    let is_hidden = task.kind.is_personal() || task.channel_id.is_none();
+    let only = is_hidden.then(|| Recipients {
         users: vec![task.requested_by],
         managers: false,
     });

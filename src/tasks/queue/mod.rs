@@ -11,7 +11,7 @@ macro_rules! task_sql {
             $head,
             " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
              nullif(conversation_id, thread_id) as fork_id, trigger_message_id, \
-             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, after_task_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
+             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, after_task_id, run_id, step_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
              queued_at, started_at, completed_at ",
             $tail
         )
@@ -41,13 +41,14 @@ mod claim;
 mod find;
 mod insert;
 mod lease;
+mod of_run;
 mod parked;
 mod rounds;
 mod run;
 mod tree;
 
 pub use claim::{
-    Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
+    Claimer, Due, Lost, Tenancy, audience_in, audience_of, claim, due, expire_leases, lost, next_due_at,
     recover, take, tenancy,
 };
 pub use find::{
@@ -57,6 +58,7 @@ pub use find::{
 };
 pub use insert::{NewLink, NewTask, announce, announce_as, free_slots, insert, set_queued_max};
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
+pub use of_run::{NewRunTask, insert_of_run, reopen};
 pub use parked::{count_parked, fail_parked, list_left, obstacle, park, wake, wake_link};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{

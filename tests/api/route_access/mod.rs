@@ -164,7 +164,7 @@ fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
-        | "sandbox-policies" | "tools" | "workflows" => "agents",
+        | "sandbox-policies" | "tools" | "workflows" | "runs" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
         | "grants" | "waiting" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
@@ -286,6 +286,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "personas" => "persona",
         "tools" => "tool",
         "workflows" => "flow",
+        "runs" => "run",
         "responses" => "response",
         "files" => "file",
         "auth" => "session",
