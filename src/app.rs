@@ -310,8 +310,12 @@ fn handlers(
         of_runs: Arc::clone(&steps),
         others: Arc::clone(&reflector),
     });
-    let runs: Arc<dyn Handler> = Arc::new(RunHandler {
+    let runs = RunHandler {
         db: calls.db.clone(),
+        provider: providers.fallback(),
+    };
+    let runs: Arc<dyn Handler> = PerWorkspace::new(providers, runs, |runs, provider| {
+        runs.provider = provider;
     });
     HashMap::from([
         (TaskKind::Reply, replies),
@@ -766,7 +770,7 @@ async fn announce_edits_forever(state: State) {
     }
 }
 
-/// Ends actions and parked tasks that nobody can decide about anymore.
+/// Ends actions and parked tasks that nobody can decide about anymore, and wakes runs whose steps have waited for their time.
 async fn expire_approvals_forever(state: State) {
     loop {
         tokio::select! {
@@ -775,6 +779,9 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = approvals::end_due(&state.db, &state.hub).await {
             tracing::warn!(error = %e, "could not end actions; retrying");
+        }
+        if let Err(e) = runs::wake_due(&state.db).await {
+            tracing::warn!(error = %e, "could not wake runs; retrying");
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::{
         post,
     },
     db::{Conn, DbError},
-    ids::{AgentId, ForkId, WorkspaceId},
-    realtime::log,
+    ids::{AgentId, ForkId, TaskId, UserId, WorkspaceId},
+    realtime::{Audience, log},
     tasks::{Lane, NewTask, Task, TaskKind, queue},
 };
 
@@ -138,6 +138,56 @@ pub async fn resolve(
         .await?
         .ok_or(ForkError::Chat(ChatError::AlreadyRetried))?;
     Ok((forks::get_fork(c, id).await?, task))
+}
+
+/// Queues a resolve task for a run, with this agent as writer. Returns `None` if one is active already, or if people have edited
+/// the draft.
+pub async fn resolve_for_run(
+    c: &mut Conn,
+    fork: &Fork,
+    (run, requester): (TaskId, UserId),
+    (agent, agent_version): (AgentId, i64),
+    publish: bool,
+    audience: Audience,
+) -> Result<Option<TaskId>, DbError> {
+    let active = queue::active_in_fork(c, fork.id).await?;
+    let draft = find_draft(c, fork.id).await?;
+    let is_edited = draft
+        .as_ref()
+        .is_some_and(|draft| !draft.edited_by.is_empty());
+    if is_edited || active.iter().any(|task| task.kind == TaskKind::Resolve) {
+        return Ok(None);
+    }
+    let options = Options {
+        publish,
+        replace_draft: false,
+        draft_revision: draft.map_or(0, |draft| draft.revision),
+    };
+    let new = NewTask {
+        workspace: fork.workspace_id,
+        kind: TaskKind::Resolve,
+        agent,
+        agent_version,
+        channel: fork.channel_id,
+        thread: fork.thread_id,
+        fork: Some(fork.id),
+        trigger: None,
+        requested_by: requester,
+        retry_of: None,
+        parent: Some(run),
+        link: None,
+        child_key: None,
+        before_seq: None,
+        api_key: None,
+        lane: Lane::Foreground,
+        prompt: String::new(),
+        options: serde_json::to_value(options).ok(),
+    };
+    let Some(task) = queue::insert(c, &new, None).await? else {
+        return Ok(None);
+    };
+    queue::announce(c, &task, audience).await?;
+    Ok(Some(task.id))
 }
 
 async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {

@@ -1,12 +1,12 @@
 //! Runs the root task of a run: settles what its steps have become, and makes the next moves, all in one transaction.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    outputs::{self, PostFault},
+    outputs,
     planner::{Plan, Position, RunEnd, plan},
     values::Values,
 };
@@ -19,6 +19,7 @@ use crate::{
     db::{Conn, Db, DbError, now},
     failpoint,
     ids::{AgentId, ApiKeyId, MessageId, RunId, TaskId},
+    model::Provider,
     realtime::{Audience, EventType},
     replies::compaction::pass::BUILT_IN,
     tasks::{
@@ -45,14 +46,16 @@ const NO: &str = "no";
 #[derive(Clone)]
 pub struct RunHandler {
     pub db: Db,
+    pub provider: Arc<dyn Provider>,
 }
 
 impl Handler for RunHandler {
     fn run(&self, _: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
             failpoint!("run_advance");
+            let is_offline = self.provider.is_offline();
             let advance = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
-                advance(c, lease).await
+                advance(c, lease, is_offline).await
             });
             tokio::select! {
                 advanced = advance => Ok(advanced?),
@@ -81,7 +84,7 @@ impl Handler for RunHandler {
     }
 }
 
-async fn advance(c: &mut Conn, lease: Lease) -> Result<(), LeaseLost> {
+async fn advance(c: &mut Conn, lease: Lease, is_offline: bool) -> Result<(), LeaseLost> {
     let task = queue::lock_lease(c, &lease).await?;
     let Some(mut work) = Work::load(c, &task, lease.audience).await? else {
         // The run was deleted.
@@ -91,8 +94,9 @@ async fn advance(c: &mut Conn, lease: Lease) -> Result<(), LeaseLost> {
     if let Some((code, message)) = work.obstacle(c, &task).await? {
         return Ok(work.fail(c, &lease, code, message).await?);
     }
-    work.settle(c).await?;
-    let end = work.move_on(c).await?;
+    work.is_offline = is_offline;
+    Box::pin(work.settle(c)).await?;
+    let end = Box::pin(work.move_on(c)).await?;
     match end {
         Some(RunEnd::Completed) => {
             let end = End::Completed {
@@ -120,17 +124,19 @@ async fn advance(c: &mut Conn, lease: Lease) -> Result<(), LeaseLost> {
 }
 
 /// Reason why a step failed, for people.
-type Fault = String;
+pub(super) type Fault = String;
 
 /// A run that is being advanced.
-struct Work {
-    run: WorkflowRun,
+pub(super) struct Work {
+    pub(super) run: WorkflowRun,
     /// Name of the workflow.
     name: String,
     content: WorkflowContent,
     values: Values,
-    audience: Audience,
+    pub(super) audience: Audience,
     root: Task,
+    /// No model can answer.
+    pub(super) is_offline: bool,
 }
 
 impl Work {
@@ -154,6 +160,7 @@ impl Work {
             values,
             audience,
             root: root.clone(),
+            is_offline: false,
         }))
     }
 
@@ -202,12 +209,12 @@ impl Work {
             .collect()
     }
 
-    fn render(&self, text: &str) -> String {
+    pub(super) fn render(&self, text: &str) -> String {
         self.values.render(text, &self.outputs())
     }
 
     /// Changes a step and stores it.
-    async fn set(
+    pub(super) async fn set(
         &mut self,
         c: &mut Conn,
         id: &str,
@@ -232,7 +239,7 @@ impl Work {
     }
 
     /// Completes a step with an output, the task that wrote it, and the message that has it.
-    async fn complete(
+    pub(super) async fn complete(
         &mut self,
         c: &mut Conn,
         id: &str,
@@ -259,7 +266,7 @@ impl Work {
         .await
     }
 
-    async fn end(
+    pub(super) async fn end(
         &mut self,
         c: &mut Conn,
         id: &str,
@@ -279,7 +286,7 @@ impl Work {
         .await
     }
 
-    /// Ends the steps whose tasks have ended.
+    /// Looks at what open steps wait for.
     async fn settle(&mut self, c: &mut Conn) -> Result<(), DbError> {
         let open: Vec<RunStep> = self
             .run
@@ -292,8 +299,14 @@ impl Work {
             let Some(step) = self.step(&open.id) else {
                 continue;
             };
-            if let Some(task) = open.task_id {
-                self.settle_task(c, &step, &open, task).await?;
+            match (&step.work, open.task_id) {
+                (StepWork::Fork(work), _) => self.settle_fork(c, &step, work, &open).await?,
+                (StepWork::Approval(work), _) => {
+                    self.settle_approval(c, &step, work, &open).await?;
+                }
+                (StepWork::Output(work), _) => self.settle_post(c, &step, work, &open).await?,
+                (_, Some(task)) => self.settle_task(c, &step, &open, task).await?,
+                _ => {}
             }
         }
         Ok(())
@@ -405,14 +418,13 @@ impl Work {
                 self.begin(c, id, None).await?;
                 Ok(Ok(()))
             }
-            StepWork::Fork(_) | StepWork::Approval(_) => {
-                Ok(Err("this server cannot run it".to_owned()))
-            }
+            StepWork::Fork(fork) => self.start_fork(c, &step, fork).await,
+            StepWork::Approval(approval) => self.start_approval(c, &step, approval).await,
         }
     }
 
     /// The agent of a step in the version of the run; `Err` if the requester cannot ask it.
-    async fn agent(
+    pub(super) async fn agent(
         &self,
         c: &mut Conn,
         agent: Option<AgentId>,
@@ -539,21 +551,13 @@ impl Work {
         let Some(channel) = work.channel_id.or(self.run.channel_id) else {
             return Ok(Err("the run has no channel".to_owned()));
         };
-        if self.run.channel_id != Some(channel) && !is_public(self.audience) {
-            return Ok(Err(
-                "a message to another channel needs an approval, unless the run's channel is public"
-                    .to_owned(),
-            ));
-        }
-        let agent = match self.agent(c, None).await? {
-            Ok(agent) => agent,
-            Err(fault) => return Ok(Err(fault)),
-        };
         let content = self.render(&work.content);
-        let message = match outputs::post(c, &mut self.run, agent, channel, content).await {
+        if self.run.channel_id != Some(channel) && !is_public(self.audience) {
+            return self.ask_to_post(c, step, channel, content).await;
+        }
+        let message = match self.post(c, channel, content).await? {
             Ok(message) => message,
-            Err(PostFault::Refused(fault)) => return Ok(Err(fault.to_owned())),
-            Err(PostFault::Db(e)) => return Err(e),
+            Err(fault) => return Ok(Err(fault)),
         };
         let output = (message.content, None, Some(message.id));
         self.complete(c, &step.id, output, None).await?;

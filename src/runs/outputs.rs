@@ -99,6 +99,7 @@ pub(super) async fn post(
         workspace: run.workspace_id,
         channel,
         thread: run.thread_id.filter(|_| is_own_channel),
+        fork: None,
         agent: agent.0,
         requester: run.requested_by,
         content: cut(content),

@@ -43,8 +43,6 @@ const CLOSE_AFTER_S_MIN: u32 = 300;
 const TIMEOUT_S_DEFAULT: u32 = 86_400;
 /// Maximum number of agents in a deep dive. More of them collaborate, which workflows cannot start yet.
 const FORK_AGENTS_MAX: usize = 1;
-/// Kinds that runs cannot execute yet.
-const UNKNOWN_KINDS: &[StepKind] = &[StepKind::Fork, StepKind::Approval, StepKind::Parallel];
 
 /// A step in a request: the fields of its `kind`.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
@@ -423,10 +421,8 @@ impl StepParser<'_> {
     }
 
     fn kind(&self, parent: Option<StepKind>) -> Result<StepKind, WorkflowError> {
-        let known = StepKind::ALL
-            .iter()
-            .filter(|kind| !UNKNOWN_KINDS.contains(kind));
-        let kind = known.copied().find(|kind| kind.as_str() == self.form.kind);
+        let mut known = StepKind::ALL.iter().copied();
+        let kind = known.find(|kind| kind.as_str() == self.form.kind);
         let kind = kind.ok_or_else(|| {
             let rule = format!("`{}` is not a kind of step", self.form.kind);
             self.invalid("kind", rule)

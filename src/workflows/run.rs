@@ -18,7 +18,7 @@ use crate::{
         WorkflowId, WorkspaceId,
     },
     realtime::{
-        EventData, EventType, NewEvent,
+        Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
     },
     tasks::{NewRunTask, TaskError, TaskInput, TaskKind, queue},
@@ -525,4 +525,20 @@ pub async fn store_step(c: &mut Conn, run: RunId, step: &RunStep) -> Result<(), 
         .run()
         .await?;
     Ok(())
+}
+
+/// Wakes the run that waits for a deep dive, once that is resolved or abandoned.
+///
+/// # Errors
+/// If the database fails.
+pub async fn wake_of_fork(c: &mut Conn, fork: ForkId, audience: Audience) -> Result<(), DbError> {
+    let row: Option<(TaskId,)> = c
+        .q("select run_id from run_steps where fork_id = $1 and state = 'waiting' limit 1")
+        .bind(fork)
+        .opt()
+        .await?;
+    match row {
+        Some((root,)) => queue::wake(c, root, audience).await,
+        None => Ok(()),
+    }
 }

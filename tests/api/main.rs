@@ -92,6 +92,7 @@ mod responses;
 mod resume;
 mod roles;
 mod route_access;
+mod run_people;
 mod runs;
 mod search;
 mod security;

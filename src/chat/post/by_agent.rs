@@ -5,6 +5,7 @@ use crate::{
     chat::{
         ChatError,
         event::ThreadEvent,
+        forks,
         rows::{
             message::{AuthorKind, Message, MessageKind, MessageMetadata, MessageState},
             thread::{Thread, ThreadMemory},
@@ -14,7 +15,7 @@ use crate::{
         threads,
     },
     db::Conn,
-    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{EventType, NewEvent, log},
     tasks::queue,
 };
@@ -26,6 +27,8 @@ pub struct AgentPost {
     pub channel: ChannelId,
     /// `None` starts a thread.
     pub thread: Option<ThreadId>,
+    /// Deep dive of the thread.
+    pub fork: Option<ForkId>,
     pub agent: AgentId,
     /// The person for whom it is posted.
     pub requester: UserId,
@@ -33,7 +36,7 @@ pub struct AgentPost {
     pub metadata: MessageMetadata,
 }
 
-/// Posts a message in the main line of a thread, or in a new one. The caller has checked that the requester can post there.
+/// Posts a message in the main line of a thread, in a deep dive, or in a new thread. The caller has checked that the requester can post there.
 ///
 /// # Errors
 /// If the database fails.
@@ -61,7 +64,7 @@ pub async fn post_as_agent(c: &mut Conn, post: &AgentPost) -> Result<Message, Ch
         workspace: post.workspace,
         channel: post.channel,
         thread,
-        fork: None,
+        fork: post.fork,
         parent: None,
         author_type: AuthorKind::Agent,
         author: Some(post.agent.0),
@@ -81,5 +84,6 @@ pub async fn post_as_agent(c: &mut Conn, post: &AgentPost) -> Result<Message, Ch
         ThreadRoot::Nothing
     };
     index::add(c, &message, &text.search_document, root).await?;
+    forks::on_message_posted(c, &message, audience).await?;
     Ok(message)
 }

@@ -43,19 +43,23 @@ macro_rules! is_awaited_by {
     };
 }
 
-/// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
+/// Reason why a task cannot go on: people must decide about its actions or end a deep dive of its run, or tasks that it started have
+/// not ended.
 pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
-    let (is_asking, has_children): (bool, bool) = c
+    let (is_asking, is_in_fork, has_children): (bool, bool, bool) = c
         .q(concat!(
             "select exists (select 1 from actions where task_id = $1 and state in ('waiting', 'unknown')), \
+             exists (select 1 from run_steps s join forks f on f.id = s.fork_id where s.run_id = $1 and s.state = 'waiting' \
+               and f.status = 'active' and (s.due_at is null or s.due_at > $2)), \
              exists (select 1 from tasks where ",
             is_awaited_by!("$1"),
             ")"
         ))
         .bind(task)
+        .bind(now())
         .one()
         .await?;
-    Ok(if is_asking {
+    Ok(if is_asking || is_in_fork {
         Some(WaitReason::Approval)
     } else {
         has_children.then_some(WaitReason::Children)
