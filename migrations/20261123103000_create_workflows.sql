@@ -1,7 +1,7 @@
 -- Workflows: lists of steps that people start. One text for SQLite and PostgreSQL.
 
--- Current state of each workflow. `content` holds its description, agents, trigger, and steps. `dropped` counts messages that
--- started no run because too many had started in their minute.
+-- Current state of each workflow. `content` holds its description, agents, trigger, and steps. Messages in
+-- `trigger_channel_id` can start runs; `dropped` counts those that started no run because too many had started in their minute.
 create table workflows (
     id uuid primary key,
     workspace_id uuid not null references workspaces (id) on delete cascade,
@@ -10,6 +10,7 @@ create table workflows (
     status text not null,
     paused_reason text,
     owner_id uuid not null,
+    trigger_channel_id uuid,
     dropped bigint not null,
     version bigint not null,
     created_at timestamptz not null,
@@ -17,6 +18,7 @@ create table workflows (
     unique (workspace_id, name)
 );
 create index workflows_order on workflows (workspace_id, id);
+create index workflows_trigger on workflows (trigger_channel_id, id) where trigger_channel_id is not null;
 
 -- Every version of a workflow, complete. `bytes` is what the version counts in the storage quota.
 create table workflow_versions (

@@ -26,6 +26,7 @@ use crate::{
         approvals::{self, Approval, ApprovalTerm, Denial, Settlement},
         grants::GrantObject,
     },
+    workflows::on_message::{self, PausedWorkflow},
 };
 
 type St = axum::extract::State<State>;
@@ -102,6 +103,8 @@ struct WaitingSeen {
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning.
     budgets: Vec<UsageBudget>,
+    /// For people who manage agents: workflows that were paused because their owner is gone.
+    paused_workflows: Vec<PausedWorkflow>,
     /// Number of things to decide.
     count: usize,
 }
@@ -269,7 +272,13 @@ async fn get_waiting(
     } else {
         Vec::new()
     };
+    let paused_workflows = if manages_agents {
+        on_message::list_paused(&mut c, workspace).await?
+    } else {
+        Vec::new()
+    };
     Ok(Json(WaitingSeen {
+        paused_workflows,
         tools,
         budgets,
         count: waiting.actions.len(),

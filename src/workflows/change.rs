@@ -2,7 +2,7 @@
 
 use super::{
     Workflow, WorkflowError, WorkflowForm, WorkflowPatch,
-    definition::{PausedReason, StepWork, WorkflowContent, WorkflowStatus, with_paths},
+    definition::{StepWork, WorkflowContent, WorkflowPause, WorkflowStatus, with_paths},
     error::WORKFLOWS_MAX,
     version_rows::{find_content, insert_version, size_of},
     workflow::{announce, find_workflow},
@@ -56,10 +56,11 @@ pub async fn create_workflow(
     check_names(c, actor, &content, None).await?;
     check_count(c, actor).await?;
     quota::check_bytes(c, actor.workspace, size_of(&content)).await?;
+    let channel = content.channel();
     let id = WorkflowId::new();
     check_name(c, actor, id, &name).await?;
-    c.q("insert into workflows (id, workspace_id, name, content, status, owner_id, dropped, version, created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, 0, 1, $7, $7)")
+    c.q("insert into workflows (id, workspace_id, name, content, status, owner_id, dropped, version, created_at, updated_at, trigger_channel_id) \
+         values ($1, $2, $3, $4, $5, $6, 0, 1, $7, $7, $8)")
         .bind(id)
         .bind(actor.workspace)
         .bind(name)
@@ -67,6 +68,7 @@ pub async fn create_workflow(
         .bind(WorkflowStatus::Active)
         .bind(actor.user)
         .bind(now())
+        .bind(channel)
         .run()
         .await?;
     let workflow = stored(c, actor, id).await?;
@@ -212,7 +214,7 @@ async fn store(
     check_names(c, actor, &wanted.content, Some(&before.content)).await?;
     quota::check_bytes(c, actor.workspace, size_of(&wanted.content)).await?;
     // The reason is for the pause by the server only.
-    let reason: Option<PausedReason> = before
+    let reason: Option<WorkflowPause> = before
         .paused_reason
         .filter(|_| wanted.status == WorkflowStatus::Paused && wanted.owner == before.owner_id);
     let status = if wanted.owner != before.owner_id && before.paused_reason.is_some() {
@@ -221,8 +223,9 @@ async fn store(
     } else {
         wanted.status
     };
+    let channel = wanted.content.channel();
     c.q("update workflows set name = $2, content = $3, status = $4, paused_reason = $5, owner_id = $6, version = version + 1, \
-         updated_at = $7 where id = $1")
+         updated_at = $7, trigger_channel_id = $8 where id = $1")
         .bind(before.id)
         .bind(wanted.name)
         .bind(Json(wanted.content))
@@ -230,6 +233,7 @@ async fn store(
         .bind(reason)
         .bind(wanted.owner)
         .bind(now())
+        .bind(channel)
         .run()
         .await?;
     let workflow = stored(c, actor, before.id).await?;

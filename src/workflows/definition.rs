@@ -27,7 +27,7 @@ text_enum! {
 
 text_enum! {
     /// Reason why the server paused a workflow.
-    pub enum PausedReason {
+    pub enum WorkflowPause {
         /// Its owner left, or can no longer post in its channel.
         OwnerGone = "owner_gone",
     }
@@ -273,6 +273,14 @@ pub struct WorkflowContent {
     pub agents: Vec<AgentId>,
     pub on_message: Option<OnMessage>,
     pub steps: Vec<Step>,
+}
+
+impl WorkflowContent {
+    /// Channel whose messages start runs.
+    pub fn channel(&self) -> Option<ChannelId> {
+        let trigger = self.on_message.as_ref();
+        trigger.map(|trigger| trigger.channel_id)
+    }
 }
 
 /// Checks the form of the ID of a step: `[a-z][a-z0-9_]{0,31}`.

@@ -283,12 +283,6 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
         let rule = format!("a workflow can use at most {AGENTS_MAX} agents: remove some");
         return Err(invalid("agents", rule));
     }
-    if content.on_message.is_some() {
-        return Err(invalid(
-            "on_message",
-            "messages cannot start a workflow yet: omit it",
-        ));
-    }
     let words: &[String] = (content.on_message.as_ref()).map_or(&[], |trigger| &trigger.words);
     let fits = |word: &String| !word.trim().is_empty() && units(word) <= WORD_UNITS_MAX;
     if words.len() > WORDS_MAX || !words.iter().all(fits) {

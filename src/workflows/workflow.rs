@@ -3,7 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::definition::{PausedReason, WorkflowContent, WorkflowStatus};
+use super::definition::{WorkflowContent, WorkflowPause, WorkflowStatus};
 use crate::{
     db::{Conn, DbError, Json},
     ids::{ChannelId, UserId, WorkflowId, WorkspaceId},
@@ -31,7 +31,7 @@ pub struct Workflow {
     pub owner_id: UserId,
     pub status: WorkflowStatus,
     /// Set if the server paused it.
-    pub paused_reason: Option<PausedReason>,
+    pub paused_reason: Option<WorkflowPause>,
     /// Number of messages that started no run, because too many others had in their minute.
     pub dropped: i64,
     pub version: i64,
@@ -39,14 +39,6 @@ pub struct Workflow {
     pub updated_at: Timestamp,
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-}
-
-impl Workflow {
-    /// Channel whose messages start runs.
-    pub fn channel(&self) -> Option<ChannelId> {
-        let trigger = self.content.on_message.as_ref();
-        trigger.map(|trigger| trigger.channel_id)
-    }
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -69,7 +61,7 @@ struct Row {
     name: String,
     content: Json<WorkflowContent>,
     status: WorkflowStatus,
-    paused_reason: Option<PausedReason>,
+    paused_reason: Option<WorkflowPause>,
     owner_id: UserId,
     dropped: i64,
     version: i64,
@@ -152,6 +144,21 @@ pub async fn list_workflows(
     Ok(workflows)
 }
 
+/// Active workflows that wait for messages of a channel.
+pub(super) async fn list_triggered(
+    c: &mut Conn,
+    channel: ChannelId,
+) -> Result<Vec<Workflow>, DbError> {
+    let rows: Vec<Row> = c
+        .q(workflow_sql!(
+            "where trigger_channel_id = $1 and status = 'active' order by id limit 100"
+        ))
+        .bind(channel)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(Workflow::from).collect())
+}
+
 /// Returns `None` for a workflow of another workspace.
 ///
 /// # Errors
@@ -187,7 +194,7 @@ pub(super) async fn announce(
     kind: EventType,
     workflow: &Workflow,
 ) -> Result<(), DbError> {
-    let (audience, only) = match workflow.channel() {
+    let (audience, only) = match workflow.content.channel() {
         Some(channel) => (queue::audience_of(c, channel).await?, None),
         None => (
             Audience::Workspace,

@@ -93,6 +93,7 @@ mod resume;
 mod roles;
 mod route_access;
 mod run_people;
+mod run_triggers;
 mod runs;
 mod search;
 mod security;

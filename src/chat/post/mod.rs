@@ -31,6 +31,7 @@ use crate::{
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, Lane, NewLink, NewTask, Task, TaskKind, TaskStatus, queue},
+    workflows::on_message::{self, PostedIn},
 };
 
 mod by_agent;
@@ -563,6 +564,18 @@ async fn commit_post(
         insert_notice(c, target, audience, Some(message.id), notice.text).await?;
     }
     forks::on_message_posted(c, &message, audience).await?;
+    if message.fork_id.is_none() {
+        let posted = PostedIn {
+            workspace: actor.workspace,
+            channel: message.channel_id,
+            thread: message.thread_id,
+            message: message.id,
+            content: &message.content,
+            is_by_key: actor.key.is_some(),
+            starts_thread: new_thread.is_some(),
+        };
+        on_message::start_for_message(c, posted).await?;
+    }
     Ok((message, tasks))
 }
 

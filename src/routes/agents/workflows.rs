@@ -6,6 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, list_of_versions, tagged, version_before};
 use crate::{
+    agents::profiles,
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
     db::Conn,
     http::{
@@ -18,6 +19,7 @@ use crate::{
     workflows::{
         self, Filter, Workflow, WorkflowError, WorkflowForm, WorkflowPatch, WorkflowVersion,
         definition::WorkflowStatus,
+        recipes::{self, WorkflowRecipe},
     },
 };
 
@@ -32,6 +34,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         ))
         .routes(routes!(list_workflow_versions))
         .routes(routes!(roll_back_workflow))
+        .routes(routes!(list_recipes))
 }
 
 /// The caller in the workspace of a workflow.
@@ -296,4 +299,23 @@ async fn roll_back_workflow(
         .await
         .map_err(hide)?;
     Ok(tagged(StatusCode::OK, changed.version, &changed))
+}
+
+/// List workflows to begin with: post one to create it
+#[utoipa::path(get, path = "/v1/workflow-recipes", tag = "workflows",
+    security(("session" = ["viewer"]), ("key" = ["agents:read"])),
+    responses((status = 200, body = List<WorkflowRecipe>)))]
+async fn list_recipes(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Json<List<WorkflowRecipe>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::AgentsRead)?;
+    let main = profiles::find_default(&mut c, actor.workspace).await?;
+    let all = main.map_or_else(Vec::new, |main| recipes::all(main.id));
+    let limit = i64::try_from(all.len()).unwrap_or(i64::MAX);
+    Ok(Json(List::new(all, limit, false, |recipe| {
+        recipe.name.clone()
+    })))
 }

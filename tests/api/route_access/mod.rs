@@ -164,7 +164,7 @@ fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
-        | "sandbox-policies" | "tools" | "workflows" | "runs" => "agents",
+        | "sandbox-policies" | "tools" | "workflows" | "workflow-recipes" | "runs" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
         | "grants" | "waiting" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
