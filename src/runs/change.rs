@@ -15,6 +15,7 @@ use crate::{
     tasks::{Task, TaskStatus, queue},
     workflows::{
         self, WorkflowError,
+        definition::OnError,
         run::{self, CauseType, NewRun, RunCause, RunReader, RunStatus, StepState, WorkflowRun},
     },
 };
@@ -205,7 +206,11 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     for step in &run.steps {
         let is_failed = failed.is_some_and(|failed| failed.id == step.id);
         let inside = failed.into_iter().flat_map(|failed| failed.branches());
-        let is_inside = inside.flatten().any(|inner| inner.id == step.id);
+        let is_inside = inside.flatten().any(|inner| {
+            // A step that may fail was passed.
+            inner.id == step.id
+                && (inner.on_error == OnError::Stop || step.state == StepState::Cancelled)
+        });
         let is_open = matches!(step.state, StepState::Running | StepState::Waiting)
             && has_stopped(c, step.task_id).await?;
         let did_not_end = matches!(step.state, StepState::Failed | StepState::Cancelled);

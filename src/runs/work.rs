@@ -102,8 +102,10 @@ impl StepHandler {
             output_tokens_max: agent.profile.output_tokens_max(),
             temperature: agent.profile.temperature,
         };
-        let read = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
-        let answer = self.utility.ask_within(&model, &call, limits, read).await?;
+        let answer = self
+            .utility
+            .ask_within(&model, &call, limits, not_blank)
+            .await?;
         Ok(answered(answer, model.name))
     }
 
@@ -155,7 +157,7 @@ impl StepHandler {
                 }
             };
             queue::finish(c, &lease, &end).await?;
-            Ok(())
+            Ok::<_, LeaseLost>(())
         })
         .await
     }
@@ -196,6 +198,12 @@ fn answered(answer: Result<Answer<String>, CallError>, model: String) -> Answere
         Ok(Answer::Unread(_)) => Err(FailCode::BadResponse),
         Err(e) => Err(e.code()),
     }
+}
+
+/// Reads any answer with text.
+fn not_blank(answer: &str) -> Option<String> {
+    let text = answer.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Reads an answer that is exactly yes or no.
