@@ -27,7 +27,7 @@ use crate::{
     forks::items,
     ids::{
         ActionId, AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId,
-        ThreadId, UserId, WorkspaceId,
+        ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     memory::forget,
     realtime::{Close, Hub},
@@ -651,11 +651,11 @@ async fn take_task(
     let Some(task) = queue::find_task(c, id).await? else {
         return Ok(());
     };
-    if let Some(channel) = task.channel_id.filter(|_| task.is_active()) {
-        let audience = queue::audience_of(c, channel).await?;
+    if task.is_active() {
+        let audience = queue::audience_in(c, task.channel_id).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) {
+    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) || task.run_id.is_some() {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")
@@ -663,6 +663,9 @@ async fn take_task(
         .bind(e.alias_id)
         .run()
         .await?;
+    if task.run_id.is_some() {
+        erase_run_task(c, e, id).await?;
+    }
     manifest::forget_requester(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
     Ok(())
 }
@@ -720,6 +723,58 @@ async fn rename_in_agent(
             .bind(agent)
             .bind(e.user_id)
             .bind(e.alias_id)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Removes the texts of a run's task; for the root, also the input and the outputs of the run.
+async fn erase_run_task(c: &mut Conn, e: &Erasure, task: TaskId) -> Result<(), DbError> {
+    c.q("update context_texts set text = $2, hash = null where id in (select brief_id from tasks where id = $1 \
+         union select answer_id from tasks where id = $1 union select arguments_id from actions where task_id = $1 \
+         union select result_id from actions where task_id = $1 union select output_id from run_steps where run_id = $1)")
+        .bind(task)
+        .bind(derived::DELETED)
+        .run()
+        .await?;
+    c.q("update runs set requested_by = $2, input = '' where id = $1")
+        .bind(task)
+        .bind(e.alias_id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Replaces the user with the alias in approvals that name the user.
+async fn rename_in_workflows(c: &mut Conn, e: &Erasure) -> Result<(), DbError> {
+    let workflows: Vec<(WorkflowId, Json<Value>)> = c
+        .q("select id, content from workflows where workspace_id = $1 and CAST(content AS TEXT) like $2 order by id limit 10000")
+        .bind(e.workspace_id)
+        .bind(e.pattern())
+        .all()
+        .await?;
+    for (id, Json(mut content)) in workflows {
+        scrub::rename(&mut content, e.user_id, e.alias_id);
+        c.q("update workflows set content = $2 where id = $1")
+            .bind(id)
+            .bind(Json(content))
+            .run()
+            .await?;
+    }
+    let versions: Vec<(WorkflowId, i64, Json<Value>)> = c
+        .q("select v.workflow_id, v.version, v.content from workflow_versions v join workflows w on w.id = v.workflow_id \
+            where w.workspace_id = $1 and CAST(v.content AS TEXT) like $2 order by v.workflow_id, v.version limit 10000")
+        .bind(e.workspace_id)
+        .bind(e.pattern())
+        .all()
+        .await?;
+    for (id, version, Json(mut content)) in versions {
+        scrub::rename(&mut content, e.user_id, e.alias_id);
+        c.q("update workflow_versions set content = $3 where workflow_id = $1 and version = $2")
+            .bind(id)
+            .bind(version)
+            .bind(Json(content))
             .run()
             .await?;
     }
@@ -826,6 +881,8 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "update tool_functions set accepted_by = $3 where accepted_by = $2 and tool_id in (select id from tools where workspace_id = $1)",
         "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
+        "update workflows set owner_id = $3 where workspace_id = $1 and owner_id = $2",
+        "update workflow_versions set changed_by = $3 where changed_by = $2 and workflow_id in (select id from workflows where workspace_id = $1)",
         "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update agent_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update preset_removals set requested_by = $3 where workspace_id = $1 and requested_by = $2",
@@ -841,6 +898,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
             .run()
             .await?;
     }
+    rename_in_workflows(c, e).await?;
     c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
         .bind(workspace)
         .bind(user.to_string())
