@@ -186,7 +186,7 @@ async fn get_action(
 ///
 /// Fills all needs of the caller; the action starts once all needs are filled.
 #[utoipa::path(post, path = "/v1/actions/{id}/approve", tag = "actions",
-    security(("session" = ["viewer"])),
+    security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
     request_body(content = ApproveForm), responses((status = 200, body = ActionObject)))]
 async fn approve_action(
@@ -209,7 +209,7 @@ async fn approve_action(
 ///
 /// Everyone who can approve it can deny it. The agent goes on without it.
 #[utoipa::path(post, path = "/v1/actions/{id}/deny", tag = "actions",
-    security(("session" = ["viewer"])),
+    security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
     request_body(content = DenyForm), responses((status = 200, body = ActionObject)))]
 async fn deny_action(

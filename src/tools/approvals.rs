@@ -213,7 +213,7 @@ async fn enter_all<'a>(
     let mut known: HashMap<Uuid, Option<ThreadAccess<'a>>> = HashMap::new();
     let mut entered = Vec::with_capacity(found.len());
     for action in found {
-        let key = conversation_of(&action).map_or(action.task_id.0, |of| of.id());
+        let key = conversation_of(&action).map_or(action.task_id.0, Conversation::id);
         let place = if let Some(place) = known.get(&key) {
             place.clone()
         } else {

@@ -78,7 +78,9 @@ fn call(output_tokens: i64) -> Value {
 
 /// Prices of the tests' default model: a dollar for 1,000 tokens.
 pub fn priced() -> ModelsFile {
-    ModelsFile::of("context_window = 200000\ninput_usd = 1000.0\noutput_usd = 1000.0\n")
+    ModelsFile::of(
+        "context_window = 200000\ntools = true\ninput_usd = 1000.0\noutput_usd = 1000.0\n",
+    )
 }
 
 #[tokio::test]

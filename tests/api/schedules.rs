@@ -24,9 +24,10 @@ fn yearly() -> String {
 pub fn form(deliver: &Value, with: Value) -> Value {
     let mut form = json!({"name": "Daily news", "cron": yearly(), "timezone": "Europe/Berlin",
         "target": {"type": "agent", "prompt": "What changed since yesterday?"}, "deliver": deliver});
-    for (field, value) in with.as_object().unwrap() {
-        form[field] = value.clone();
-    }
+    let Value::Object(fields) = with else {
+        panic!("not an object: {with}")
+    };
+    form.as_object_mut().unwrap().extend(fields);
     form
 }
 

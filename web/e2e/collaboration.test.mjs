@@ -11,10 +11,7 @@ const bar = (p) => forkPanel(p).getByRole('region', { name: 'Agents at work' });
 /** Opens the form for a message, as with a mouse. */
 async function ask(p, text) {
   await message(p.page, text).first().hover();
-  await message(p.page, text)
-    .first()
-    .getByRole('button', { name: 'More actions' })
-    .click();
+  await message(p.page, text).first().getByRole('button', { name: 'More actions' }).click();
   await p.page.getByRole('menuitem', { name: 'Let agents work on it' }).click();
   await dialog(p).getByRole('group', { name: 'Agents' }).waitFor();
 }
@@ -47,7 +44,9 @@ test('two agents work on a goal in turns, and the person reviews their draft', a
     .waitFor();
   model.release();
   await bar(bo).getByText('Coder and Vibe · turn 2 of 2').waitFor();
-  const second = await model.until((body) => /This is turn 2 of 2/.test(String(body.messages.at(-1).content)));
+  const second = await model.until((body) =>
+    /This is turn 2 of 2/.test(String(body.messages.at(-1).content)),
+  );
   assert.match(JSON.stringify(second.messages), /your work with Coder on the goal below/);
   await forkPanel(bo)
     .getByRole('article', { name: /^Vibe, / })
@@ -61,8 +60,15 @@ test('the draft waits for the person who asked, and for nobody else', async () =
   await side(bo)
     .getByRole('link', { name: /^Waiting for you 1/ })
     .waitFor();
-  assert.equal(await side(ada).getByRole('link', { name: /^Waiting for you 1/ }).count(), 0);
-  await side(bo).getByRole('link', { name: /^Waiting for you/ }).click();
+  assert.equal(
+    await side(ada)
+      .getByRole('link', { name: /^Waiting for you 1/ })
+      .count(),
+    0,
+  );
+  await side(bo)
+    .getByRole('link', { name: /^Waiting for you/ })
+    .click();
   await bo.page.getByRole('list', { name: 'Results' }).waitFor();
   await inspect(bo, 'collaboration-waiting');
   await bo.page.getByRole('link', { name: /^Draft ready\. Review and post/ }).click();

@@ -104,7 +104,7 @@ test('the work is a tree, with what each agent got', async () => {
     [1, /^Coder, asked by Lead, done in /],
     [2, /^Tester, asked by Lead, done in /],
   ])
-    assert.match(await steps.nth(at).getAttribute('aria-label'), label);
+    assert.match(await steps.nth(at).textContent(), label);
   await steps.first().press('ArrowRight');
   await bo.page.keyboard.press('Tab');
   await bo.page.keyboard.press('Enter');

@@ -166,14 +166,11 @@ async fn enqueue_again(
     let mut before: Option<TaskId> = None;
     for (seq, task) in (first_seq..).zip(tasks) {
         let target = task.target().ok_or(ChatError::NotRetryable)?;
-        let link = match task.input.0.chain {
-            None => None,
-            Some(step) => Some(NewLink {
-                id: TaskId::new(),
-                after: before,
-                step,
-            }),
-        };
+        let link = task.input.0.chain.map(|step| NewLink {
+            id: TaskId::new(),
+            after: before,
+            step,
+        });
         let before_seq = match link {
             // It reads what the failed one has read; one that never started reads everything so far.
             Some(NewLink { after: None, .. }) => {

@@ -89,7 +89,7 @@ impl Handler for ReplyHandler {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_> {
         async move {
             let (workspace, id) = (lease.workspace, lease.task);
-            let outcome = self.reply(task, lease, stop).await;
+            let outcome = Box::pin(self.reply(task, lease, stop)).await;
             self.hub.close_stream(workspace, (id, lease.token));
             outcome
         }
@@ -285,14 +285,15 @@ impl ReplyHandler {
             let mut manifest = fitted.manifest(&loaded, &model, task.attempt);
             manifest.rounds = parts;
             let limit = fitted.fit.output_limit;
-            let outcome = match &done {
-                Some(summary) => Ok(self
+            let outcome = if let Some(summary) = &done {
+                Ok(self
                     .end_turn((&task, &lease, &agent), &rounds, summary)
-                    .await?),
-                None => tokio::select! {
+                    .await?)
+            } else {
+                tokio::select! {
                     outcome = self.call(&task, &lease, &agent, (&manifest, &extras), limit, ready.as_deref()) => outcome?,
                     () = stop.cancelled() => return Err(Abort::Stopped),
-                },
+                }
             };
             let announced = match &outcome {
                 Ok(answer) if done.is_none() && counts.announced.is_none() => {

@@ -184,7 +184,7 @@ export interface paths {
          * Approve an action
          * @description Fills all needs of the caller; the action starts once all needs are filled.
          *
-         *     **Access:** every role; with a session only, not a key.
+         *     **Access:** members and admins; with a session only, not a key.
          */
         post: operations["approve_action"];
         delete?: never;
@@ -206,7 +206,7 @@ export interface paths {
          * Deny an action
          * @description Everyone who can approve it can deny it. The agent goes on without it.
          *
-         *     **Access:** every role; with a session only, not a key.
+         *     **Access:** members and admins; with a session only, not a key.
          */
         post: operations["deny_action"];
         delete?: never;

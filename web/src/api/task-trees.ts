@@ -3,6 +3,7 @@ import type { components } from './schema';
 import type { Task } from './types';
 
 export type TaskTree = components['schemas']['TaskTree'];
+export type HiddenTask = components['schemas']['HiddenTask'];
 /** Score at which a tree that was stopped for repetitions stops when it is tried again. */
 const GUARD_AGAIN = 8;
 

@@ -1,8 +1,11 @@
-import type { TaskTree } from '../api/task-trees';
+import type { HiddenTask, TaskTree } from '../api/task-trees';
 import type { Message, Task } from '../api/types';
 
 type TreeTask = TaskTree['tasks'][number];
-export const isHidden = (t: TreeTask): t is Exclude<TreeTask, Task> => 'hidden' in t;
+export const isHidden = (t: TreeTask): t is HiddenTask => 'hidden' in t;
+/** Tasks of a tree that the person may see. */
+export const visible = (tree: TaskTree | null): Task[] =>
+  (tree?.tasks ?? []).filter((t): t is Task => !isHidden(t));
 
 /** Work that was passed on below a task: each task before what its agent passed on. */
 const below = (parent: string, all: Task[]): Task[] =>

@@ -44,6 +44,10 @@ export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.s
 export const longParts = lazyComponent(() => import('./LongParts.svelte'));
 /** Header controls of a direct channel with an agent. */
 export const conversations = lazyComponent(() => import('./Conversations.svelte'));
+/** Agent that replies in a conversation. */
+export const boundAgent = lazyComponent(() => import('./BoundAgent.svelte'));
+/** Deep dives of a thread. */
+export const forksButton = lazyComponent(() => import('../fork/ForksButton.svelte'));
 /** Items of a thread's menu. */
 export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
 /** Toolbar of a message. */

@@ -58,7 +58,11 @@ const STOP_WORDS = new Set(
 
 /** Stems of the words of a text that can name a subject. */
 function subjects(text: string): Set<string> {
-  const words = text.normalize('NFKC').toLowerCase().match(/\p{L}+/gu) ?? [];
+  const words =
+    text
+      .normalize('NFKC')
+      .toLowerCase()
+      .match(/\p{L}+/gu) ?? [];
   return new Set(
     words
       .filter((word) => word.length >= LETTERS_MIN && !STOP_WORDS.has(word))
@@ -101,7 +105,8 @@ export function deepTalkers(messages: readonly Spoken[]): string[] | null {
   const turns = spoken.filter((m, n) => n > 0 && m.author !== spoken[n - 1]?.author).length;
   if (turns < TURNS_MIN) return null;
   const counts = new Map<string, number>();
-  for (const { text } of spoken) for (const word of subjects(text)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  for (const { text } of spoken)
+    for (const word of subjects(text)) counts.set(word, (counts.get(word) ?? 0) + 1);
   const shared = [...counts.values()].filter((n) => n >= spoken.length / 2);
   return shared.length >= WORDS_MIN ? two : null;
 }

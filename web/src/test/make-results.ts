@@ -24,6 +24,7 @@ export function fork(x: Partial<Fork> = {}): Fork {
     resolution_id: null,
     draft_id: null,
     presets: [],
+    collaboration: null,
     ...x,
   };
 }

@@ -30,13 +30,12 @@ impl Range {
         thread: ThreadId,
         since: Option<i64>,
     ) -> Result<Self, DbError> {
-        let since = match since {
-            Some(since) => since,
+        let since = if let Some(since) = since {
+            since
+        } else {
             // Without a membership of the channel, nothing counts as read.
-            None => {
-                let read = reads::read_until(c, caller.user, thread).await?;
-                read.unwrap_or_default()
-            }
+            let read = reads::read_until(c, caller.user, thread).await?;
+            read.unwrap_or_default()
         };
         let conversation = Conversation::Thread(thread);
         let mut rows = history::after(c, conversation, since, MESSAGES_MAX).await?;
