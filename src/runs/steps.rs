@@ -109,7 +109,8 @@ impl Work {
 
     async fn withdraw_action(&self, c: &mut Conn, open: &RunStep) -> Result<(), DbError> {
         let action = find_action(c, open).await?;
-        let is_open = |state| matches!(state, ActionState::Waiting | ActionState::Approved);
+        let is_open =
+            |state: ActionState| matches!(state, ActionState::Waiting | ActionState::Approved);
         let Some(action) = action.filter(|action| is_open(action.state)) else {
             return Ok(());
         };

@@ -208,14 +208,12 @@ impl Work {
     ) -> Result<Result<(AgentId, i64), Fault>, DbError> {
         let id = agent.unwrap_or(self.content.default_agent_id);
         let can_ask = profiles::is_invocable_by(c, id, self.run.requested_by).await?;
-        Ok(match self.run.agent(id).filter(|_| can_ask) {
-            Some(agent) => Ok(agent),
-            None => {
-                let name = profiles::shown_name(c, id).await?;
-                Err(format!(
-                    "{name} is turned off, or the person who started the run cannot ask it"
-                ))
-            }
-        })
+        if let Some(agent) = self.run.agent(id).filter(|_| can_ask) {
+            return Ok(Ok(agent));
+        }
+        let name = profiles::shown_name(c, id).await?;
+        Ok(Err(format!(
+            "{name} is turned off, or the person who started the run cannot ask it"
+        )))
     }
 }
