@@ -663,9 +663,12 @@ async fn take_task(
         .bind(e.alias_id)
         .run()
         .await?;
-    if task.run_id.is_some() {
-        erase_run_task(c, e, id).await?;
-    }
+    // Its texts cite the user.
+    c.q("update runs set requested_by = $2, input = '' where id = $1")
+        .bind(id)
+        .bind(e.alias_id)
+        .run()
+        .await?;
     manifest::forget_requester(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
     Ok(())
 }
@@ -726,23 +729,6 @@ async fn rename_in_agent(
             .run()
             .await?;
     }
-    Ok(())
-}
-
-/// Removes the texts of a run's task; for the root, also the input and the outputs of the run.
-async fn erase_run_task(c: &mut Conn, e: &Erasure, task: TaskId) -> Result<(), DbError> {
-    c.q("update context_texts set text = $2, hash = null where id in (select brief_id from tasks where id = $1 \
-         union select answer_id from tasks where id = $1 union select arguments_id from actions where task_id = $1 \
-         union select result_id from actions where task_id = $1 union select output_id from run_steps where run_id = $1)")
-        .bind(task)
-        .bind(derived::DELETED)
-        .run()
-        .await?;
-    c.q("update runs set requested_by = $2, input = '' where id = $1")
-        .bind(task)
-        .bind(e.alias_id)
-        .run()
-        .await?;
     Ok(())
 }
 

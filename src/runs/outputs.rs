@@ -36,8 +36,8 @@ pub(super) fn cut(mut text: String) -> String {
     text
 }
 
-/// Stores a text of a run, which can contain anything that the run has read: the message that started it, earlier outputs, and these
-/// messages.
+/// Stores a text of a run, which can contain anything that the run has read: the requester's input, the message that started it, earlier
+/// outputs, and these messages.
 pub(super) async fn store(
     c: &mut Conn,
     run: &WorkflowRun,
@@ -46,7 +46,9 @@ pub(super) async fn store(
 ) -> Result<Output, DbError> {
     let text_id = texts::put_of(c, run.workspace_id, (RUN_SOURCE, run.id.0), &text).await?;
     let messages = run.message_id.into_iter().chain(messages);
-    texts::cite(c, text_id, messages.map(|message| ("message", message.0))).await?;
+    let messages = messages.map(|message| ("message", message.0));
+    let requester = ("user", run.requested_by.0);
+    texts::cite(c, text_id, messages.chain([requester])).await?;
     c.q(
         "insert into citations (source_type, source_id, owner_type, owner_id) \
          select distinct k.source_type, k.source_id, 'context_text', $2 from run_steps s \
