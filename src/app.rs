@@ -57,7 +57,9 @@ use crate::{
         utility::Utility,
     },
     responses::{self, CallSlots, ResponsesService},
-    router, schedules,
+    router,
+    runs::{self, ByRun, ConditionHandler, RunHandler},
+    schedules,
     secrets::Keyring,
     server::{Inner, State},
     tasks::{
@@ -354,10 +356,52 @@ fn handlers(
         (TaskKind::Collaborate, collaborator),
         (TaskKind::Compact, compactor),
         (TaskKind::Reflect, Arc::clone(&reflector)),
-        (TaskKind::Utility, reflector),
         (TaskKind::CatchUp, catch_ups),
         (TaskKind::Replay, replays(config, providers, calls, tools)),
+        (
+            TaskKind::Utility,
+            conditions(config, providers, calls, reflector),
+        ),
+        (TaskKind::Workflow, runs_of(hub, providers, calls)),
     ])
+}
+
+/// Handler of `utility` tasks: those of runs are conditions.
+fn conditions(
+    config: &Config,
+    providers: &Arc<Providers>,
+    calls: &CallLog,
+    others: Arc<dyn Handler>,
+) -> Arc<dyn Handler> {
+    let conditions = ConditionHandler {
+        utility: Utility {
+            db: calls.db.clone(),
+            provider: providers.fallback(),
+            calls: calls.clone(),
+            delays: config.retry_delays.clone(),
+        },
+    };
+    let of_runs: Arc<dyn Handler> =
+        PerWorkspace::new(providers, conditions, |conditions, provider| {
+            conditions.utility.provider = provider;
+        });
+    Arc::new(ByRun {
+        db: calls.db.clone(),
+        of_runs,
+        others,
+    })
+}
+
+/// Handler of the roots of runs.
+fn runs_of(hub: &Arc<Hub>, providers: &Arc<Providers>, calls: &CallLog) -> Arc<dyn Handler> {
+    let runs = RunHandler {
+        db: calls.db.clone(),
+        hub: Arc::clone(hub),
+        provider: providers.fallback(),
+    };
+    PerWorkspace::new(providers, runs, |runs, provider| {
+        runs.provider = provider;
+    })
 }
 
 impl App {
@@ -769,8 +813,8 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records, expired rows of model calls and of slots, and counters of past budgets, at the start and then
-/// daily.
+/// Deletes expired texts of context records, expired rows of model calls and of slots, expired runs, and counters of past budgets, at the
+/// start and then daily.
 async fn remove_contexts_forever(state: State) {
     loop {
         let retention = state.config.context_retention;
@@ -782,6 +826,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = schedules::delete_old_slots(&state.db, retention).await {
             tracing::warn!(error = %e, "expired slots of schedules could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = runs::remove_expired(&state.db, retention).await {
+            tracing::warn!(error = %e, "expired runs could not be deleted; trying again tomorrow");
         }
         if let Err(e) = budgets::remove_past(&state.db).await {
             tracing::warn!(error = %e, "counters of past budgets could not be deleted; trying again tomorrow");
@@ -806,7 +853,7 @@ async fn announce_edits_forever(state: State) {
     }
 }
 
-/// Ends actions and parked tasks that nobody can decide about anymore.
+/// Ends actions and parked tasks that nobody can decide about anymore, and wakes runs whose steps have waited for their time.
 async fn expire_approvals_forever(state: State) {
     loop {
         tokio::select! {
@@ -815,6 +862,9 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = approvals::end_due(&state.db, &state.hub).await {
             tracing::warn!(error = %e, "could not end actions; retrying");
+        }
+        if let Err(e) = runs::wake_due(&state.db).await {
+            tracing::warn!(error = %e, "could not wake runs; retrying");
         }
     }
 }

@@ -51,7 +51,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant", "sched",
+    "act", "grant", "sched", "run",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -175,6 +175,8 @@ ids! {
     ActionId = "act", "an action of an agent";
     GrantId = "grant", "a permission for an hour";
     ScheduleId = "sched", "a schedule";
+    WorkflowId = "flow", "a workflow";
+    RunId = "run", "a run of a workflow";
 }
 
 #[cfg(test)]

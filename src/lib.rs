@@ -1,9 +1,9 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal ─► forks, responses ─► replies ─► schedules ─► tools
-//!     ─► memory ─► chat ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► realtime, backup, config
-//!     ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
+//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal, runs ─► forks, responses ─► replies ─► schedules ─► tools
+//!     ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
+//!     ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
 //! A module uses only what stands to the right of it; `model` imports no other module. For the parts and their reasons,
@@ -41,6 +41,7 @@ pub mod replies;
 pub mod responses;
 pub mod router;
 pub mod routes;
+pub mod runs;
 pub mod schedules;
 pub mod secrets;
 pub mod server;
@@ -53,6 +54,7 @@ pub mod time;
 pub mod tool_fault;
 pub mod tools;
 pub mod web;
+pub mod workflows;
 
 #[cfg(test)]
 #[path = "../tests/corpus/mod.rs"]

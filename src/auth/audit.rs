@@ -64,6 +64,10 @@ text_enum! {
         GrantDeleted = "grant.deleted",
         ScheduleUpdated = "schedule.updated",
         ScheduleDeleted = "schedule.deleted",
+        WorkflowCreated = "workflow.created",
+        WorkflowUpdated = "workflow.updated",
+        RunCancelled = "run.cancelled",
+        RunResumed = "run.resumed",
     }
 }
 

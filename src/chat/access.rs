@@ -321,6 +321,34 @@ pub async fn requester_can_read(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatRead)))
 }
 
+/// Checks whether the requester of a run or of a task of its steps, and the key that started the run, can act now: in its channel, if
+/// it has one.
+pub async fn requester_can_run(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    let row: Option<(Role, Option<ApiKeyId>)> = c
+        .q(concat!(
+            "select m.role, k.api_key_id from tasks k \
+             join members m on m.workspace_id = k.workspace_id and m.user_id = k.requested_by \
+             left join channels ch on ch.id = k.channel_id left join threads t on t.id = k.thread_id \
+             where k.id = $1 and (t.id is null or t.status <> 'archived') and (k.channel_id is null or (ch.archived_at is null and ",
+            is_visible_channel!("ch", "k.requested_by"),
+            "))"
+        ))
+        .bind(task.id)
+        .opt()
+        .await?;
+    let Some((role, key)) = row else {
+        return Ok(false);
+    };
+    let scopes = role.scopes();
+    if !scopes.has(Scope::ChatWrite) || !scopes.has(Scope::AgentsUse) {
+        return Ok(false);
+    }
+    match key {
+        Some(key) => key_can_invoke(c, key, task.workspace_id).await,
+        None => Ok(true),
+    }
+}
+
 async fn key_can_invoke(
     c: &mut Conn,
     key: ApiKeyId,

@@ -29,6 +29,7 @@ use crate::{
         loop_notice, notice_text, queue,
     },
     text_enum::text_enum,
+    workflows::run,
 };
 
 /// Ends a streaming reply as interrupted and keeps its partial text. `text` is used if it is newer
@@ -98,6 +99,9 @@ pub async fn stop(
         {
             end_collaboration(c, fork, CollaborationState::Stopped, audience).await?;
         }
+        if let Some(run) = ended.run_id.filter(|_| ended.kind == TaskKind::Workflow) {
+            run::announce_run(c, EventType::RunUpdated, run).await?;
+        }
     }
     Ok(cancelled.into_iter().next())
 }
@@ -127,14 +131,13 @@ pub async fn cancel_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
+    access::check_personal(caller, &task)?;
     let Some(access) = access::channel_of_task(c, caller, &task).await? else {
-        // A task without a conversation is recorded after it has ended: there is nothing to cancel.
         access::unplaced(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;
-        return Ok(task);
+        return cancel_unplaced(c, task, scope, hub).await;
     };
-    access::check_personal(caller, &task)?;
     access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
     match scope {
@@ -146,6 +149,28 @@ pub async fn cancel_task(
     queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)
+}
+
+/// Cancels a task of a run without a channel, or the whole run. Calls of the API were recorded after they had ended.
+async fn cancel_unplaced(
+    c: &mut Conn,
+    task: Task,
+    scope: CancelScope,
+    hub: &Hub,
+) -> Result<Task, ChatError> {
+    if task.run_id.is_none() {
+        return Ok(task);
+    }
+    crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
+    match scope {
+        CancelScope::Task => {
+            let audience = queue::audience_in(c, task.channel_id).await?;
+            stop(c, &task, hub, audience).await?;
+        }
+        CancelScope::Tree => stop_all(c, task.root_task_id, None, hub).await?,
+    }
+    let task = queue::find_task(c, task.id).await?;
+    task.ok_or(ChatError::TaskNotFound)
 }
 
 async fn cancel_tree(
@@ -171,17 +196,17 @@ async fn stop_all(
 ) -> Result<(), DbError> {
     queue::stop_tree(c, root).await?;
     for active in queue::active_in_tree(c, root).await? {
-        let Some(channel) = active.channel_id.filter(|_| Some(active.id) != kept) else {
-            continue;
-        };
-        let audience = queue::audience_of(c, channel).await?;
-        stop(c, &active, hub, audience).await?;
+        if Some(active.id) != kept {
+            let audience = queue::audience_in(c, active.channel_id).await?;
+            stop(c, &active, hub, audience).await?;
+        }
     }
     Ok(())
 }
 
 /// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice, and everything
-/// below is canceled with the later links of a chain. The caller holds the lease.
+/// below is canceled with the later links of a chain. In a run, only the step's work fails, and the run goes on or fails with its own
+/// notice. The caller holds the lease.
 pub async fn fail_tree(
     c: &mut Conn,
     task: &Task,
@@ -191,16 +216,22 @@ pub async fn fail_tree(
 ) -> Result<(), DbError> {
     let root = queue::waiting_root(c, task.id).await?;
     let root = root.as_ref().unwrap_or(task);
-    let Some((agent, target)) = root.agent_id.zip(NoticeTarget::of(root)) else {
+    let Some(agent) = root.agent_id else {
         return Ok(());
     };
+    let tree = queue::find_task(c, task.root_task_id).await?;
+    let is_in_run = tree.is_some_and(|tree| tree.kind == TaskKind::Workflow);
     let name = profiles::shown_name(c, agent).await?;
     let message = match code {
-        FailCode::Loop => loop_text(c, task.root_task_id).await?,
+        FailCode::Loop if !is_in_run => loop_text(c, task.root_task_id).await?,
         code => notice_text(&name, code),
     };
     let message = post::end_chain(c, root, message, audience).await?;
-    stop_all(c, task.root_task_id, Some(root.id), hub).await?;
+    if is_in_run {
+        stop_children(c, root.id, hub).await?;
+    } else {
+        stop_all(c, task.root_task_id, Some(root.id), hub).await?;
+    }
     if let Some(reply) = root.reply_message_id {
         let text = hub.stream_text(root.workspace_id, root.id);
         let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
@@ -209,15 +240,34 @@ pub async fn fail_tree(
     if let Some(fork) = root.fork_id.filter(|_| root.kind == TaskKind::Collaborate) {
         end_collaboration(c, fork, CollaborationState::Failed, audience).await?;
     }
-    let trigger = root.trigger_message_id;
-    let notice = post::insert_notice(c, target, audience, trigger, message.clone()).await?;
+    // A thread does not start with a failure.
+    let target = NoticeTarget::of(root).filter(|_| !root.starts_thread() && root.run_id.is_none());
+    let notice = match target {
+        Some(target) => {
+            let trigger = root.trigger_message_id;
+            Some(post::insert_notice(c, target, audience, trigger, message.clone()).await?)
+        }
+        None => None,
+    };
     let error = AttemptError {
         code,
         message: message.clone(),
     };
     attempts::end_attempt(c, root.id, AttemptOutcome::Failed, Some(error), 0, now()).await?;
     let error = TaskError { code, message };
-    queue::fail(c, root.id, error, notice.id, audience).await
+    let notice = notice.map(|notice| notice.id);
+    queue::fail(c, root.id, error, notice, audience).await
+}
+
+/// Cancels the active tasks that a task waits for.
+async fn stop_children(c: &mut Conn, parent: TaskId, hub: &Hub) -> Result<(), DbError> {
+    for child in queue::list_children(c, parent).await? {
+        if child.is_active() {
+            let audience = queue::audience_in(c, child.channel_id).await?;
+            stop(c, &child, hub, audience).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Notice of a tree that the loop guard stops: its agents in the order of their first tasks.

@@ -111,6 +111,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_102_500, "add_collaboration_to_forks"),
     common!(20_261_123_102_700, "create_tree_delegations"),
     common!(20_261_123_104_000, "create_replays"),
+    common!(20_261_123_105_000, "create_workflows"),
+    common!(20_261_123_105_500, "create_runs"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -1,6 +1,6 @@
 //! Starts collaborations: agents work on a goal in a fork, in turns. `collaborator` queues the turns.
 
-use std::{collections::HashSet, ops::RangeInclusive};
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,9 @@ use crate::{
     db::Conn,
     ids::{AgentId, ApiKeyId, ForkId, TaskId, UserId},
     realtime::{Audience, log},
-    tasks::{Lane, NewTask, Task, TaskKind, TaskStatus, queue},
+    tasks::{COLLABORATION_TURNS, COLLABORATORS, Lane, NewTask, Task, TaskKind, TaskStatus, queue},
 };
 
-const AGENTS: RangeInclusive<usize> = 2..=4;
-const TURNS: RangeInclusive<i64> = 2..=8;
 const GOAL_UNITS_MAX: usize = 4000;
 
 /// Agents of a collaboration, and its end; stored as the options of its task.
@@ -77,22 +75,16 @@ impl Goal {
         auto_publish: Option<bool>,
     ) -> Result<Self, ForkError> {
         let distinct: HashSet<AgentId> = agents.iter().copied().collect();
-        if distinct.len() != agents.len() || !AGENTS.contains(&agents.len()) {
-            return Err(invalid(
-                format!(
-                    "name {} to {} different agents",
-                    AGENTS.start(),
-                    AGENTS.end()
-                ),
-                "collaborators",
-            ));
+        if distinct.len() != agents.len() || !COLLABORATORS.contains(&agents.len()) {
+            let (min, max) = COLLABORATORS.into_inner();
+            let rule = format!("name {min} to {max} different agents");
+            return Err(invalid(rule, "collaborators"));
         }
-        let turns_max = turns_max.unwrap_or(*TURNS.end());
-        if !TURNS.contains(&turns_max) {
-            return Err(invalid(
-                format!("{} to {} turns are possible", TURNS.start(), TURNS.end()),
-                "turns_max",
-            ));
+        let (turns_min, most_turns) = COLLABORATION_TURNS.into_inner();
+        let turns_max = turns_max.unwrap_or(most_turns);
+        if !COLLABORATION_TURNS.contains(&turns_max) {
+            let rule = format!("{turns_min} to {most_turns} turns are possible");
+            return Err(invalid(rule, "turns_max"));
         }
         let goal = goal.unwrap_or_default();
         if goal.trim().is_empty() || goal.encode_utf16().count() > GOAL_UNITS_MAX {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 
-use super::{collaborate::Plan, resolve::collaboration_draft};
+use super::{collaborate::Plan, resolve::child_draft};
 use crate::{
     agents::profiles,
     chat::{
@@ -303,7 +303,7 @@ async fn start_draft(
     let version = profiles::newest_version(c, work.first).await?;
     let version = version.ok_or(sqlx::Error::RowNotFound)?;
     let agent = (work.first, version);
-    let draft = collaboration_draft(c, root, &fork, agent, work.plan.auto_publish).await?;
+    let draft = child_draft(c, root, &fork, agent, work.plan.auto_publish).await?;
     let seq = log::reserve(c, root.workspace_id, 1).await?;
     let started = post::enqueue(c, seq, &draft, None, lease.audience).await?;
     if started.is_none() {

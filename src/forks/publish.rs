@@ -25,6 +25,7 @@ use crate::{
     failpoint,
     ids::{AgentId, ForkId, MessageId, ResolutionId, TaskId, UserId},
     realtime::{Audience, EventType, Hub, log},
+    workflows::run,
 };
 
 /// Maximum number of people notified of a resolution.
@@ -193,6 +194,7 @@ pub(super) async fn publish_draft(
         announce_resolution(c, EventType::ResolutionUpdated, &before, audience).await?;
     }
     let fork = forks::announce_update(c, fork.id, audience).await?;
+    run::wake_of_fork(c, fork.id, audience).await?;
     failpoint!("publish");
     Ok(Published {
         fork,

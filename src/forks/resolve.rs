@@ -12,8 +12,8 @@ use crate::{
         post,
     },
     db::{Conn, DbError},
-    ids::{AgentId, ForkId, WorkspaceId},
-    realtime::log,
+    ids::{AgentId, ForkId, TaskId, WorkspaceId},
+    realtime::{Audience, log},
     tasks::{Lane, NewTask, Task, TaskKind, queue},
 };
 
@@ -140,8 +140,8 @@ pub async fn resolve(
     Ok((forks::get_fork(c, id).await?, task))
 }
 
-/// The task that writes the draft of a collaboration, as a child of its task, by an agent at a version.
-pub(super) async fn collaboration_draft(
+/// The task that writes a draft as a child of another task, by an agent at a version.
+pub(super) async fn child_draft(
     c: &mut Conn,
     parent: &Task,
     fork: &Fork,
@@ -174,6 +174,33 @@ pub(super) async fn collaboration_draft(
         prompt: String::new(),
         options: serde_json::to_value(options).ok(),
     })
+}
+
+/// Queues a draft for a run, by this agent. The run does not wait for it, but for the resolution. Returns `None` if one is being
+/// written already, or if people have edited the draft.
+pub async fn draft_for_run(
+    c: &mut Conn,
+    run: &Task,
+    fork: &Fork,
+    writer: (AgentId, i64),
+    publish: bool,
+    audience: Audience,
+) -> Result<Option<TaskId>, DbError> {
+    let active = queue::active_in_fork(c, fork.id).await?;
+    let draft = find_draft(c, fork.id).await?;
+    let is_edited = draft.is_some_and(|draft| !draft.edited_by.is_empty());
+    if is_edited || active.iter().any(|task| task.kind == TaskKind::Resolve) {
+        return Ok(None);
+    }
+    let new = NewTask {
+        child_key: None,
+        ..child_draft(c, run, fork, writer, publish).await?
+    };
+    let Some(task) = queue::insert(c, &new, None).await? else {
+        return Ok(None);
+    };
+    queue::announce(c, &task, audience).await?;
+    Ok(Some(task.id))
 }
 
 async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {

@@ -18,9 +18,10 @@ use crate::{
         post, remove,
     },
     db::{Conn, DbError, now},
-    ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, Hub, hub::Conversation},
     tasks::{Task, queue},
+    workflows::run,
 };
 
 const DESCRIPTION_UNITS_MAX: usize = 2000;
@@ -104,23 +105,8 @@ pub async fn start_fork(
     if !access.channel_access.joined {
         channels::join(c, workspace, access.channel_access.channel, caller.user).await?;
     }
-    let title = new.title.clone();
-    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, context, \
-         status, stale, message_count, last_seq, created_by, created_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', FALSE, 0, 0, $10, $11)")
-        .bind(id)
-        .bind(workspace)
-        .bind(access.channel_access.channel)
-        .bind(thread)
-        .bind(new.message)
-        .bind(title.clone().unwrap_or_else(|| title_after(&origin)))
-        .bind(title.is_none().then_some(new.message))
-        .bind(new.description.clone())
-        .bind(new.context)
-        .bind(caller.user)
-        .bind(now())
-        .run()
-        .await?;
+    let place = (workspace, access.channel_access.channel, thread);
+    insert(c, id, place, new, (&origin, caller.user)).await?;
     if let Some(bound) = partner {
         bindings::bind(c, workspace, thread, Conversation::Fork(id), bound).await?;
     }
@@ -165,6 +151,80 @@ async fn ask_agents(
         collaboration: Some((message, task)),
         is_new: true,
     })
+}
+
+/// Inserts a fork of a message.
+async fn insert(
+    c: &mut Conn,
+    id: ForkId,
+    (workspace, channel, thread): (WorkspaceId, ChannelId, ThreadId),
+    new: &NewFork,
+    (origin, creator): (&Message, UserId),
+) -> Result<(), DbError> {
+    let title = new.title.clone();
+    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, context, \
+         status, stale, message_count, last_seq, created_by, created_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', FALSE, 0, 0, $10, $11)")
+        .bind(id)
+        .bind(workspace)
+        .bind(channel)
+        .bind(thread)
+        .bind(new.message)
+        .bind(title.clone().unwrap_or_else(|| title_after(origin)))
+        .bind(title.is_none().then_some(new.message))
+        .bind(new.description.clone())
+        .bind(new.context)
+        .bind(creator)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// A fork that a run opens.
+#[derive(Debug, Clone)]
+pub struct RunFork {
+    pub workspace: WorkspaceId,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub message: MessageId,
+    pub title: Option<String>,
+    /// The person for whom it is opened.
+    pub creator: UserId,
+    /// The fork's agent and its version.
+    pub agent: Option<(AgentId, i64)>,
+}
+
+/// Opens a fork for a run. The caller has checked the rights of its requester.
+///
+/// # Errors
+/// `TooManyForks`, or `MessageNotFound`.
+pub async fn open_for_run(
+    c: &mut Conn,
+    new: &RunFork,
+    audience: Audience,
+) -> Result<Fork, ForkError> {
+    if count_active(c, new.thread).await? >= ACTIVE_FORKS_MAX {
+        return Err(ForkError::TooManyForks);
+    }
+    let origin = messages::get_message(c, new.message).await?;
+    let id = ForkId::new();
+    let form = NewFork {
+        message: new.message,
+        title: new.title.clone(),
+        description: None,
+        agent: None,
+        context: ForkContext::Thread,
+        goal: None,
+        client_id: None,
+    };
+    let place = (new.workspace, new.channel, new.thread);
+    insert(c, id, place, &form, (&origin, new.creator)).await?;
+    if let Some(bound) = new.agent {
+        let conversation = Conversation::Fork(id);
+        bindings::bind(c, new.workspace, new.thread, conversation, bound).await?;
+    }
+    Ok(forks::announce(c, EventType::ForkCreated, id, audience).await?)
 }
 
 /// The message to fork: a message of the thread's main line that is not a notice and not deleted.
@@ -301,7 +361,9 @@ pub async fn abandon(
         .run()
         .await?;
     stop_tasks(c, id, None, hub, audience).await?;
-    Ok(forks::announce_update(c, id, audience).await?)
+    let fork = forks::announce_update(c, id, audience).await?;
+    run::wake_of_fork(c, id, audience).await?;
+    Ok(fork)
 }
 
 /// Cancels the queued and running tasks of a fork that is being closed, except the task that closes

@@ -167,7 +167,11 @@ const TAGS: &[(&str, &str)] = &[
         "Calls of tools by agents: what they did, and what waits for somebody's approval.",
     ),
     ("agents", "Agent profiles, their versions, and files."),
-    ("schedules", "Agents that run at certain times."),
+    (
+        "workflows",
+        "Lists of steps that agents and people work through.",
+    ),
+    ("schedules", "Agents and workflows that run at certain times."),
     (
         "memory",
         "What agents remember: sentences with their sources, which people can see, correct, and forget.",

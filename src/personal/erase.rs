@@ -27,7 +27,7 @@ use crate::{
     forks::items,
     ids::{
         ActionId, AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId,
-        ThreadId, UserId, WorkspaceId,
+        ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     memory::forget,
     realtime::{Close, Hub},
@@ -651,14 +651,20 @@ async fn take_task(
     let Some(task) = queue::find_task(c, id).await? else {
         return Ok(());
     };
-    if let Some(channel) = task.channel_id.filter(|_| task.is_active()) {
-        let audience = queue::audience_of(c, channel).await?;
+    if task.is_active() {
+        let audience = queue::audience_in(c, task.channel_id).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) {
+    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) || task.run_id.is_some() {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")
+        .bind(id)
+        .bind(e.alias_id)
+        .run()
+        .await?;
+    // Its texts cite the user.
+    c.q("update runs set requested_by = $2, input = '' where id = $1")
         .bind(id)
         .bind(e.alias_id)
         .run()
@@ -720,6 +726,41 @@ async fn rename_in_agent(
             .bind(agent)
             .bind(e.user_id)
             .bind(e.alias_id)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Replaces the user with the alias in approvals that name the user.
+async fn rename_in_workflows(c: &mut Conn, e: &Erasure) -> Result<(), DbError> {
+    let workflows: Vec<(WorkflowId, Json<Value>)> = c
+        .q("select id, content from workflows where workspace_id = $1 and CAST(content AS TEXT) like $2 order by id limit 10000")
+        .bind(e.workspace_id)
+        .bind(e.pattern())
+        .all()
+        .await?;
+    for (id, Json(mut content)) in workflows {
+        scrub::rename(&mut content, e.user_id, e.alias_id);
+        c.q("update workflows set content = $2 where id = $1")
+            .bind(id)
+            .bind(Json(content))
+            .run()
+            .await?;
+    }
+    let versions: Vec<(WorkflowId, i64, Json<Value>)> = c
+        .q("select v.workflow_id, v.version, v.content from workflow_versions v join workflows w on w.id = v.workflow_id \
+            where w.workspace_id = $1 and CAST(v.content AS TEXT) like $2 order by v.workflow_id, v.version limit 10000")
+        .bind(e.workspace_id)
+        .bind(e.pattern())
+        .all()
+        .await?;
+    for (id, version, Json(mut content)) in versions {
+        scrub::rename(&mut content, e.user_id, e.alias_id);
+        c.q("update workflow_versions set content = $3 where workflow_id = $1 and version = $2")
+            .bind(id)
+            .bind(version)
+            .bind(Json(content))
             .run()
             .await?;
     }
@@ -826,6 +867,8 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         "update tool_functions set accepted_by = $3 where accepted_by = $2 and tool_id in (select id from tools where workspace_id = $1)",
         "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
+        "update workflows set owner_id = $3 where workspace_id = $1 and owner_id = $2",
+        "update workflow_versions set changed_by = $3 where changed_by = $2 and workflow_id in (select id from workflows where workspace_id = $1)",
         "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update agent_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
         "update preset_removals set requested_by = $3 where workspace_id = $1 and requested_by = $2",
@@ -841,6 +884,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
             .run()
             .await?;
     }
+    rename_in_workflows(c, e).await?;
     c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
         .bind(workspace)
         .bind(user.to_string())

@@ -16,8 +16,8 @@ use crate::{
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId,
-        MemoryId, MessageId, ResolutionId, ResponseId, ScheduleId, SessionId, TaskId, ThreadId,
-        UserId, WorkspaceId,
+        MemoryId, MessageId, ResolutionId, ResponseId, RunId, ScheduleId, SessionId, TaskId,
+        ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     memory::{
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
@@ -55,7 +55,8 @@ pub struct Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
     /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
-    /// workspace, adaptation states and catch-ups, which only the user can see, and texts of actions, which can quote others.
+    /// workspace, adaptation states and catch-ups, which only the user can see, and texts of actions and outputs of runs, which can
+    /// quote others.
     Subject,
     /// An admin or an API client.
     Other,
@@ -270,11 +271,41 @@ struct ExportedSchedule {
     name: String,
     cron: String,
     timezone: String,
-    agent_id: AgentId,
-    prompt: Option<String>,
-    channel_id: ChannelId,
+    target: Json<Value>,
+    channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     created_at: Timestamp,
+}
+
+/// A workflow that the user owns.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedWorkflow {
+    id: WorkflowId,
+    name: String,
+    status: String,
+    content: Json<Value>,
+    created_at: Timestamp,
+}
+
+/// A run for the user.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedRun {
+    id: RunId,
+    workflow_id: WorkflowId,
+    cause: String,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    input: String,
+    created_at: Timestamp,
+}
+
+/// What a step of a run for the user returned.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedOutput {
+    #[serde(skip)]
+    id: Uuid,
+    run_id: RunId,
+    text: String,
 }
 
 #[derive(Serialize, sqlx::FromRow)]
@@ -474,11 +505,12 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &tasks).await?;
     let schedules = Part::<ExportedSchedule> {
         name: "schedules",
-        sql: "select id, name, cron, timezone, agent_id, prompt, channel_id, thread_id, created_at from schedules \
+        sql: "select id, name, cron, timezone, target, channel_id, thread_id, created_at from schedules \
               where workspace_id = $1 and owner_id = $2 and id > $3 order by id limit $4",
         key: |row| row.id.0,
     };
     part(db, out, who, &schedules).await?;
+    runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",
         sql: match who.reader {
@@ -583,6 +615,40 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     };
     part(db, out, who, &entries).await?;
     out.text("}\n".to_owned()).await
+}
+
+/// Workflows that the user owns, and runs for the user.
+async fn runs(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
+    let workflows = Part::<ExportedWorkflow> {
+        name: "workflows",
+        sql: "select id, name, status, content, created_at from workflows \
+              where workspace_id = $1 and owner_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &workflows).await?;
+    let runs = Part::<ExportedRun> {
+        name: "runs",
+        sql: "select id, workflow_id, cause, channel_id, thread_id, input, created_at from runs \
+              where workspace_id = $1 and requested_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &runs).await?;
+    // They quote others, so the user must still be able to read the channel.
+    let outputs = Part::<ExportedOutput> {
+        name: "run_outputs",
+        sql: concat!(
+            "select distinct s.output_id as id, s.run_id, x.text from run_steps s join runs r on r.id = s.run_id \
+             join context_texts x on x.id = s.output_id and x.hash is not null \
+             where r.workspace_id = $1 and r.requested_by = $2 and s.output_id > $3 and (r.channel_id is null or ",
+            is_in_visible_channel!("r.channel_id", "$2"),
+            ") order by s.output_id limit $4"
+        ),
+        key: |row| row.id,
+    };
+    if who.reader == ExportReader::Subject {
+        part(db, out, who, &outputs).await?;
+    }
+    Ok(())
 }
 
 /// The user's profile and membership.

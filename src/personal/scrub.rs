@@ -36,6 +36,7 @@ fn object_of_frame(object: &mut Map<String, Value>, user: &str) {
             replace(object, "name", "".into());
             if let Some(target) = object.get_mut("target").and_then(Value::as_object_mut) {
                 replace(target, "prompt", "".into());
+                replace(target, "input", "".into());
             }
         }
     }

@@ -52,6 +52,11 @@ crate::text_enum::text_enum! {
         ScheduleCreated = "schedule.created",
         ScheduleUpdated = "schedule.updated",
         ScheduleDeleted = "schedule.deleted",
+        WorkflowCreated = "workflow.created",
+        WorkflowUpdated = "workflow.updated",
+        WorkflowArchived = "workflow.archived",
+        RunCreated = "run.created",
+        RunUpdated = "run.updated",
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
-    ids::{AgentId, ApiKeyId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ForkId, MessageId, RunId, ThreadId, UserId, WorkspaceId},
     memory::{
         self,
         recall::{Recall, Recalled, RecalledEntry},
@@ -38,9 +38,9 @@ use crate::{
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         preset::ReplyPreset,
         prompt::{
-            About, Ask, AskedTurn, Author, Context, Delegated, ForkHeader, Gap, HISTORY_MAX,
-            HistoryMessage, Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant, Setting,
-            fork_quote,
+            About, Ask, AskedTurn, Author, BriefSender, Context, Delegated, ForkHeader, Gap,
+            HISTORY_MAX, HistoryMessage, Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant,
+            Setting, fork_quote,
         },
         requester::find_requester,
         workspace::{self, ContextPlace},
@@ -51,6 +51,7 @@ use crate::{
         briefs::{self, StoredBrief},
         queue,
     },
+    workflows::run,
 };
 
 /// The loaded context and the messages that were left out.
@@ -110,12 +111,14 @@ impl Trigger {
 struct Order {
     step: Option<ChainStep>,
     turn: Option<AskedTurn>,
+    /// It is a step of a run.
+    in_run: bool,
 }
 
 impl Order {
     /// Checks whether the reply reads the messages before its own start, instead of those before its trigger message.
     fn is_own(&self) -> bool {
-        self.step.is_some() || self.turn.is_some()
+        self.step.is_some() || self.turn.is_some() || self.in_run
     }
 }
 
@@ -152,9 +155,9 @@ pub async fn load(
     if task.kind == TaskKind::Schedule {
         return load_scheduled(c, task, agent, settings).await;
     }
-    let Some(target) = task.target() else {
-        return Ok(None);
-    };
+    if let Some(run) = task.run_id {
+        return load_step(c, (task, run), agent, settings).await;
+    }
     let trigger = match task.trigger_message_id {
         Some(trigger) => c
             .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
@@ -170,13 +173,18 @@ pub async fn load(
     let Some(mut trigger) = trigger else {
         return Ok(None);
     };
+    let target = task.queued_target();
+    let order = Order {
+        turn: asked_turn(c, task, &target).await?,
+        step: task.input.0.chain,
+        ..Order::default()
+    };
+    if trigger.metadata.0.api_key_id.is_none() && task.parent_task_id.is_some() {
+        trigger.metadata.0.api_key_id = queue::key_of(c, task.id).await?;
+    }
     if task.kind == TaskKind::Delegate {
         return load_delegated(c, (task, target), trigger, agent, settings).await;
     }
-    let order = Order {
-        step: task.input.0.chain,
-        turn: asked_turn(c, task, &target).await?,
-    };
     if order.is_own() {
         trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
     }
@@ -241,7 +249,7 @@ async fn load_delegated(
         None => None,
     };
     let from = match caller.and_then(|caller| caller.agent_id) {
-        Some(caller) => shown_name(c, caller).await?,
+        Some(caller) => BriefSender::Agent(shown_name(c, caller).await?),
         None => return Ok(None),
     };
     let options = DelegateOptions::of(task);
@@ -267,6 +275,52 @@ async fn load_delegated(
     };
     loaded.context.ask.delegated = Some(delegated);
     // Its answer is not for the requester.
+    loaded.adapting = None;
+    loaded.preset.stored = None;
+    Ok(Some(loaded))
+}
+
+/// Loads the context of an agent in a step of a run; `None` if its prompt or the run was removed. A reply reads the thread of the run
+/// first.
+async fn load_step(
+    c: &mut Conn,
+    (task, run): (&Task, RunId),
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
+    let brief = briefs::find_brief(c, task.id).await?;
+    let name = run::workflow_name(c, run).await?;
+    let Some((StoredBrief { text_id, brief }, name)) = brief.zip(name) else {
+        return Ok(None);
+    };
+    let mut trigger = Trigger::of_prompt(c, task, brief.message.clone()).await?;
+    trigger.metadata.0.api_key_id = queue::key_of(c, task.id).await?;
+    let place = ReplyPlace {
+        workspace: task.workspace_id,
+        target: task.queued_target(),
+        requester: task.requested_by,
+    };
+    let (mut loaded, context) = if task.kind == TaskKind::Reply {
+        let order = Order {
+            in_run: true,
+            ..Order::default()
+        };
+        let loaded = load_before(c, &place, trigger, order, agent, settings).await?;
+        (loaded, BriefContext::Conversation)
+    } else {
+        let loaded = load_alone(c, &place, trigger, agent).await?;
+        (loaded, BriefContext::Brief)
+    };
+    let ask = &mut loaded.context.ask;
+    // The requester did not type it.
+    ask.content.clear();
+    ask.delegated = Some(Delegated {
+        from: BriefSender::Workflow(name),
+        brief,
+        text_id,
+        request: String::new(),
+        context,
+    });
     loaded.adapting = None;
     loaded.preset.stored = None;
     Ok(Some(loaded))

@@ -32,6 +32,10 @@ const TITLE_CHARS_MAX: usize = 200;
 pub(super) const THANKS: &str = "👍";
 /// Name of an author whose account was deleted.
 const DELETED: &str = "Deleted account";
+/// Beginning of an answer of a run's step.
+const WITHOUT_MODEL: &str = "Written without a model:";
+/// Maximum length of such an answer in characters.
+const EXTRACT_CHARS_MAX: usize = 1_500;
 /// Reply after a panic of the responder.
 const UNREADABLE: &str = "I could not read this conversation. The server's log contains the cause.";
 
@@ -58,6 +62,12 @@ pub(super) async fn prepare(
     loaded: &Loaded,
 ) -> Result<Offline, DbError> {
     let ask = &loaded.context.ask;
+    if let Some(step) = ask.delegated.as_ref().filter(|_| task.run_id.is_some()) {
+        return Ok(Offline::Reply {
+            text: extract(&step.brief.message),
+            sources: Vec::new(),
+        });
+    }
     let question = task.input.0.prompt.trim();
     let Some(target) = task.target() else {
         return Ok(Offline::React);
@@ -119,6 +129,13 @@ pub(super) async fn prepare(
         })
     };
     Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
+}
+
+/// The beginning of a step's prompt as a quotation.
+fn extract(prompt: &str) -> String {
+    let text: String = prompt.trim().chars().take(EXTRACT_CHARS_MAX).collect();
+    let lines: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+    format!("{WITHOUT_MODEL}\n\n{}", lines.join("\n"))
 }
 
 async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {

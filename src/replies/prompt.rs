@@ -188,11 +188,28 @@ impl AskedTurn {
     }
 }
 
-/// Work that another agent passed on. It is sent in place of the trigger message.
+/// Sender of work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BriefSender {
+    /// Display name of an agent.
+    Agent(String),
+    /// Name of a workflow.
+    Workflow(String),
+}
+
+impl BriefSender {
+    fn shown_name(&self) -> String {
+        match self {
+            Self::Agent(name) => format!("{}{AI_SUFFIX}", clean_name(name)),
+            Self::Workflow(name) => format!("the workflow {name}"),
+        }
+    }
+}
+
+/// Work that another agent or a run passed on. It is sent in place of the trigger message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegated {
-    /// Display name of the agent that passed it on.
-    pub from: String,
+    pub from: BriefSender,
     pub brief: TaskBrief,
     /// Stored text of the brief.
     pub text_id: Uuid,
@@ -216,7 +233,7 @@ pub struct Ask {
     pub schedule: Option<Scheduled>,
     /// Set for a turn of a collaboration, whose content is the goal.
     pub turn: Option<AskedTurn>,
-    /// Set for work that another agent passed on.
+    /// Set for work that another agent or a run passed on.
     pub delegated: Option<Delegated>,
     /// Time of the call.
     pub asked_at: Timestamp,
@@ -405,7 +422,7 @@ pub enum Source {
     File { message_id: MessageId },
     /// The lines with the time and the requester.
     Requester,
-    /// Work that another agent passed on; always the last part.
+    /// Work that another agent or a run passed on; always the last part.
     Brief {
         /// The trigger message, which it quotes.
         message_id: MessageId,
@@ -707,10 +724,9 @@ impl Blocks<'_> {
         let requester = requester_name(&ask.requester.name);
         let role = ask.requester.role;
         if let Some(delegated) = &ask.delegated {
-            let from = clean_name(&delegated.from);
-            let heading = format!(
-                "{time}\n{TASK} {from}{AI_SUFFIX}, on behalf of {requester}{handle} (role: {role}):"
-            );
+            let from = delegated.from.shown_name();
+            let heading =
+                format!("{time}\n{TASK} {from}, on behalf of {requester}{handle} (role: {role}):");
             self.ours(Source::Requester, &heading);
             let source = Source::Brief {
                 message_id: ask.message_id,

@@ -153,14 +153,18 @@ const TASKS: [&str; 3] = [
     "openvibe_tasks_queued_oldest_seconds",
     "openvibe_tasks_running",
 ];
-/// Kinds of tasks that can be queued.
-const TASK_KINDS: [TaskKind; 2] = [TaskKind::Reply, TaskKind::Resolve];
 const SIZE: &str = "openvibe_db_size_bytes";
+
+/// Kinds of tasks that can be queued.
+fn queued_kinds() -> impl Iterator<Item = TaskKind> {
+    let kinds = TaskKind::ALL.iter().copied();
+    kinds.filter(|kind| *kind != TaskKind::Response)
+}
 
 /// Sets the gauges to NaN, so that stale values are not taken for current ones.
 fn forget_database() {
     for name in TASKS {
-        for kind in TASK_KINDS {
+        for kind in queued_kinds() {
             ::metrics::gauge!(name, "kind" => kind.as_str()).set(f64::NAN);
         }
     }
@@ -172,7 +176,7 @@ async fn look_at_database(state: &State) -> Result<(), DbError> {
     let now = crate::db::now();
     let waiting = queue::count_active(&mut state.db.read().await?).await?;
     let size_bytes = state.db.size_bytes().await?;
-    for kind in TASK_KINDS {
+    for kind in queued_kinds() {
         let found = waiting.iter().find(|active| active.kind == kind);
         let (queued, running) = found.map_or((0, 0), |active| (active.queued, active.running));
         let oldest = found.and_then(|active| active.oldest_queued_at);

@@ -18,7 +18,7 @@ use crate::{
     ids::{ActionId, GrantId, TaskId, ThreadId},
     registry::{self, ChangedTool},
     routes::chat::{WhichObject, visible_task, write_for},
-    schedules::{self, PausedSchedule},
+    schedules::{self, PausedItem},
     server::State,
     tasks::{
         actions::{self, ActionObject, ActionState, Filter},
@@ -106,8 +106,8 @@ struct WaitingSeen {
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning.
     budgets: Vec<UsageBudget>,
-    /// Paused schedules: the caller's own that failed, and for admins those whose owner is gone.
-    paused: Vec<PausedSchedule>,
+    /// Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone.
+    paused: Vec<PausedItem>,
     /// Number of things to decide.
     count: usize,
 }

@@ -9,7 +9,10 @@ use super::{
 use crate::{
     db::{Conn, DbError},
     ids::ScheduleId,
-    realtime::{EventData, EventType, NewEvent, log},
+    realtime::{
+        EventData, EventType, NewEvent,
+        log::{self, Recipients},
+    },
     tasks::queue,
 };
 
@@ -26,16 +29,20 @@ impl EventData for ScheduleEvent<'_> {
     ];
 }
 
-/// Appends an event for the readers of the schedule's channel. Returns the schedule.
+/// Appends an event for the readers of the schedule's channel; without one, for its owner and admins. Returns the schedule.
 pub(super) async fn announce(c: &mut Conn, kind: EventType, row: Row) -> Result<Schedule, DbError> {
     let (workspace, thread) = (row.workspace_id, row.thread_id);
-    let audience = queue::audience_of(c, row.channel_id).await?;
+    let only = row.channel_id.is_none().then(|| Recipients {
+        users: vec![row.owner_id],
+        managers: true,
+    });
+    let audience = queue::audience_in(c, row.channel_id).await?;
     let schedule = Schedule::from(row);
     let data = ScheduleEvent {
         schedule: &schedule,
     };
     let seq = log::reserve(c, workspace, 1).await?;
-    let mut event = NewEvent::new(seq, kind, audience, &data)?;
+    let mut event = NewEvent::new(seq, kind, audience, &data)?.only_to(only);
     if let Some(thread) = thread {
         event = event.in_conversation(thread, None);
     }

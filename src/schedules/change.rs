@@ -4,7 +4,8 @@ use super::{
     announce::{announce, announce_stored},
     error::ScheduleError,
     form::{
-        ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm, parse_deliver, parse_name,
+        ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm, no_place, parse_deliver,
+        parse_name,
     },
     list::{find_row, find_visible},
     outcome::obstacle,
@@ -19,12 +20,13 @@ use crate::{
     auth::{self, Actor, AuditAction, Scope, WorkspaceCaller},
     chat::{ChatError, access},
     db::{
-        Conn, DbError,
+        Conn, DbError, Json,
         dialect::{clock, lock_workspace},
         now,
     },
     ids::{ChannelId, ScheduleId, ThreadId, UserId, WorkspaceId},
     realtime::EventType,
+    workflows::{WorkflowError, find_workflow},
 };
 
 /// Maximum number of schedules of a person in a workspace.
@@ -34,37 +36,43 @@ const PERSON_MAX: i64 = 20;
 async fn place(
     c: &mut Conn,
     member: &WorkspaceCaller,
-    deliver: Delivery,
-) -> Result<(ChannelId, Option<ThreadId>), ChatError> {
+    deliver: Option<Delivery>,
+) -> Result<(Option<ChannelId>, Option<ThreadId>), ChatError> {
     match deliver {
-        Delivery::Channel { channel_id } => {
+        None => Ok((None, None)),
+        Some(Delivery::Channel { channel_id }) => {
             let access = access::channel(c, &member.caller, channel_id).await?;
             if access.actor.workspace != member.workspace {
                 return Err(ChatError::ChannelNotFound);
             }
             access.writing()?;
-            Ok((channel_id, None))
+            Ok((Some(channel_id), None))
         }
-        Delivery::Thread { thread_id } => {
+        Some(Delivery::Thread { thread_id }) => {
             let access = access::thread(c, &member.caller, thread_id).await?;
             if access.channel_access.actor.workspace != member.workspace {
                 return Err(ChatError::ThreadNotFound);
             }
             let access = access.writing()?;
-            Ok((access.channel_access.channel, Some(thread_id)))
+            Ok((Some(access.channel_access.channel), Some(thread_id)))
         }
     }
 }
 
-/// The target with its agent, which the actor must be able to invoke.
+/// The target with its agent, which the actor must be able to invoke, or with its workflow.
 async fn target(
     c: &mut Conn,
     actor: &Actor<'_>,
     form: ScheduleTargetForm,
 ) -> Result<ScheduleTarget, ScheduleError> {
-    let wanted = match &form {
-        ScheduleTargetForm::Agent { agent_id, .. } => *agent_id,
-        ScheduleTargetForm::Heartbeat { agent_id } => Some(*agent_id),
+    let (wanted, prompt) = match form {
+        ScheduleTargetForm::Agent { agent_id, prompt } => (agent_id, Some(prompt)),
+        ScheduleTargetForm::Heartbeat { agent_id } => (Some(agent_id), None),
+        ScheduleTargetForm::Workflow { workflow_id, input } => {
+            let found = find_workflow(c, actor.workspace, workflow_id).await?;
+            found.ok_or(WorkflowError::NotFound)?;
+            return Ok(ScheduleTarget::Workflow { workflow_id, input });
+        }
     };
     let agent = match wanted {
         Some(id) => profiles::find_invocable(c, actor, id).await?,
@@ -72,13 +80,31 @@ async fn target(
     };
     let shown = wanted.map_or_else(|| "main".to_owned(), |id| id.to_string());
     let agent = agent.ok_or(ChatError::NoSuchAgent(shown))?;
-    Ok(match form {
-        ScheduleTargetForm::Agent { prompt, .. } => ScheduleTarget::Agent {
-            agent_id: agent.id,
-            prompt,
-        },
-        ScheduleTargetForm::Heartbeat { .. } => ScheduleTarget::Heartbeat { agent_id: agent.id },
+    let agent_id = agent.id;
+    Ok(match prompt {
+        Some(prompt) => ScheduleTarget::Agent { agent_id, prompt },
+        None => ScheduleTarget::Heartbeat { agent_id },
     })
+}
+
+/// Checks that a target that posts has a channel.
+async fn check_place(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    target: &ScheduleTarget,
+    channel: Option<ChannelId>,
+) -> Result<(), ScheduleError> {
+    let posts = match target {
+        ScheduleTarget::Workflow { workflow_id, .. } => {
+            let workflow = find_workflow(c, actor.workspace, *workflow_id).await?;
+            workflow.is_some_and(|workflow| workflow.content.posts())
+        }
+        ScheduleTarget::Agent { .. } | ScheduleTarget::Heartbeat { .. } => true,
+    };
+    if posts && channel.is_none() {
+        return Err(no_place());
+    }
+    Ok(())
 }
 
 async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleError> {
@@ -97,16 +123,9 @@ async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleErr
     Ok(())
 }
 
-fn prompt_of(target: &ScheduleTarget) -> Option<String> {
-    match target {
-        ScheduleTarget::Agent { prompt, .. } => Some(prompt.clone()),
-        ScheduleTarget::Heartbeat { .. } => None,
-    }
-}
-
 /// # Errors
-/// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error of the place or the
-/// agent, or an error from `Actor::require`.
+/// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error of the place, the
+/// agent, or the workflow, or an error from `Actor::require`.
 pub async fn create(
     c: &mut Conn,
     member: &WorkspaceCaller,
@@ -122,20 +141,20 @@ pub async fn create(
     let deliver = parse_deliver(form.deliver)?;
     let (channel, thread) = place(c, member, deliver).await?;
     let target = self::target(c, actor, target).await?;
+    check_place(c, actor, &target, channel).await?;
     let at = clock(c).await?;
     slots.check(moment(at), target.apart_minutes())?;
     check_limits(c, actor).await?;
     let id = ScheduleId::new();
-    c.q("insert into schedules (id, workspace_id, name, cron, timezone, agent_id, prompt, channel_id, thread_id, missed, status, owner_id, \
+    c.q("insert into schedules (id, workspace_id, name, cron, timezone, target, channel_id, thread_id, missed, status, owner_id, \
          is_by_key, next_run_at, failures, version, created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, 1, $15, $15)")
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 1, $14, $14)")
         .bind(id)
         .bind(actor.workspace)
         .bind(name)
         .bind(form.cron.clone())
         .bind(form.timezone.clone())
-        .bind(target.agent())
-        .bind(prompt_of(&target))
+        .bind(Json(target))
         .bind(channel)
         .bind(thread)
         .bind(form.missed.unwrap_or(MissedPolicy::RunOnce))
@@ -204,20 +223,19 @@ pub async fn patch(
         };
     }
     if !patch.is_status_only() {
-        slots.check(moment(at), row.target().apart_minutes())?;
+        slots.check(moment(at), row.target.0.apart_minutes())?;
     }
     audit(c, actor, AuditAction::ScheduleUpdated, &before).await?;
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
-    c.q("update schedules set name = $2, cron = $3, timezone = $4, agent_id = $5, prompt = $6, channel_id = $7, thread_id = $8, missed = $9, \
-         status = $10, paused_reason = $11, is_by_key = $12, next_run_at = $13, failures = case when $14 then 0 else failures end, \
-         version = version + 1, updated_at = $15 where id = $1")
+    c.q("update schedules set name = $2, cron = $3, timezone = $4, target = $5, channel_id = $6, thread_id = $7, missed = $8, \
+         status = $9, paused_reason = $10, is_by_key = $11, next_run_at = $12, failures = case when $13 then 0 else failures end, \
+         version = version + 1, updated_at = $14 where id = $1")
         .bind(id)
         .bind(row.name)
         .bind(row.cron)
         .bind(row.timezone)
-        .bind(row.agent_id)
-        .bind(row.prompt)
+        .bind(row.target)
         .bind(row.channel_id)
         .bind(row.thread_id)
         .bind(row.missed)
@@ -251,8 +269,7 @@ async fn edit(
     }
     if let Some(form) = &patch.target {
         let target = target(c, actor, ScheduleTargetForm::parse(form)?).await?;
-        row.agent_id = target.agent();
-        row.prompt = prompt_of(&target);
+        row.target = Json(target);
         row.is_by_key = actor.key.is_some();
     }
     if let Some(form) = patch.deliver {
@@ -260,7 +277,7 @@ async fn edit(
         (row.channel_id, row.thread_id) = place(c, member, deliver).await?;
     }
     row.missed = patch.missed.unwrap_or(row.missed);
-    Ok(())
+    check_place(c, actor, &row.target.0, row.channel_id).await
 }
 
 /// Pauses or resumes a schedule. The reason of a pause stays until it ends, unless an admin pauses it, too.

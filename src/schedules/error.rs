@@ -6,6 +6,7 @@ use crate::{
     chat::ChatError,
     db::DbError,
     http::{ApiError, ErrorCode, error::StatusCode},
+    workflows::WorkflowError,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,8 @@ pub enum ScheduleError {
     #[error(transparent)]
     Chat(#[from] ChatError),
     #[error(transparent)]
+    Workflow(#[from] WorkflowError),
+    #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
     Db(#[from] DbError),
@@ -84,6 +87,7 @@ impl From<ScheduleError> for ApiError {
                 .param("If-Match")
                 .with_current(&current),
             E::Chat(e) => e.into(),
+            E::Workflow(e) => e.into(),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }

@@ -13,7 +13,7 @@ use super::{
     error::ScheduleError,
     list::{find_row, find_visible},
     outcome::{Scheduled, obstacle, pause},
-    row::{MissedPolicy, PausedReason, Row, ScheduleStatus, SlotReason, SlotState},
+    row::{MissedPolicy, PausedReason, Row, ScheduleStatus, ScheduleTarget, SlotReason, SlotState},
     slots::{Slots, moment},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
         now,
     },
     failpoint,
-    ids::{ScheduleId, TaskId, WorkspaceId},
+    ids::{AgentId, RunId, ScheduleId, TaskId, WorkflowId, WorkspaceId},
     realtime::{EventType, hub::Conversation},
     tasks::{
         NewScheduled, Task,
@@ -35,6 +35,10 @@ use crate::{
     },
     time::Timestamp,
     tools::taint,
+    workflows::{
+        WorkflowError, find_workflow,
+        run::{CauseType, NewRun, RunCause, check_start, start_run},
+    },
 };
 
 const JOB: &str = "schedules";
@@ -154,7 +158,7 @@ async fn release(db: &Db, due_at: Timestamp) -> Result<(), DbError> {
 
 /// Stores the slots of a schedule that came, with the task of the one that fires, and its next slot. Does nothing if the schedule is
 /// no longer due.
-async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), DbError> {
+async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), ScheduleError> {
     lock_workspace(c, due.workspace_id.0).await?;
     let at = clock(c).await?;
     let row = find_row(c, due.id).await?;
@@ -166,7 +170,7 @@ async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), DbError> {
     };
     let Ok(slots) = Slots::parse(&row.cron, &row.timezone) else {
         // Another version stored it, with a time zone that this one does not have.
-        return pause(c, row.id, PausedReason::Failing).await;
+        return Ok(pause(c, row.id, PausedReason::Failing).await?);
     };
     let came = Came::of(&slots, first, at, row.missed);
     if came.missed > 0 {
@@ -193,7 +197,7 @@ async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), DbError> {
         .run()
         .await?;
     if reason == Some(SlotReason::OwnerGone) {
-        return pause(c, row.id, PausedReason::OwnerGone).await;
+        return Ok(pause(c, row.id, PausedReason::OwnerGone).await?);
     }
     announce_stored(c, row.id, EventType::ScheduleUpdated).await?;
     Ok(())
@@ -229,7 +233,29 @@ async fn reason_to_skip(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, D
     if is_running(c, row).await? {
         return Ok(Some(SlotReason::StillRunning));
     }
-    Ok(is_empty(c, row).await?.then_some(SlotReason::Empty))
+    match row.target.0 {
+        ScheduleTarget::Workflow { workflow_id, .. } => {
+            reason_not_to_run(c, row, workflow_id).await
+        }
+        _ => Ok(is_empty(c, row).await?.then_some(SlotReason::Empty)),
+    }
+}
+
+/// Reason why a workflow starts no run now.
+async fn reason_not_to_run(
+    c: &mut Conn,
+    row: &Row,
+    workflow: WorkflowId,
+) -> Result<Option<SlotReason>, DbError> {
+    let Some(workflow) = find_workflow(c, row.workspace_id, workflow).await? else {
+        return Ok(Some(SlotReason::WorkflowOff));
+    };
+    match check_start(c, &workflow, row.channel_id).await {
+        Ok(()) => Ok(None),
+        Err(WorkflowError::Db(e)) => Err(e),
+        Err(WorkflowError::TooManyRuns) => Ok(Some(SlotReason::TooManyRuns)),
+        Err(_) => Ok(Some(SlotReason::WorkflowOff)),
+    }
 }
 
 async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
@@ -242,40 +268,25 @@ async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
 
 /// Checks for a heartbeat without a prompt.
 async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
-    Ok(row.prompt.is_none() && heartbeat(c, row.agent_id).await?.is_none())
+    match row.target.0 {
+        ScheduleTarget::Heartbeat { agent_id } => Ok(heartbeat(c, agent_id).await?.is_none()),
+        _ => Ok(false),
+    }
 }
 
-/// Queues the task of a slot, or one that the owner starts by hand. In the background, because nobody waits for it, and because its
-/// reply is posted as a whole, so that it needs no turn in the conversation.
-async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, DbError> {
-    profiles::refresh_first(c, row.workspace_id, row.agent_id).await?;
-    let bound = match row.thread_id {
-        Some(thread) => bindings::find_binding(c, Conversation::Thread(thread)).await?,
-        None => None,
+/// Queues the task of a slot, or one that the owner starts by hand: for a workflow, the root of a run.
+async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleError> {
+    let task = match &row.target.0 {
+        ScheduleTarget::Agent { agent_id, prompt } => {
+            start_agent(c, row, id, (*agent_id, Some(prompt.as_str()))).await?
+        }
+        ScheduleTarget::Heartbeat { agent_id } => {
+            start_agent(c, row, id, (*agent_id, None)).await?
+        }
+        ScheduleTarget::Workflow { workflow_id, input } => {
+            start_workflow(c, row, id, (*workflow_id, input)).await?
+        }
     };
-    let pinned = bound.filter(|bound| bound.agent == row.agent_id);
-    let version = match pinned {
-        Some(bound) => Some(bound.version),
-        None => profiles::newest_version(c, row.agent_id).await?,
-    };
-    let options = Scheduled {
-        schedule_id: row.id,
-        name: row.name.clone(),
-        heartbeat: row.prompt.is_none(),
-    };
-    let new = NewScheduled {
-        id,
-        workspace: row.workspace_id,
-        agent: row.agent_id,
-        agent_version: version.ok_or(sqlx::Error::RowNotFound)?,
-        channel: row.channel_id,
-        thread: row.thread_id,
-        requested_by: row.owner_id,
-        prompt: row.prompt.clone().unwrap_or_default(),
-        options: serde_json::to_value(options).unwrap_or_default(),
-    };
-    let audience = queue::audience_of(c, row.channel_id).await?;
-    let task = queue::insert_scheduled(c, &new, audience).await?;
     if row.is_by_key {
         let (label,): (String,) = c
             .q("select name from users where id = $1")
@@ -297,10 +308,77 @@ async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, DbError> {
     Ok(task)
 }
 
+/// Queues a run of a workflow for the owner.
+async fn start_workflow(
+    c: &mut Conn,
+    row: &Row,
+    id: TaskId,
+    (workflow, input): (WorkflowId, &str),
+) -> Result<Task, ScheduleError> {
+    let workflow = find_workflow(c, row.workspace_id, workflow).await?;
+    let workflow = workflow.ok_or(WorkflowError::NotFound)?;
+    let slots = Slots::parse(&row.cron, &row.timezone)?;
+    let new = NewRun {
+        cause: RunCause {
+            kind: CauseType::Schedule,
+            id: Some(row.id.to_string()),
+        },
+        requester: row.owner_id,
+        api_key: None,
+        channel: row.channel_id,
+        thread: row.thread_id,
+        message: None,
+        input: input.to_owned(),
+        day: slots.day(clock(c).await?),
+    };
+    start_run(c, &workflow, RunId(id.0), &new).await?;
+    let task = queue::find_task(c, id).await?;
+    task.ok_or(ScheduleError::NotFound)
+}
+
+/// Queues the task of an agent; without a prompt, that of a heartbeat. In the background, because nobody waits for it, and because
+/// its reply is posted as a whole, so that it needs no turn in the conversation.
+async fn start_agent(
+    c: &mut Conn,
+    row: &Row,
+    id: TaskId,
+    (agent, prompt): (AgentId, Option<&str>),
+) -> Result<Task, ScheduleError> {
+    let channel = row.channel_id.ok_or(ScheduleError::NotAllowed)?;
+    profiles::refresh_first(c, row.workspace_id, agent).await?;
+    let bound = match row.thread_id {
+        Some(thread) => bindings::find_binding(c, Conversation::Thread(thread)).await?,
+        None => None,
+    };
+    let pinned = bound.filter(|bound| bound.agent == agent);
+    let version = match pinned {
+        Some(bound) => Some(bound.version),
+        None => profiles::newest_version(c, agent).await?,
+    };
+    let options = Scheduled {
+        schedule_id: row.id,
+        name: row.name.clone(),
+        heartbeat: prompt.is_none(),
+    };
+    let new = NewScheduled {
+        id,
+        workspace: row.workspace_id,
+        agent,
+        agent_version: version.ok_or(ScheduleError::NotAllowed)?,
+        channel,
+        thread: row.thread_id,
+        requested_by: row.owner_id,
+        prompt: prompt.unwrap_or_default().to_owned(),
+        options: serde_json::to_value(options).unwrap_or_default(),
+    };
+    let audience = queue::audience_of(c, channel).await?;
+    Ok(queue::insert_scheduled(c, &new, audience).await?)
+}
+
 /// Queues a task of a schedule at once, also of one that its owner paused. For an empty heartbeat, the task has completed.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, or an error from `Actor::require`.
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, or an error of `start_run` or from `Actor::require`.
 pub async fn run_now(
     c: &mut Conn,
     member: &WorkspaceCaller,
@@ -331,7 +409,7 @@ pub async fn run_now(
     if !is_empty(c, &row).await? {
         return Ok(task);
     }
-    let audience = queue::audience_of(c, row.channel_id).await?;
+    let audience = queue::audience_in(c, row.channel_id).await?;
     Ok(queue::complete_queued(c, task.id, audience).await?)
 }
 

@@ -8,15 +8,16 @@ use super::{
     row::{Delivery, MissedPolicy},
 };
 use crate::{
-    ids::{AgentId, ChannelId, ThreadId},
+    ids::{AgentId, ChannelId, ThreadId, WorkflowId},
     patch::present,
     text_enum::text_enum,
+    workflows::run::INPUT_BYTES_MAX,
 };
 
 const NAME_CHARS_MAX: usize = 80;
 const PROMPT_BYTES_MAX: usize = 8 * 1024;
 /// Types of targets, as in `ScheduleTargetForm`.
-const TARGET_TYPES: [&str; 2] = ["agent", "heartbeat"];
+const TARGET_TYPES: [&str; 3] = ["agent", "workflow", "heartbeat"];
 
 text_enum! {
     /// Status that a request can set.
@@ -36,6 +37,12 @@ pub enum ScheduleTargetForm {
         /// At most 8 KiB.
         prompt: String,
     },
+    Workflow {
+        workflow_id: WorkflowId,
+        /// At most 8 KiB.
+        #[serde(default)]
+        input: String,
+    },
     /// The prompt is the agent's HEARTBEAT.md; without one, slots are skipped.
     Heartbeat { agent_id: AgentId },
 }
@@ -53,14 +60,19 @@ impl ScheduleTargetForm {
         }
         let form = Self::deserialize(value);
         let form = form.map_err(|e| ScheduleError::Malformed(e.to_string(), "target"))?;
-        if let Self::Agent { prompt, .. } = &form {
-            let fits = !prompt.trim().is_empty() && prompt.len() <= PROMPT_BYTES_MAX;
-            if !fits {
+        match &form {
+            Self::Agent { prompt, .. }
+                if prompt.trim().is_empty() || prompt.len() > PROMPT_BYTES_MAX =>
+            {
                 let text = format!("a prompt must have 1 to {PROMPT_BYTES_MAX} bytes");
-                return Err(ScheduleError::Invalid(text, "target.prompt"));
+                Err(ScheduleError::Invalid(text, "target.prompt"))
             }
+            Self::Workflow { input, .. } if input.len() > INPUT_BYTES_MAX => {
+                let text = format!("the input can have at most {INPUT_BYTES_MAX} bytes");
+                Err(ScheduleError::Invalid(text, "target.input"))
+            }
+            _ => Ok(form),
         }
-        Ok(form)
     }
 }
 
@@ -76,17 +88,21 @@ pub struct DeliveryForm {
     thread_id: Option<ThreadId>,
 }
 
+/// Error of a schedule without a place for its messages.
+pub(super) fn no_place() -> ScheduleError {
+    let text = "name where replies are posted: either a channel_id or a thread_id";
+    ScheduleError::Invalid(text.to_owned(), "deliver")
+}
+
 /// # Errors
 /// `Invalid`.
-pub(super) fn parse_deliver(form: Option<DeliveryForm>) -> Result<Delivery, ScheduleError> {
+pub(super) fn parse_deliver(form: Option<DeliveryForm>) -> Result<Option<Delivery>, ScheduleError> {
     let ids = form.map(|form| (form.channel_id, form.thread_id));
     match ids {
-        Some((Some(channel_id), None)) => Ok(Delivery::Channel { channel_id }),
-        Some((None, Some(thread_id))) => Ok(Delivery::Thread { thread_id }),
-        _ => Err(ScheduleError::Invalid(
-            "name where replies are posted: either a channel_id or a thread_id".to_owned(),
-            "deliver",
-        )),
+        None => Ok(None),
+        Some((Some(channel_id), None)) => Ok(Some(Delivery::Channel { channel_id })),
+        Some((None, Some(thread_id))) => Ok(Some(Delivery::Thread { thread_id })),
+        Some(_) => Err(no_place()),
     }
 }
 
@@ -116,6 +132,7 @@ pub struct ScheduleForm {
     pub timezone: String,
     #[schema(value_type = ScheduleTargetForm)]
     pub target: Value,
+    /// Null only for a workflow that posts nothing.
     #[serde(default)]
     pub deliver: Option<DeliveryForm>,
     /// `run_once` by default.
@@ -140,8 +157,9 @@ pub struct SchedulePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, value_type = Option<ScheduleTargetForm>)]
     pub target: Option<Value>,
+    /// Null only for a workflow that posts nothing.
     #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false, value_type = Option<DeliveryForm>)]
+    #[schema(value_type = Option<DeliveryForm>)]
     pub deliver: Option<Option<DeliveryForm>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
@@ -181,11 +199,17 @@ mod tests {
 
     #[test]
     fn the_types_of_targets_are_those_of_the_form() {
-        let agent = AgentId::new();
+        let (agent, flow) = (AgentId::new(), WorkflowId::new());
         for (target, is_known) in [
             (json!({"type": "agent", "prompt": "News?"}), true),
             (json!({"type": "heartbeat", "agent_id": agent}), true),
+            (json!({"type": "workflow", "workflow_id": flow}), true),
+            (
+                json!({"type": "workflow", "workflow_id": flow, "input": "x".repeat(INPUT_BYTES_MAX + 1)}),
+                false,
+            ),
             (json!({"type": "workflow", "workflow_id": "flow_1"}), false),
+            (json!({"type": "webhook", "url": "x"}), false),
             (json!({"type": "agent", "prompt": " "}), false),
             (
                 json!({"type": "agent", "prompt": "x".repeat(PROMPT_BYTES_MAX + 1)}),
@@ -202,9 +226,11 @@ mod tests {
                 "{target}"
             );
         }
-        let other = ScheduleTargetForm::parse(&json!({"type": "workflow"})).unwrap_err();
+        let other = ScheduleTargetForm::parse(&json!({"type": "webhook"})).unwrap_err();
         assert!(
-            other.to_string().contains("`agent`, `heartbeat`"),
+            other
+                .to_string()
+                .contains("`agent`, `workflow`, `heartbeat`"),
             "{other}"
         );
     }
@@ -217,7 +243,7 @@ mod tests {
             (json!({"thread_id": thread}), true),
             (json!({"channel_id": channel, "thread_id": thread}), false),
             (json!({}), false),
-            (json!(null), false),
+            (json!(null), true),
         ] {
             let parsed: Option<DeliveryForm> = serde_json::from_value(form.clone()).unwrap();
             assert_eq!(parse_deliver(parsed).is_ok(), is_valid, "{form}");

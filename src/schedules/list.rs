@@ -6,17 +6,14 @@ use serde::Serialize;
 
 use super::{
     error::ScheduleError,
-    row::{PausedReason, Row, Schedule, SlotReason, SlotState, WORKSPACE_MAX, schedule_sql},
+    row::{Row, Schedule, SlotReason, SlotState, WORKSPACE_MAX, schedule_sql},
 };
 use crate::{
     auth::{Actor, Scope},
     db::{Conn, DbError, is_in_visible_channel, now},
-    ids::{ScheduleId, TaskId, UserId, WorkspaceId},
+    ids::{ScheduleId, TaskId, WorkspaceId},
     time::Timestamp,
 };
-
-/// Maximum number of paused schedules that are listed for one person.
-const PAUSED_MAX: i64 = 100;
 
 /// A slot that came.
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -29,18 +26,6 @@ pub struct ScheduleSlot {
     pub task_id: Option<TaskId>,
     /// Number of slots; more than 1 only for `missed`, at most 10,000.
     pub count: i64,
-}
-
-/// A schedule that was paused, for the person who can do something about it.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct PausedSchedule {
-    pub schedule_id: ScheduleId,
-    pub name: String,
-    #[schema(inline)]
-    pub reason: PausedReason,
-    pub owner_id: UserId,
-    /// Description for people.
-    pub text: String,
 }
 
 /// Workspace of a schedule; `None` if the schedule does not exist.
@@ -57,8 +42,23 @@ pub(super) async fn find_row(c: &mut Conn, id: ScheduleId) -> Result<Option<Row>
     c.q(schedule_sql!("where s.id = $1")).bind(id).opt().await
 }
 
+/// Condition on a schedule `s` that the person `$user` can see; `$admin` is true for admins.
+macro_rules! is_visible_schedule {
+    ($user:literal, $admin:literal) => {
+        concat!(
+            "(s.owner_id = ",
+            $user,
+            " or (s.channel_id is null and ",
+            $admin,
+            ") or ",
+            is_in_visible_channel!("s.channel_id", $user),
+            ")"
+        )
+    };
+}
+
 /// # Errors
-/// `NotFound` if the actor can neither read the channel nor owns the schedule.
+/// `NotFound` if the actor can neither read the channel nor owns the schedule; admins see those without a channel.
 pub(super) async fn find_visible(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -66,13 +66,13 @@ pub(super) async fn find_visible(
 ) -> Result<Row, ScheduleError> {
     let row: Option<Row> = c
         .q(schedule_sql!(concat!(
-            "where s.id = $1 and s.workspace_id = $3 and (s.owner_id = $2 or ",
-            is_in_visible_channel!("s.channel_id", "$2"),
-            ")"
+            "where s.id = $1 and s.workspace_id = $3 and ",
+            is_visible_schedule!("$2", "$4")
         )))
         .bind(id)
         .bind(actor.user)
         .bind(actor.workspace)
+        .bind(actor.scopes.has(Scope::WorkspaceAdmin))
         .opt()
         .await?;
     row.ok_or(ScheduleError::NotFound)
@@ -98,13 +98,14 @@ pub async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Schedule>, Sche
     actor.require(Scope::ChatRead)?;
     let rows: Vec<Row> = c
         .q(schedule_sql!(concat!(
-            "where s.workspace_id = $1 and (s.owner_id = $2 or ",
-            is_in_visible_channel!("s.channel_id", "$2"),
-            ") order by s.id limit $3"
+            "where s.workspace_id = $1 and ",
+            is_visible_schedule!("$2", "$4"),
+            " order by s.id limit $3"
         )))
         .bind(actor.workspace)
         .bind(actor.user)
         .bind(WORKSPACE_MAX)
+        .bind(actor.scopes.has(Scope::WorkspaceAdmin))
         .all()
         .await?;
     Ok(rows.into_iter().map(Schedule::from).collect())
@@ -133,55 +134,4 @@ pub async fn list_slots(
     .bind(limit)
     .all()
     .await?)
-}
-
-/// Row of a paused schedule: the name and membership of its owner.
-#[derive(sqlx::FromRow)]
-struct PausedRow {
-    id: ScheduleId,
-    name: String,
-    paused_reason: PausedReason,
-    owner_id: UserId,
-    owner_name: Option<String>,
-    is_member: bool,
-}
-
-/// Paused schedules that somebody must deal with: failing ones for their owner, and for admins those whose owner is gone, in channels
-/// that they can read.
-pub async fn list_paused(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<PausedSchedule>, DbError> {
-    let rows: Vec<PausedRow> = c
-        .q(concat!(
-            "select s.id, s.name, s.paused_reason, s.owner_id, u.name as owner_name, m.user_id is not null as is_member from schedules s \
-             left join users u on u.id = s.owner_id \
-             left join members m on m.workspace_id = s.workspace_id and m.user_id = s.owner_id \
-             where s.workspace_id = $1 and s.status = 'paused' and ((s.owner_id = $2 and s.paused_reason in ('failing', 'owner_gone')) \
-             or ($3 and s.paused_reason = 'owner_gone' and ",
-            is_in_visible_channel!("s.channel_id", "$2"),
-            ")) order by s.id limit $4"
-        ))
-        .bind(actor.workspace)
-        .bind(actor.user)
-        .bind(actor.scopes.has(Scope::WorkspaceAdmin))
-        .bind(PAUSED_MAX)
-        .all()
-        .await?;
-    Ok(rows.into_iter().map(PausedSchedule::from).collect())
-}
-
-impl From<PausedRow> for PausedSchedule {
-    fn from(row: PausedRow) -> Self {
-        let owner = row.owner_name.as_deref().unwrap_or("its owner");
-        let cause = match (row.paused_reason, row.is_member) {
-            (PausedReason::Failing, _) => "it failed five times in a row".to_owned(),
-            (_, false) => format!("{owner} left the workspace"),
-            (_, true) => format!("{owner} can no longer post there, or ask the agent"),
-        };
-        Self {
-            schedule_id: row.id,
-            text: format!("Schedule \"{}\" is paused: {cause}.", row.name),
-            name: row.name,
-            reason: row.paused_reason,
-            owner_id: row.owner_id,
-        }
-    }
 }

@@ -1,8 +1,8 @@
-//! Schedules: prompts for agents at certain times, on behalf of the person who made them.
+//! Schedules: prompts for agents and runs of workflows at certain times, on behalf of the person who made them.
 //!
 //! ```text
 //! schedule ─► `slots` (of a `cron` expression in a time zone) ─► `fire`: one transaction per due schedule stores the slot, the task,
-//!                                                                and the next slot ─► task of kind `schedule` ─► `outcome`
+//!                                                                and the next slot ─► task of kind `schedule`, or run ─► `outcome`
 //! ```
 //!
 //! `change` creates and changes schedules, `list` reads them for people. The task itself runs in `replies`.
@@ -15,6 +15,7 @@ mod fire;
 mod form;
 mod list;
 mod outcome;
+mod paused;
 mod row;
 mod slots;
 
@@ -23,8 +24,9 @@ pub use change::{create, delete, erase_owner, patch};
 pub use error::ScheduleError;
 pub use fire::{delete_old_slots, fire_due, run_now};
 pub use form::{DeliveryForm, ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm};
-pub use list::{PausedSchedule, ScheduleSlot, get, list, list_paused, list_slots, workspace_of};
-pub use outcome::{Scheduled, is_allowed, note_completed, note_failed};
+pub use list::{ScheduleSlot, get, list, list_slots, workspace_of};
+pub use outcome::{Scheduled, is_allowed, note_completed, note_end, note_failed};
+pub use paused::{PausedItem, list_paused};
 pub use row::{
     Delivery, LastSlot, MissedPolicy, PausedReason, Schedule, ScheduleObject, ScheduleStatus,
     ScheduleTarget, SlotReason, SlotState,

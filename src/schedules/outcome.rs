@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     agents::profiles::{self, AgentStatus},
+    auth::{Role, Scope},
     chat::access,
     db::{Conn, DbError},
     ids::ScheduleId,
@@ -39,17 +40,20 @@ impl Scheduled {
     }
 }
 
-/// Reason why the agent cannot run for the owner now.
+/// Reason why the owner cannot run the target now.
 pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
-    if !access::can_post(c, row.owner_id, row.channel_id, row.thread_id).await? {
+    if !owner_can_run(c, row).await? {
         return Ok(Some(SlotReason::OwnerGone));
     }
-    if profiles::is_invocable_by(c, row.agent_id, row.owner_id).await? {
+    let Some(agent) = row.target.0.agent() else {
+        return Ok(None);
+    };
+    if profiles::is_invocable_by(c, agent, row.owner_id).await? {
         return Ok(None);
     }
     let status: Option<(AgentStatus,)> = c
         .q("select status from agents where id = $1")
-        .bind(row.agent_id)
+        .bind(agent)
         .opt()
         .await?;
     let is_off = status.is_some_and(|(status,)| status == AgentStatus::Inactive);
@@ -57,6 +61,25 @@ pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReaso
         SlotReason::AgentOff
     } else {
         SlotReason::OwnerGone
+    }))
+}
+
+/// Checks whether the owner can ask agents, and post in the channel of the schedule, if it has one.
+async fn owner_can_run(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
+    if let Some(channel) = row.channel_id
+        && !access::can_post(c, row.owner_id, channel, row.thread_id).await?
+    {
+        return Ok(false);
+    }
+    let role: Option<(Role,)> = c
+        .q("select role from members where workspace_id = $1 and user_id = $2")
+        .bind(row.workspace_id)
+        .bind(row.owner_id)
+        .opt()
+        .await?;
+    Ok(role.is_some_and(|(role,)| {
+        let scopes = role.scopes();
+        scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
     }))
 }
 
@@ -87,34 +110,43 @@ pub(super) async fn pause(
 
 /// Ends a row of failures, if a task of a schedule has completed.
 pub async fn note_completed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
-    if let Some(of) = Scheduled::of(task) {
-        c.q("update schedules set failures = 0 where id = $1 and failures > 0")
-            .bind(of.schedule_id)
-            .run()
-            .await?;
+    match Scheduled::of(task) {
+        Some(of) => note_end(c, of.schedule_id, false).await,
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Counts the failure of a task of a schedule. Pauses the schedule if its owner is gone, or if too many failed in a row.
 pub async fn note_failed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
-    let Some(Scheduled { schedule_id, .. }) = Scheduled::of(task) else {
+    match Scheduled::of(task) {
+        Some(of) => note_end(c, of.schedule_id, true).await,
+        None => Ok(()),
+    }
+}
+
+/// Counts the end of a task or a run of a schedule, as `note_completed` and `note_failed`.
+pub async fn note_end(c: &mut Conn, schedule: ScheduleId, has_failed: bool) -> Result<(), DbError> {
+    if !has_failed {
+        c.q("update schedules set failures = 0 where id = $1 and failures > 0")
+            .bind(schedule)
+            .run()
+            .await?;
         return Ok(());
-    };
+    }
     let failures: Option<(i64,)> = c
         .q("update schedules set failures = failures + 1 where id = $1 and status = 'active' returning failures")
-        .bind(schedule_id)
+        .bind(schedule)
         .opt()
         .await?;
-    let row = find_row(c, schedule_id).await?;
+    let row = find_row(c, schedule).await?;
     let Some(((failures,), row)) = failures.zip(row) else {
         return Ok(());
     };
     if obstacle(c, &row).await? == Some(SlotReason::OwnerGone) {
-        return pause(c, schedule_id, PausedReason::OwnerGone).await;
+        return pause(c, schedule, PausedReason::OwnerGone).await;
     }
     if failures >= FAILURES_MAX {
-        return pause(c, schedule_id, PausedReason::Failing).await;
+        return pause(c, schedule, PausedReason::Failing).await;
     }
     Ok(())
 }

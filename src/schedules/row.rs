@@ -1,9 +1,11 @@
 //! Schedules as they are stored and shown.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use crate::workflows::definition::PausedReason;
 use crate::{
-    ids::{AgentId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkspaceId},
+    db::Json,
+    ids::{AgentId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId},
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -25,13 +27,18 @@ text_enum! {
     }
 }
 
-/// Agent that runs, and its prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+/// Agent that runs, and its prompt; or a workflow, and its input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ScheduleTarget {
     Agent {
         agent_id: AgentId,
         prompt: String,
+    },
+    Workflow {
+        workflow_id: WorkflowId,
+        /// Blank without one.
+        input: String,
     },
     /// The prompt is the agent's HEARTBEAT.md.
     Heartbeat {
@@ -40,16 +47,18 @@ pub enum ScheduleTarget {
 }
 
 impl ScheduleTarget {
-    pub fn agent(&self) -> AgentId {
+    /// The agent that runs; `None` for a workflow.
+    pub(super) fn agent(&self) -> Option<AgentId> {
         match self {
-            Self::Agent { agent_id, .. } | Self::Heartbeat { agent_id } => *agent_id,
+            Self::Agent { agent_id, .. } | Self::Heartbeat { agent_id } => Some(*agent_id),
+            Self::Workflow { .. } => None,
         }
     }
 
     /// Minimum distance of slots in minutes.
     pub(super) fn apart_minutes(&self) -> i64 {
         match self {
-            Self::Agent { .. } => APART_MINUTES_MIN,
+            Self::Agent { .. } | Self::Workflow { .. } => APART_MINUTES_MIN,
             Self::Heartbeat { .. } => HEARTBEAT_APART_MINUTES_MIN,
         }
     }
@@ -69,17 +78,6 @@ text_enum! {
     pub enum ScheduleStatus {
         Active = "active",
         Paused = "paused",
-    }
-}
-
-text_enum! {
-    pub enum PausedReason {
-        /// The owner left, or can no longer post there or invoke the agent.
-        OwnerGone = "owner_gone",
-        /// Five tasks in a row failed.
-        Failing = "failing",
-        ByAdmin = "by_admin",
-        ByOwner = "by_owner",
     }
 }
 
@@ -104,6 +102,10 @@ text_enum! {
         AgentOff = "agent_off",
         /// The owner left, or can no longer post there or invoke the agent.
         OwnerGone = "owner_gone",
+        /// The workflow is paused or archived, or has got a step that posts, and the schedule has no channel.
+        WorkflowOff = "workflow_off",
+        /// The workflow has too many active runs.
+        TooManyRuns = "too_many_runs",
     }
 }
 
@@ -116,7 +118,7 @@ pub struct LastSlot {
     pub task_id: Option<TaskId>,
 }
 
-/// Runs an agent at the times of a cron expression, for its owner.
+/// Runs an agent or a workflow at the times of a cron expression, for its owner.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Schedule {
     pub id: ScheduleId,
@@ -126,7 +128,8 @@ pub struct Schedule {
     pub cron: String,
     pub timezone: String,
     pub target: ScheduleTarget,
-    pub deliver: Delivery,
+    /// Null only for a workflow that posts nothing.
+    pub deliver: Option<Delivery>,
     #[schema(inline)]
     pub missed: MissedPolicy,
     #[schema(inline)]
@@ -146,9 +149,8 @@ pub(super) struct Row {
     pub name: String,
     pub cron: String,
     pub timezone: String,
-    pub agent_id: AgentId,
-    pub prompt: Option<String>,
-    pub channel_id: ChannelId,
+    pub target: Json<ScheduleTarget>,
+    pub channel_id: Option<ChannelId>,
     pub thread_id: Option<ThreadId>,
     pub missed: MissedPolicy,
     pub status: ScheduleStatus,
@@ -167,7 +169,7 @@ pub(super) struct Row {
 macro_rules! schedule_sql {
     ($tail:expr) => {
         concat!(
-            "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.agent_id, s.prompt, s.channel_id, s.thread_id, s.missed, s.status, \
+            "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.target, s.channel_id, s.thread_id, s.missed, s.status, \
              s.paused_reason, s.owner_id, s.is_by_key, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
              l.task_id as slot_task_id from schedules s left join schedule_slots l on l.schedule_id = s.id \
              and l.slot_at = (select max(x.slot_at) from schedule_slots x where x.schedule_id = s.id) ",
@@ -177,32 +179,17 @@ macro_rules! schedule_sql {
 }
 pub(super) use schedule_sql;
 
-impl Row {
-    pub(super) fn target(&self) -> ScheduleTarget {
-        match &self.prompt {
-            Some(prompt) => ScheduleTarget::Agent {
-                agent_id: self.agent_id,
-                prompt: prompt.clone(),
-            },
-            None => ScheduleTarget::Heartbeat {
-                agent_id: self.agent_id,
-            },
-        }
-    }
-}
-
 impl From<Row> for Schedule {
     fn from(row: Row) -> Self {
         let last_slot = row.slot_at.zip(row.slot_state);
         Self {
             id: row.id,
             object: ScheduleObject,
-            target: row.target(),
-            deliver: match row.thread_id {
-                Some(thread_id) => Delivery::Thread { thread_id },
-                None => Delivery::Channel {
-                    channel_id: row.channel_id,
-                },
+            target: row.target.0,
+            deliver: match (row.thread_id, row.channel_id) {
+                (Some(thread_id), _) => Some(Delivery::Thread { thread_id }),
+                (None, Some(channel_id)) => Some(Delivery::Channel { channel_id }),
+                (None, None) => None,
             },
             last_slot: last_slot.map(|(at, state)| LastSlot {
                 at,

@@ -4,7 +4,9 @@
 //! time that occurs twice has its first pass, and a time that is skipped has the first instant after the gap. If the hour field is
 //! `*`, slots are all instants whose local time matches.
 
-use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc, offset::MappedLocalTime};
+use chrono::{
+    DateTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc, offset::MappedLocalTime,
+};
 use chrono_tz::Tz;
 
 use super::{cron::Cron, error::ScheduleError, row::APART_MINUTES_MIN};
@@ -77,6 +79,11 @@ impl Slots {
 
     fn local(&self, at: DateTime<Utc>) -> NaiveDateTime {
         at.naive_utc() + self.offset(at)
+    }
+
+    /// The day in the zone.
+    pub(super) fn day(&self, time: Timestamp) -> NaiveDate {
+        self.local(moment(time)).date()
     }
 
     /// First instant at which the clock shows this local time or a later one.

@@ -22,6 +22,7 @@ use crate::{
     routes::chat::OwnFrame,
     schedules::ScheduleEvent,
     tasks::{TaskEvent, actions::ActionEvent, budgets::BudgetEvent},
+    workflows::{WorkflowEvent, run::RunEvent},
 };
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -56,6 +57,8 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<ToolEvent>(schemas),
         add_schema::<ActionEvent<'_>>(schemas),
         add_schema::<ScheduleEvent<'_>>(schemas),
+        add_schema::<WorkflowEvent<'_>>(schemas),
+        add_schema::<RunEvent>(schemas),
     ]
 }
 

@@ -1,10 +1,11 @@
-//! Briefs and answers of delegated tasks: context texts, so that a deleted source, the retention, and an erasure remove them.
+//! Briefs and answers of delegated tasks and of tasks of runs: context texts, so that a deleted source, the retention, and an erasure
+//! remove them.
 
 use uuid::Uuid;
 
 use super::{
     Task, TaskBrief, TaskKind,
-    actions::texts::{self, cite_prompt},
+    actions::texts::{self, RUN_SOURCE, cite_prompt},
 };
 use crate::{
     db::{Conn, DbError},
@@ -31,9 +32,14 @@ pub async fn put_brief(
     let id = texts::put(c, (child.workspace_id, action), &text).await?;
     cite_prompt(c, parent, id).await?;
     texts::cite(c, id, sources).await?;
+    set_brief(c, child.id, id).await
+}
+
+/// Makes a stored text the brief of a task.
+pub async fn set_brief(c: &mut Conn, task: TaskId, text: Uuid) -> Result<(), DbError> {
     c.q("update tasks set brief_id = $2 where id = $1")
-        .bind(child.id)
-        .bind(id)
+        .bind(task)
+        .bind(text)
         .run()
         .await?;
     Ok(())
@@ -52,27 +58,42 @@ pub async fn find_brief(c: &mut Conn, task: TaskId) -> Result<Option<StoredBrief
     }))
 }
 
-/// Stores the answer of a task, which cites everything that its last prompt contained.
+/// Stores the answer of a task, which cites everything that its last prompt contained, and for a run its brief.
 pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), DbError> {
-    let call: Option<(ActionId,)> = c
-        .q(
-            "select a.id from tasks t join actions a on a.task_id = t.parent_task_id \
-            and t.child_key = cast(a.round as text) || '.' || cast(a.call as text) where t.id = $1",
-        )
-        .bind(task.id)
-        .opt()
-        .await?;
-    let Some((action,)) = call else {
-        return Ok(());
+    let workspace = task.workspace_id;
+    let id = match task.run_id {
+        Some(run) => texts::put_of(c, workspace, (RUN_SOURCE, run.0), answer).await?,
+        None => match find_call(c, task.id).await? {
+            Some(call) => texts::put(c, (workspace, call), answer).await?,
+            None => return Ok(()),
+        },
     };
-    let id = texts::put(c, (task.workspace_id, action), answer).await?;
     cite_prompt(c, task.id, id).await?;
+    if task.run_id.is_some()
+        && let Some(brief) = find_brief(c, task.id).await?
+    {
+        // A condition has no record of its prompt.
+        texts::cite_as(c, brief.text_id, id).await?;
+    }
     c.q("update tasks set answer_id = $2 where id = $1")
         .bind(task.id)
         .bind(id)
         .run()
         .await?;
     Ok(())
+}
+
+/// The call that started a delegated task.
+async fn find_call(c: &mut Conn, task: TaskId) -> Result<Option<ActionId>, DbError> {
+    let call: Option<(ActionId,)> = c
+        .q(
+            "select a.id from tasks t join actions a on a.task_id = t.parent_task_id \
+            and t.child_key = cast(a.round as text) || '.' || cast(a.call as text) where t.id = $1",
+        )
+        .bind(task)
+        .opt()
+        .await?;
+    Ok(call.map(|(call,)| call))
 }
 
 /// Text and ID of a task's answer; `None` if it has none, or if it was removed.
@@ -83,10 +104,10 @@ pub async fn find_answer(c: &mut Conn, task: TaskId) -> Result<Option<(Uuid, Str
         .await
 }
 
-/// Adds their briefs and answers to delegated tasks. The caller has checked that the reader may see them.
+/// Adds their briefs and answers to delegated tasks and to those of runs. The caller has checked that the reader may see them.
 pub async fn show(c: &mut Conn, tasks: &mut [Task]) -> Result<(), DbError> {
-    let delegated = |task: &&mut Task| task.kind == TaskKind::Delegate;
-    for task in tasks.iter_mut().filter(delegated) {
+    let has_brief = |task: &&mut Task| task.kind == TaskKind::Delegate || task.step_id.is_some();
+    for task in tasks.iter_mut().filter(has_brief) {
         let found = find_brief(c, task.id).await?;
         task.input.0.brief = found.map(|found| found.brief);
         if let Some(output) = &mut task.output {

@@ -1,6 +1,6 @@
 //! Reasons why tasks fail, and the notices that people read about them.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{text_enum::text_enum, time::Timestamp};
 
@@ -19,6 +19,9 @@ pub const TREE_TASKS_MAX: i64 = 64;
 pub const TREE_DEPTH_MAX: i64 = 5;
 /// Maximum number of delegations in a round.
 pub const DELEGATIONS_IN_ROUND_MAX: i64 = 5;
+/// Number of agents, and of their turns, in a collaboration.
+pub const COLLABORATORS: RangeInclusive<usize> = 2..=4;
+pub const COLLABORATION_TURNS: RangeInclusive<i64> = 2..=8;
 
 text_enum! {
     /// Reason why a task failed.
@@ -40,6 +43,8 @@ text_enum! {
         Loop = "loop",
         /// The tree of the task has used up its model calls or its run time.
         TreeLimit = "tree_limit",
+        /// A step of the run failed.
+        StepFailed = "step_failed",
     }
 }
 
@@ -93,6 +98,9 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             "{name} was not asked: the person who started this can no longer ask {name} here. Please ask another agent."
         ),
         FailCode::Loop => loop_notice(&[name.to_owned()], None),
+        FailCode::StepFailed => format!(
+            "{name} was stopped, because a step failed. Please resume the run, or start it again."
+        ),
         FailCode::TreeLimit => format!(
             "{name} was stopped: the work reached the limit of {TREE_CALLS_MAX} model calls or {} minutes. Please ask for less at once.",
             TREE_RUN_MAX.as_secs() / 60

@@ -18,10 +18,11 @@ pub mod usage;
 pub mod worker;
 
 pub use failure::{
-    DELEGATIONS_IN_ROUND_MAX, FailCode, GUARD_MAX, GUARD_MIN, TREE_CALLS_MAX, TREE_DEPTH_MAX,
-    TREE_RUN_MAX, TREE_TASKS_MAX, loop_notice, not_asked_text, notice_text, wait_notice,
+    COLLABORATION_TURNS, COLLABORATORS, DELEGATIONS_IN_ROUND_MAX, FailCode, GUARD_MAX, GUARD_MIN,
+    TREE_CALLS_MAX, TREE_DEPTH_MAX, TREE_RUN_MAX, TREE_TASKS_MAX, loop_notice, not_asked_text,
+    notice_text, wait_notice,
 };
-pub use queue::{Lease, LeaseLost, NewLink, NewScheduled, NewTask, Queue};
+pub use queue::{Lease, LeaseLost, NewLink, NewRunTask, NewScheduled, NewTask, Queue};
 pub use task::{
     BriefContext, BriefFact, ChainStep, Lane, Task, TaskBrief, TaskError, TaskEvent, TaskInput,
     TaskKind, TaskOutput, TaskStatus, TaskTarget, TokenUsage, WaitReason,

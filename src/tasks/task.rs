@@ -6,8 +6,8 @@ use super::FailCode;
 use crate::{
     db::Json,
     ids::{
-        AgentId, ChannelId, CompactionId, ForkId, MessageId, ResolutionId, ResponseId, TaskId,
-        ThreadId, UserId, WorkspaceId,
+        AgentId, ChannelId, CompactionId, ForkId, MessageId, ResolutionId, ResponseId, RunId,
+        TaskId, ThreadId, UserId, WorkspaceId,
     },
     realtime::hub::Conversation,
     realtime::{EventData, EventType},
@@ -38,8 +38,11 @@ text_enum! {
         Schedule = "schedule",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
-        /// Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
+        /// Work that an agent passed on to another one, or the prompt of a run's step. It takes no conversation's turn and posts
+        /// nothing.
         Delegate = "delegate",
+        /// Run of a workflow. It has no agent.
+        Workflow = "workflow",
     }
 }
 
@@ -231,6 +234,25 @@ pub struct TaskTarget {
 }
 
 impl TaskTarget {
+    /// Target of a queued task. A run has no agent, and it and its steps need no channel: those IDs are nil. The thread that a task
+    /// may start has the UUID of the task.
+    pub(super) fn of_queued(
+        task: TaskId,
+        agent: Option<(AgentId, i64)>,
+        (channel, thread): (Option<ChannelId>, Option<ThreadId>),
+        fork: Option<ForkId>,
+    ) -> Self {
+        let nil = uuid::Uuid::nil();
+        let (agent, agent_version) = agent.unwrap_or((AgentId(nil), 0));
+        Self {
+            agent,
+            agent_version,
+            channel: channel.unwrap_or(ChannelId(nil)),
+            thread: thread.unwrap_or(ThreadId(task.0)),
+            fork,
+        }
+    }
+
     /// The fork, or the main line of the thread.
     pub fn conversation(&self) -> Conversation {
         self.fork
@@ -245,14 +267,14 @@ pub struct Task {
     pub workspace_id: WorkspaceId,
     /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
     /// `catch_up`, and `replay` are visible to their requester only;
-    /// `delegate` is work that an agent passed on to another one;
+    /// `delegate` is work that an agent passed on to another one, or an agent's in a step of a run; `workflow` is a run;
     /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
-    /// Null only for a `response` without an agent.
+    /// Null only for a `response` without an agent, and for a `workflow`.
     pub agent_id: Option<AgentId>,
     pub agent_version: Option<i64>,
-    /// Null for a `response`, which has no conversation.
+    /// Null for a `response`, which has no conversation, and for a run without one.
     pub channel_id: Option<ChannelId>,
     /// Also null for a `schedule` until its reply starts a thread.
     pub thread_id: Option<ThreadId>,
@@ -268,6 +290,10 @@ pub struct Task {
     pub root_task_id: TaskId,
     /// The link before this one in a chain.
     pub after_task_id: Option<TaskId>,
+    /// The run that the task belongs to.
+    pub run_id: Option<RunId>,
+    /// Step of the run that it works for; null for the run itself.
+    pub step_id: Option<String>,
     /// Number of parents above.
     pub depth: i64,
     /// Number of the current or next model call.
@@ -292,7 +318,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued. The thread that a `schedule` starts has the UUID of the task.
+    /// Returns `None` for a `response`, which is never queued, and without an agent or a conversation. The thread that a `schedule`
+    /// starts has the UUID of the task.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
@@ -304,6 +331,16 @@ impl Task {
             },
             fork: self.fork_id,
         })
+    }
+
+    /// Agent and conversation of a queued task, which can lack both.
+    pub fn queued_target(&self) -> TaskTarget {
+        TaskTarget::of_queued(
+            self.id,
+            self.agent_id.zip(self.agent_version),
+            (self.channel_id, self.thread_id),
+            self.fork_id,
+        )
     }
 
     /// Checks for a task whose reply starts a thread and has not been posted.

@@ -252,7 +252,7 @@ impl Worker {
         let lost = queue::lost(&mut c).await?;
         let mut leases = Vec::new();
         for lost in &lost {
-            let audience = queue::audience_of(&mut c, lost.channel_id).await?;
+            let audience = queue::audience_in(&mut c, lost.channel_id).await?;
             let lease = Lease {
                 workspace: lost.workspace_id,
                 task: lost.id,

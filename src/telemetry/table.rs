@@ -209,7 +209,7 @@ pub const METRICS: &[Metric] = &[
         Kind::Counter,
         Unit::Count,
         "finished tasks: `reply`, `resolve`, `compact` (summaries of older messages), `reflect` and `utility` (adaptation to a person), \
-         `schedule` (a slot of a schedule), `response` (a call of `/v1/responses` or `/v1/chat/completions`); \
+         `schedule` (a slot of a schedule), `workflow` (a run), `response` (a call of `/v1/responses` or `/v1/chat/completions`); \
          `completed`, `failed`, `cancelled`",
     )
     .there_from_start(&[

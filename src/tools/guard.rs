@@ -259,7 +259,7 @@ async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
         .await
 }
 
-/// Those of `numbers` that occur in what the root was sent, or in the result of a tool in its tree.
+/// Those of `numbers` that occur in what the root, or a step of a run, was sent, or in the result of a tool in its tree.
 async fn known_numbers(
     c: &mut Conn,
     root: TaskId,
@@ -269,8 +269,8 @@ async fn known_numbers(
         return Ok(numbers);
     }
     let texts: Vec<(String,)> = c
-        .q("select x.text from context_parts p join context_texts x on x.id = p.text_id \
-            where p.task_id = $1 and p.name not in ('round', 'call', 'result') \
+        .q("select x.text from tasks s join context_parts p on p.task_id = s.id join context_texts x on x.id = p.text_id \
+            where (s.id = $1 or (s.root_task_id = $1 and s.step_id is not null)) and p.name not in ('round', 'call', 'result') \
             union all select x.text from tasks t join actions a on a.task_id = t.id \
             join context_texts x on x.id = a.result_id where (t.id = $1 or (t.root_task_id = $1 and t.parent_task_id is not null)) \
             and a.function <> 'delegate' limit 1000")

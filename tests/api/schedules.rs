@@ -21,7 +21,7 @@ fn yearly() -> String {
 }
 
 /// A schedule of the default agent, with the other fields of `with`.
-fn form(deliver: &Value, with: Value) -> Value {
+pub fn form(deliver: &Value, with: Value) -> Value {
     let mut form = json!({"name": "Daily news", "cron": yearly(), "timezone": "Europe/Berlin",
         "target": {"type": "agent", "prompt": "What changed since yesterday?"}, "deliver": deliver});
     let Value::Object(fields) = with else {
@@ -31,16 +31,16 @@ fn form(deliver: &Value, with: Value) -> Value {
     form
 }
 
-async fn created(by: &Person, deliver: Value, with: Value) -> String {
+pub async fn created(by: &Person, deliver: Value, with: Value) -> String {
     id(&by.post("/v1/schedules", form(&deliver, with)).await.is(201))
 }
 
-fn in_channel(t: &Team) -> Value {
+pub fn in_channel(t: &Team) -> Value {
     json!({"channel_id": t.general})
 }
 
 /// Makes a schedule due, as if its next slot had been this long ago.
-async fn due(t: &Team, schedule: &str, ago: Duration) {
+pub async fn due(t: &Team, schedule: &str, ago: Duration) {
     let id: ScheduleId = schedule.parse().unwrap();
     let at = now() - ago;
     let set = async move |c: &mut Conn| {
@@ -53,17 +53,17 @@ async fn due(t: &Team, schedule: &str, ago: Duration) {
     t.app.db().write(id.0, set).await.unwrap();
 }
 
-async fn get(by: &Person, schedule: &str) -> Value {
+pub async fn get(by: &Person, schedule: &str) -> Value {
     by.get(&format!("/v1/schedules/{schedule}")).await.ok()
 }
 
-async fn slots(by: &Person, schedule: &str) -> Vec<Value> {
+pub async fn slots(by: &Person, schedule: &str) -> Vec<Value> {
     let found = by.get(&format!("/v1/schedules/{schedule}/slots")).await;
     list(&found.ok(), "/data")
 }
 
 /// Waits until a slot of the schedule was stored, and returns the newest.
-async fn slot(by: &Person, schedule: &str) -> Value {
+pub async fn slot(by: &Person, schedule: &str) -> Value {
     by.event_where("a slot", |event| {
         event["type"] == "schedule.updated"
             && event["data"]["schedule"]["id"] == schedule
@@ -74,7 +74,7 @@ async fn slot(by: &Person, schedule: &str) -> Value {
 }
 
 /// Waits until the schedule was paused for a reason.
-async fn paused(by: &Person, schedule: &str, reason: &str) {
+pub async fn paused(by: &Person, schedule: &str, reason: &str) {
     by.event_where("a pause", |event| {
         event["data"]["schedule"]["id"] == schedule
             && event["data"]["schedule"]["paused_reason"] == reason
@@ -82,7 +82,7 @@ async fn paused(by: &Person, schedule: &str, reason: &str) {
     .await;
 }
 
-async fn run(by: &Person, schedule: &str) -> String {
+pub async fn run(by: &Person, schedule: &str) -> String {
     let started = by.act(&format!("/v1/schedules/{schedule}/run")).await;
     text(&started.is(202), "/task/id")
 }
@@ -434,7 +434,7 @@ async fn invalid_schedules_are_refused() {
         (json!({"name": " "}), "invalid_value", "name"),
         (json!({"deliver": null}), "invalid_value", "deliver"),
         (
-            json!({"target": {"type": "workflow", "workflow_id": "flow_1"}}),
+            json!({"target": {"type": "webhook", "url": "x"}}),
             "invalid_value",
             "target.type",
         ),
@@ -479,7 +479,10 @@ async fn schedules_are_exported_and_erased_with_their_owner() {
         t.bo.get(&format!("/v1/members/{}/export", t.bo.id))
             .await
             .ok();
-    assert_eq!(export["schedules"][0]["prompt"], "Count the zebras");
+    assert_eq!(
+        export["schedules"][0]["target"]["prompt"],
+        "Count the zebras"
+    );
     t.ada
         .post(
             &format!("/v1/members/{}/erase", t.bo.id),

@@ -70,6 +70,7 @@ KIND_OF_PATH = {
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
     "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule",
+    "workflows": "flow", "runs": "run",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",
@@ -77,7 +78,7 @@ KIND_OF_NAME = {
     "message_id": "message", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
     "base_profile_id": "agent", "channel_ids": "channel", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
-    "previous_response_id": "response", "task_id": "task",
+    "previous_response_id": "response", "task_id": "task", "default_agent_id": "agent", "workflow_id": "flow",
 }
 KIND_OF_PLACE = {
     ("/v1/search", "q"): "words", ("/v1/decisions", "q"): "words", ("/v1/search", "before"): "moment",

@@ -18,7 +18,7 @@ PREFIXES = {
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
-    "schedule": "sched",
+    "schedule": "sched", "flow": "flow", "run": "run",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -248,6 +248,31 @@ class Things:
         self.call("PATCH", f"/v1/personas/{persona}", {"description": "Calm"})
         return persona
 
+    def flow(self):
+        """A workflow with two versions. A workspace can have 100."""
+        flows = self.get("/v1/workflows?status=active&limit=100")["data"]
+        for old in flows[:20] if len(flows) > 80 else []:
+            self.call("DELETE", f"/v1/workflows/{old['id']}")
+        flow = self.post("/v1/workflows", {"name": self.word("flow"), "steps": [
+            {"id": "draft", "kind": "agent", "prompt": "Greet {{input}}."},
+            {"id": "post", "kind": "output", "content": "{{steps.draft.output}}"},
+        ]})["id"]
+        self.call("PATCH", f"/v1/workflows/{flow}", {"description": "Greets"})
+        return flow
+
+    def run(self):
+        """A run that fails, because its message is blank."""
+        flow = self.post("/v1/workflows", {"name": self.word("flow"), "steps": [
+            {"id": "post", "kind": "output", "content": "{{input}}"},
+        ]})["id"]
+        started = self.post(f"/v1/workflows/{flow}/runs", {"channel_id": self.channel()})
+        for _ in range(500):
+            if self.get(f"/v1/runs/{started['run']['id']}")["status"] == "failed":
+                break
+            time.sleep(0.02)
+        self.call("DELETE", f"/v1/workflows/{flow}")
+        return started["run"]["id"]
+
     def label(self):
         """A name of a tool that is not in use; those are short."""
         return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]
@@ -362,6 +387,8 @@ def fill(things):
         keep("sandbox", things.sandbox())
         keep("persona", things.persona())
         keep("tool", things.tool())
+        keep("flow", things.flow())
+        keep("run", things.run())
         keep("memory", things.memory(ids["agent"][-1]))
         keep("compaction", things.compaction())
         invite = things.invite()

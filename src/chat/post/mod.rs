@@ -34,8 +34,10 @@ use crate::{
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, Lane, NewLink, NewTask, Task, TaskKind, TaskStatus, queue},
+    workflows::on_message::{self, PostedIn},
 };
 
+mod by_agent;
 mod chain;
 mod enqueue;
 pub(super) mod insert;
@@ -44,6 +46,7 @@ pub(super) mod mentioned;
 mod opening;
 mod scheduled;
 
+pub use by_agent::{AgentPost, post_as_agent};
 pub use chain::{continue_chain, end_chain, start_obstacle};
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};
@@ -656,6 +659,18 @@ async fn commit_post(
         insert_notice(c, target, audience, Some(message.id), notice.text).await?;
     }
     forks::on_message_posted(c, &message, audience).await?;
+    if message.fork_id.is_none() {
+        let posted = PostedIn {
+            workspace: actor.workspace,
+            channel: message.channel_id,
+            thread: message.thread_id,
+            message: message.id,
+            content: &message.content,
+            is_by_key: actor.key.is_some(),
+            starts_thread: new_thread.is_some(),
+        };
+        on_message::start_for_message(c, posted).await?;
+    }
     Ok((message, tasks))
 }
 

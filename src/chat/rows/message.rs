@@ -139,6 +139,10 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sources_removed: Option<i64>,
+    /// Run of a workflow that posted the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub run_id: Option<crate::ids::RunId>,
     /// The fork of the resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

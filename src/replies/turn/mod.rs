@@ -116,16 +116,15 @@ impl ReplyHandler {
             drop(c);
             return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
         }
-        if task.kind == TaskKind::Delegate && self.provider.is_offline() {
+        let is_offline = self.provider.is_offline();
+        if task.kind == TaskKind::Delegate && task.run_id.is_none() && is_offline {
             drop(c);
             return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
         }
         let settings = self.compactor.settings;
         let loaded = context::load(&mut c, &task, &agent, settings).await?;
         let offline = match &loaded {
-            Some(loaded) if self.provider.is_offline() => {
-                Some(offline::prepare(&mut c, &task, loaded).await?)
-            }
+            Some(loaded) if is_offline => Some(offline::prepare(&mut c, &task, loaded).await?),
             _ => None,
         };
         let is_allowed =
@@ -154,7 +153,7 @@ impl ReplyHandler {
             self.fail(lease, FailCode::QuotaExceeded, None).await?;
             return Ok(());
         }
-        if self.provider.is_offline() && scheduled::is_heartbeat(&task) {
+        if is_offline && scheduled::is_heartbeat(&task) {
             // The built-in responder would repeat itself at each slot.
             return Ok(self.report_nothing(lease).await?);
         }
@@ -574,6 +573,7 @@ impl ReplyHandler {
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
                     schedule_id: Scheduled::of(&task).map(|scheduled| scheduled.schedule_id),
+                    run_id: task.run_id,
                     truncated,
                     steps,
                     sources: cited.sources.clone(),
@@ -829,8 +829,12 @@ impl ReplyHandler {
                     (None, None, None) => notice_text(&name, code),
                 };
                 let message = post::end_chain(c, &task, message, lease.audience).await?;
-                // A thread does not start with a failure: the schedule shows it. The caller of a delegated task gets it as result.
-                let notice = if task.starts_thread() || task.kind == TaskKind::Delegate {
+                // A thread does not start with a failure: the schedule shows it. The caller of a delegated task gets it as result, and
+                // the notice about a run names the step.
+                let is_shown_elsewhere = task.starts_thread()
+                    || task.kind == TaskKind::Delegate
+                    || task.run_id.is_some();
+                let notice = if is_shown_elsewhere {
                     None
                 } else {
                     let (trigger, text) = (task.trigger_message_id, message.clone());
@@ -873,7 +877,9 @@ impl ReplyHandler {
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
         // Only questions of people are scored.
-        let task = task.filter(|task| task.kind == TaskKind::Reply && Turn::of(task).is_none());
+        let task = task.filter(|task| {
+            task.kind == TaskKind::Reply && Turn::of(task).is_none() && task.run_id.is_none()
+        });
         let Some((task, agent)) = task.zip(agent) else {
             return Ok(None);
         };
@@ -901,14 +907,19 @@ fn remove_done_line(text: &mut String) -> bool {
 /// Checks the rights of a task that another one started, or that has started others: its requester must be able to invoke the agent,
 /// and to post in the conversation.
 async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
-    if task.kind != TaskKind::Delegate && !queue::has_children(c, task.id).await? {
+    let is_child = task.kind == TaskKind::Delegate || task.run_id.is_some();
+    if !is_child && !queue::has_children(c, task.id).await? {
         return Ok(true);
     }
     let can_invoke = match task.agent_id {
         Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
         None => false,
     };
-    Ok(can_invoke && access::requester_can_post(c, task).await?)
+    let can_post = match task.run_id {
+        Some(_) => access::requester_can_run(c, task).await?,
+        None => access::requester_can_post(c, task).await?,
+    };
+    Ok(can_invoke && can_post)
 }
 
 /// Functions to offer after the server refused these; `None` if there were none.

@@ -533,8 +533,10 @@ impl ReplyHandler {
             question: ask.content.clone(),
             is_turn: ask.turn.is_some(),
         };
-        let has_tools =
-            (of.is_turn || !agent.profile.reply_tools().is_empty()) && offered != Offered::None;
+        // Nobody could approve calls of a run without a channel.
+        let has_tools = (of.is_turn || !agent.profile.reply_tools().is_empty())
+            && offered != Offered::None
+            && task.channel_id.is_some();
         let model = model.filter(|model| has_tools && self.provider.takes_tools(model));
         let toolbox = self.tools.for_run();
         let offer = match model {

@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, budgets, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, budgets, workflows, and the context of their tasks.
 
 use axum::{
     Json,
@@ -31,9 +31,11 @@ mod profiles;
 mod prompt_profiles;
 mod replays;
 mod rpc;
+mod runs;
 mod task_context;
 mod usage;
 mod versions;
+mod workflows;
 mod workspace_context;
 
 type St = axum::extract::State<State>;
@@ -56,6 +58,8 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(budgets::router())
         .merge(model_connection::router())
         .merge(model_test::router())
+        .merge(workflows::router())
+        .merge(runs::router())
 }
 
 /// Returns an object with its version as the `ETag`.

@@ -174,7 +174,7 @@ async fn seen_tasks(
     let mut seen = Vec::with_capacity(tasks.len());
     for task in tasks {
         let is_readable = match task.thread_id {
-            // Only a root is in no conversation, and the caller sees it.
+            // Only a root and its steps are in no conversation, and the caller sees the root.
             None => true,
             Some(thread) => {
                 let is_readable = match readable.get(&thread) {

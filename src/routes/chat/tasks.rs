@@ -208,6 +208,7 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
+    access::check_personal(caller, &task)?;
     let Some(access) = access::channel_of_task(c, caller, &task).await? else {
         access::unplaced(c, caller, &task)
             .await?
@@ -215,13 +216,13 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
         return Ok(task);
     };
     access.reading()?;
-    access::check_personal(caller, &task)?;
     Ok(task)
 }
 
 /// Get a task
 ///
-/// For a task of the Responses API: its requester or an admin. A delegated task has its brief and answer for those who may see them.
+/// For a task of the Responses API: its requester or an admin. A delegated task, or one of a run, has its brief and answer for those who
+/// may see them.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
@@ -232,7 +233,7 @@ async fn get_task(
 ) -> Result<Json<Task>, ApiError> {
     let mut c = state.db.read().await?;
     let mut task = visible_task(&mut c, &caller, id).await?;
-    if task.kind == TaskKind::Delegate {
+    if task.kind == TaskKind::Delegate || task.step_id.is_some() {
         let actor = caller.enter(&mut c, task.workspace_id).await?;
         let reader = brief_reader_of(&actor);
         if briefs::are_visible(&mut c, task.root_task_id, reader).await? {

@@ -1,7 +1,8 @@
 //! Actions: calls of tools by tasks, as rows with states. Their texts are context texts.
 //!
-//! `state` is the diagram, `texts` stores arguments and results. This module does not decide or run anything.
+//! `state` is the diagram, `texts` stores arguments and results, `approval` asks people for a run. This module does not decide or run anything.
 
+pub mod approval;
 mod row;
 mod state;
 pub mod texts;

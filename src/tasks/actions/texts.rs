@@ -20,12 +20,14 @@ use crate::{
 
 /// Value of the columns `source_type` for texts of actions.
 pub const ACTION_SOURCE: &str = "action";
+/// Source of the texts of runs, for their hashes.
+pub const RUN_SOURCE: &str = "run";
 
-/// Hash of a text of an action, as for the parts of a prompt.
-fn hash_of(action: ActionId, text: &str) -> String {
+/// Hash of a text of an action or another object, as for the parts of a prompt.
+fn hash_of(source_type: &str, source: Uuid, text: &str) -> String {
     let mut hash = Sha256::new();
-    hash.update(ACTION_SOURCE);
-    hash.update(action.0);
+    hash.update(source_type);
+    hash.update(source);
     hash.update(text);
     hex::encode(hash.finalize())
 }
@@ -36,8 +38,18 @@ pub async fn put(
     (workspace, action): (WorkspaceId, ActionId),
     text: &str,
 ) -> Result<Uuid, DbError> {
+    put_of(c, workspace, (ACTION_SOURCE, action.0), text).await
+}
+
+/// Stores a text of an object, and returns its ID.
+pub async fn put_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    (source_type, source): (&str, Uuid),
+    text: &str,
+) -> Result<Uuid, DbError> {
     let text = text.replace('\0', "");
-    let (hash, at) = (hash_of(action, &text), now());
+    let (hash, at) = (hash_of(source_type, source, &text), now());
     let row = TextRow {
         id: Uuid::now_v7(),
         hash: Some(hash.clone()),

@@ -17,8 +17,8 @@ use crate::{
 /// Maximum number of tasks of a tree that run at once.
 const RUNNING_IN_TREE_MAX: i64 = 5;
 
-/// Condition on a task that takes turns in its conversation. Delegated tasks and collaborations post nothing themselves, so
-/// trees cannot block each other.
+/// Condition on a task that takes turns in its conversation. Delegated tasks, collaborations, and runs with their conditions do not
+/// reply themselves, so trees cannot block each other.
 macro_rules! takes_turns {
     ($task:literal) => {
         concat!(
@@ -26,7 +26,7 @@ macro_rules! takes_turns {
             $task,
             ".lane = 'foreground' and ",
             $task,
-            ".kind not in ('delegate', 'collaborate'))"
+            ".kind not in ('delegate', 'collaborate', 'utility', 'workflow'))"
         )
     };
 }
@@ -187,6 +187,14 @@ pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, D
     })
 }
 
+/// Recipients of events in a channel, or of a task without one, whose events go to its requester only.
+pub async fn audience_in(c: &mut Conn, channel: Option<ChannelId>) -> Result<Audience, DbError> {
+    match channel {
+        Some(channel) => audience_of(c, channel).await,
+        None => Ok(Audience::Workspace),
+    }
+}
+
 /// Claims a due task for a worker. Returns `None` if another worker was faster, the task is no
 /// longer due, or a share is used up.
 pub async fn claim(
@@ -244,11 +252,11 @@ async fn announce_start(
     task: Option<Task>,
     token: Uuid,
 ) -> Result<Option<(Task, Lease)>, DbError> {
-    let found = task.and_then(|task| task.target().map(|target| (task, target)));
-    let Some((task, target)) = found else {
+    let Some(task) = task else {
         return Ok(None);
     };
-    let audience = audience_of(c, target.channel).await?;
+    let target = task.queued_target();
+    let audience = audience_in(c, task.channel_id).await?;
     announce(c, &task, audience).await?;
     let lease = Lease {
         workspace: task.workspace_id,
@@ -292,28 +300,26 @@ pub struct Lost {
     pub workspace_id: WorkspaceId,
     pub lease_token: Uuid,
     pub kind: TaskKind,
-    pub agent_id: AgentId,
-    pub agent_version: i64,
-    pub channel_id: ChannelId,
-    pub thread_id: ThreadId,
+    pub agent_id: Option<AgentId>,
+    pub agent_version: Option<i64>,
+    pub channel_id: Option<ChannelId>,
+    pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
 }
 
 impl Lost {
     pub fn target(&self) -> TaskTarget {
-        TaskTarget {
-            agent: self.agent_id,
-            agent_version: self.agent_version,
-            channel: self.channel_id,
-            thread: self.thread_id,
-            fork: self.fork_id,
-        }
+        TaskTarget::of_queued(
+            self.id,
+            self.agent_id.zip(self.agent_version),
+            (self.channel_id, self.thread_id),
+            self.fork_id,
+        )
     }
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
-    // A schedule without a thread starts one with its own UUID.
-    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, id) as thread_id, \
+    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, thread_id, \
             nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
         .bind(now())
         .all()

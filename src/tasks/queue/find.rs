@@ -21,7 +21,7 @@ pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError
 pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
-        "from tasks where trigger_message_id = $1 and retry_of is null and kind <> 'delegate' order by id limit 16"
+        "from tasks where trigger_message_id = $1 and retry_of is null and kind <> 'delegate' and run_id is null order by id limit 16"
     ))
     .bind(message)
     .all()
@@ -259,7 +259,7 @@ pub async fn newest_replies(
     c.q(task_sql!(
         "select",
         concat!(
-            "from tasks where agent_id = $1 and kind = 'reply' and status = 'completed' and ",
+            "from tasks where agent_id = $1 and kind = 'reply' and run_id is null and status = 'completed' and ",
             is_in_visible_channel!("tasks.channel_id", "$2"),
             " and exists (select 1 from messages m where m.id = tasks.reply_message_id and m.deleted_at is null) \
              and exists (select 1 from messages m where m.id = tasks.trigger_message_id and m.deleted_at is null) \

@@ -11,7 +11,7 @@ macro_rules! task_sql {
             $head,
             " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, \
              nullif(conversation_id, thread_id) as fork_id, trigger_message_id, \
-             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, after_task_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
+             reply_message_id, requested_by, retry_of, parent_task_id, root_task_id, after_task_id, run_id, step_id, depth, attempt, round, retry_at, wait_reason, input, output, token_usage, error, \
              queued_at, started_at, completed_at ",
             $tail
         )
@@ -52,6 +52,7 @@ mod claim;
 mod find;
 mod insert;
 mod lease;
+mod of_run;
 mod parked;
 mod rounds;
 mod run;
@@ -59,8 +60,8 @@ mod tree;
 mod waking;
 
 pub use claim::{
-    Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
-    recover, take, tenancy,
+    Claimer, Due, Lost, Tenancy, audience_in, audience_of, claim, due, expire_leases, lost,
+    next_due_at, recover, take, tenancy,
 };
 pub use find::{
     Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork,
@@ -72,6 +73,7 @@ pub use insert::{
     set_queued_max,
 };
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
+pub use of_run::{NewRunTask, insert_of_run, reopen};
 pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
@@ -81,8 +83,8 @@ pub use run::{
 };
 pub use tree::{
     DelegationRoom, GUARD_OPTION, TreeUse, active_in_tree, agents_on_path, before_seq,
-    count_children, count_work, delegation_room, find_child, has_children, is_used_up, later_links,
-    links_of_message, list_children, list_tree, next_link, score_of, set_score, stop_tree, use_of,
-    waiting_root,
+    count_children, count_work, delegation_room, find_child, has_children, is_used_up, key_of,
+    later_links, links_of_message, list_children, list_tree, next_link, score_of, set_score,
+    stop_tree, use_of, waiting_root,
 };
 pub use waking::{obstacle, wake, wake_link};

@@ -368,13 +368,13 @@ async fn cancel_one(
     Ok(task)
 }
 
-/// Ends an active task from outside its worker: a link of a chain that cannot start, or the root of a tree that has to stop.
-/// Everything that it asked for is canceled.
+/// Ends an active task from outside its worker: a link of a chain that cannot start, the root of a tree that has to stop, or a step
+/// of a run. Everything that it asked for is canceled.
 pub async fn fail(
     c: &mut Conn,
     task: TaskId,
     error: TaskError,
-    notice: MessageId,
+    notice: Option<MessageId>,
     audience: Audience,
 ) -> Result<(), DbError> {
     let at = now();

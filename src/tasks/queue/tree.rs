@@ -2,7 +2,7 @@
 
 use crate::{
     db::{Conn, DbError, now},
-    ids::{AgentId, MessageId, TaskId},
+    ids::{AgentId, ApiKeyId, MessageId, TaskId},
     tasks::{TREE_CALLS_MAX, TREE_RUN_MAX, Task, budgets},
     time::Timestamp,
 };
@@ -210,14 +210,15 @@ pub async fn find_child(
     .await
 }
 
-/// Begins a statement with `path`: a task `$1`, the tasks that delegated to it, one after the other, and the collaboration above.
+/// Begins a statement with `path`: a task `$1`, the tasks that delegated to it, one after the other, and the collaboration above, but
+/// no run.
 macro_rules! with_path {
     ($tail:expr) => {
         concat!(
             "with recursive path (id, parent_task_id, agent_id, kind, input) as \
              (select id, parent_task_id, agent_id, kind, input from tasks where id = $1 union all \
              select t.id, t.parent_task_id, t.agent_id, t.kind, t.input from tasks t \
-             join path p on t.id = p.parent_task_id and (p.kind = 'delegate' or t.kind = 'collaborate')) ",
+             join path p on t.id = p.parent_task_id and (p.kind = 'delegate' or t.kind = 'collaborate') and t.kind <> 'workflow') ",
             $tail
         )
     };
@@ -338,6 +339,14 @@ pub async fn later_links(c: &mut Conn, task: TaskId) -> Result<Vec<Task>, DbErro
         later.push(link);
     }
     Ok(later)
+}
+
+/// Key that the root of a task was started with, or the task itself.
+pub async fn key_of(c: &mut Conn, task: TaskId) -> Result<Option<ApiKeyId>, DbError> {
+    c.q("select coalesce(t.api_key_id, r.api_key_id) from tasks t join tasks r on r.id = t.root_task_id where t.id = $1")
+        .bind(task)
+        .value()
+        .await
 }
 
 /// Number of the event that woke a link: it reads the messages before it. `None` for other tasks, and before the link is woken.

@@ -27,14 +27,15 @@ pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, 
     })
 }
 
-/// Queues a parked task again if it can go on; otherwise it waits for the reason that is left. Links of a chain wait for the link
-/// before them.
+/// Queues a parked task again if it can go on; otherwise it waits for the reason that is left. A run always goes on, because it can
+/// have something to do beside what it waits for. Links of a chain wait for the link before them.
 pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
     let reason = obstacle(c, task).await?;
     let changed: Option<Task> = c
         .q(task_sql!(
-            "update tasks set parked = $2, wait_reason = $3 where id = $1 and status = 'queued' and parked \
-             and wait_reason in ('approval', 'children') and wait_reason is distinct from $3 returning",
+            "update tasks set parked = ($2 and kind <> 'workflow'), wait_reason = case when kind = 'workflow' then null else $3 end \
+             where id = $1 and status = 'queued' and parked and wait_reason in ('approval', 'children') \
+             and (kind = 'workflow' or wait_reason is distinct from $3) returning",
             ""
         ))
         .bind(task)
@@ -45,7 +46,7 @@ pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), 
     let Some(task) = changed else {
         return Ok(());
     };
-    if reason.is_none() {
+    if task.wait_reason.is_none() {
         actions::approve_again(c, task.id).await?;
         c.notify(Box::new(Wake));
     }

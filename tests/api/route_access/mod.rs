@@ -164,7 +164,7 @@ fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
-        | "sandbox-policies" | "tools" => "agents",
+        | "sandbox-policies" | "tools" | "workflows" | "workflow-recipes" | "runs" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
         | "grants" | "waiting" | "schedules" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
@@ -286,6 +286,8 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "sandbox-policies" => "sandbox",
         "personas" => "persona",
         "tools" => "tool",
+        "workflows" => "flow",
+        "runs" => "run",
         "responses" => "response",
         "files" => "file",
         "auth" => "session",

@@ -8,8 +8,8 @@ use super::{
     kinds_of,
     table::{Row, TestCaller, body_example, required_ids},
     world::{
-        AccessFixture, compactable, compaction, dive, kept_response, newcomer, persona, resolved,
-        sandbox, schedule, yearly,
+        AccessFixture, compactable, compaction, dive, failed_run, kept_response, newcomer, persona,
+        resolved, sandbox, schedule, workflow, workflow_form, yearly,
     },
 };
 use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
@@ -583,6 +583,17 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             json!({"name": format!("persona {n}")}),
         ),
 
+        ("POST /v1/workflows", _) => Call::post(path, workflow_form(&format!("flow-{n}"))),
+        ("PUT /v1/workflows/{id}", _) => Call::put(
+            at(&made_workflow(by, n).await),
+            workflow_form(&format!("flow-{n}")),
+        ),
+
+        ("POST /v1/workflows/{id}/runs", _) => Call::post(
+            at(&made_workflow(by, n).await),
+            json!({"channel_id": general}),
+        ),
+
         ("POST /v1/tools", _) => {
             let name = format!("tool-{n}");
             Call::post(
@@ -661,6 +672,8 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "thread" => by.thread(general, "Root").await,
         "tool" => id(&made_tool(w, n).await),
         "user" => w.olu.id.clone(),
+        "flow" => made_workflow(by, n).await,
+        "run" => made_run(w, by).await,
         "workspace" => w.ada.workspace.clone(),
         other => panic!("tests/api/route_access/recipes.rs cannot create a {other}"),
     }
@@ -779,6 +792,29 @@ fn acceptance(tool: &Value) -> (String, Value) {
 
 async fn made_persona(w: &AccessFixture, n: u64) -> String {
     persona(&w.ada, &format!("made {n}")).await
+}
+
+/// A run in a public channel, which fails.
+async fn made_run(w: &AccessFixture, by: &Person) -> String {
+    let flow = made_workflow(by, w.next()).await;
+    failed_run(by, &flow, &w.general).await
+}
+
+/// A workflow. A workspace can have 100, so earlier ones are archived.
+async fn made_workflow(by: &Person, n: u64) -> String {
+    let path = "/v1/workflows?status=active&limit=100";
+    let active = by.get(path).await.ok();
+    let active = list(&active, "/data");
+    if active.len() > 80 {
+        let own = active
+            .iter()
+            .filter(|flow| flow["owner_id"] == by.id.as_str());
+        for old in own.take(20) {
+            let path = format!("/v1/workflows/{}", id(old));
+            by.delete(&path).await.is(200);
+        }
+    }
+    workflow(by, &format!("made-{n}")).await
 }
 
 /// A public channel.

@@ -13,7 +13,9 @@ use super::recipes::{posted_file, remembered};
 use super::table::{COLUMNS, TestCaller};
 use crate::{
     approvals::{is_parked, waiting},
-    support::{Answer, McpServer, Person, TestApp, function, id, list, sign_up, text, visitor},
+    support::{
+        Answer, McpServer, Person, TestApp, function, id, list, sign_up, text, visitor, within,
+    },
     tools_loop::reader,
 };
 
@@ -331,6 +333,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("grant", grant(app, by, channel).await),
             ("act", waiting_action(app, by, channel).await),
             ("schedule", schedule(by, channel).await),
+            ("run", private_run(by, channel).await),
         ]),
     }
 }
@@ -354,6 +357,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("key", key),
         ("sandbox", id(&sandbox)),
         ("persona", persona(by, "Theirs").await),
+        ("flow", workflow(by, "theirs").await),
         ("tool", id(&client_function(by, "theirs").await)),
         ("session", id(&list(&sessions, "/data")[0])),
         ("audit", id(&list(&audit, "/data")[0])),
@@ -395,6 +399,36 @@ async fn client_function(by: &Person, name: &str) -> Value {
 pub async fn persona(by: &Person, name: &str) -> String {
     let form = json!({"name": name, "compressed": "You are calm."});
     id(&by.post("/v1/personas", form).await.is(201))
+}
+
+pub fn workflow_form(name: &str) -> Value {
+    // Without an input, the message is blank, and the run fails.
+    let step = json!({"id": "post", "kind": "output", "content": "{{input}}"});
+    json!({"name": name, "steps": [step]})
+}
+
+/// Starts a run that fails, and returns its ID.
+pub async fn failed_run(by: &Person, workflow: &str, channel: &str) -> String {
+    let path = format!("/v1/workflows/{workflow}/runs");
+    let started = by.post(&path, json!({"channel_id": channel})).await.is(202);
+    let task = text(&started, "/task/id");
+    within("the run to fail", async {
+        while by.task(&task).await["status"] != "failed" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    text(&started, "/run/id")
+}
+
+/// Creates a workflow and returns its ID.
+pub async fn workflow(by: &Person, name: &str) -> String {
+    id(&by.post("/v1/workflows", workflow_form(name)).await.is(201))
+}
+
+async fn private_run(by: &Person, channel: &str) -> String {
+    let flow = workflow(by, &format!("in-{}", &channel[channel.len() - 8..])).await;
+    failed_run(by, &flow, channel).await
 }
 
 /// A new account without a workspace.

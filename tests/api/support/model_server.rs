@@ -3,7 +3,8 @@
 //! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lowercase
 //! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, `judge` for its
 //! comparison of entries, `tone` for its ratings of questions, `reflection` for reflections, `drafter` for drafts of
-//! agents, `catch_up` for catch-ups, or `resolver` for drafts of resolutions. A speaker without a remaining script responds `Fine.`, and the
+//! agents, `catch_up` for catch-ups, `condition` for conditions of workflows, or `resolver` for drafts of resolutions. A speaker without a
+//! remaining script responds `Fine.`, and the
 //! drafter with `DRAFT`.
 
 use std::{
@@ -440,6 +441,9 @@ fn speaker_of(body: &Value) -> String {
     }
     if system.starts_with("You compare") {
         return "judge".to_owned();
+    }
+    if system.starts_with("You answer one question") {
+        return "condition".to_owned();
     }
     if system.starts_with("You draft an agent") {
         return "drafter".to_owned();

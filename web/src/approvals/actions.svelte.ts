@@ -260,6 +260,9 @@ export class Actions {
       case 'schedule.updated':
         if (e.data.schedule.status === 'paused' || this.waiting?.paused.length) void this.refresh();
         return;
+      case 'workflow.updated':
+        if (e.data.workflow.status === 'paused' || this.waiting?.paused.length) void this.refresh();
+        return;
       case 'schedule.deleted':
         if (this.waiting?.paused.length) void this.refresh();
         return;

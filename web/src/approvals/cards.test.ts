@@ -186,7 +186,8 @@ test('the inbox has paused schedules until they are dealt with', async () => {
   const { backend } = screen.scene;
   const text = 'Schedule "Morning" is paused: it failed five times in a row.';
   const { id, name, owner_id } = schedule();
-  backend.waiting = waiting({ paused: [{ schedule_id: id, name, reason: 'failing', owner_id, text }] });
+  const paused = { schedule_id: id, workflow_id: null, name, reason: 'failing' as const, owner_id, text };
+  backend.waiting = waiting({ paused: [paused] });
   screen.show(InboxPage, {});
   const list = await page.findByRole('list', { name: 'Paused schedules' });
   expect(within(list).getByText(text)).toBeTruthy();

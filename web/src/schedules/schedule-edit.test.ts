@@ -50,6 +50,8 @@ test('fields and the form of a schedule are the same', () => {
     deliver: { thread_id: 'thread_1' },
     missed: 'skip',
   });
+  const target = { type: 'workflow', workflow_id: 'flow_1', input: 'Monday' } as const;
+  expect(formOf(fieldsOf(schedule({ target, deliver: null })))).toMatchObject({ target, deliver: null });
 });
 
 test.each<[Partial<ScheduleFields>, boolean]>([
@@ -59,6 +61,7 @@ test.each<[Partial<ScheduleFields>, boolean]>([
   [{ name: 'Morning', agent: 'heartbeat:agent_vibe' }, true],
   [{ name: 'Morning', prompt: 'What is new?', cron: ' ' }, false],
   [{ name: 'Morning', prompt: 'What is new?', deliver: 'channel:' }, false],
+  [{ name: 'Morning', agent: 'workflow:flow_1', deliver: '' }, true],
 ])('a new schedule with %j is complete: %s', (more, complete) => {
   expect(isComplete({ ...blank('agent_vibe', 'chan_1', 'UTC'), ...more })).toBe(complete);
 });

@@ -8,7 +8,7 @@ import type {
 
 export const FIELDS = ['name', 'agent', 'prompt', 'cron', 'timezone', 'deliver', 'missed'] as const;
 export type FieldKey = (typeof FIELDS)[number];
-/** `agent` is `agent:ID` or `heartbeat:ID`, `deliver` is `channel:ID` or `thread:ID`. */
+/** `agent` is `agent:ID`, `heartbeat:ID`, or `workflow:ID`, whose input is `prompt`. `deliver` is `channel:ID`, `thread:ID`, or blank. */
 export type ScheduleFields = Record<FieldKey, string>;
 
 export const LABELS: Record<FieldKey, string> = {
@@ -26,15 +26,19 @@ export const MISSED: Record<Schedule['missed'], string> = {
 };
 export const isHeartbeat = ({ agent }: Pick<ScheduleFields, 'agent'>): boolean =>
   agent.startsWith('heartbeat:');
+export const isWorkflow = ({ agent }: Pick<ScheduleFields, 'agent'>): boolean =>
+  agent.startsWith('workflow:');
 
-const placeKey = (place: Schedule['deliver']): string =>
-  'thread_id' in place ? `thread:${place.thread_id}` : `channel:${place.channel_id}`;
+function placeKey(place: Schedule['deliver']): string {
+  if (!place) return '';
+  return 'thread_id' in place ? `thread:${place.thread_id}` : `channel:${place.channel_id}`;
+}
 export function fieldsOf(s: Schedule): ScheduleFields {
   const { target } = s;
   return {
     name: s.name,
-    agent: `${target.type}:${target.agent_id}`,
-    prompt: target.type === 'agent' ? target.prompt : '',
+    agent: `${target.type}:${target.type === 'workflow' ? target.workflow_id : target.agent_id}`,
+    prompt: target.type === 'agent' ? target.prompt : target.type === 'workflow' ? target.input : '',
     cron: s.cron,
     timezone: s.timezone,
     deliver: placeKey(s.deliver),
@@ -56,14 +60,18 @@ export const blank = (agent: string, channel: string, timezone: string): Schedul
 const idIn = (key: string) => key.slice(key.indexOf(':') + 1);
 /** Nothing is left to fill in. */
 export const isComplete = (f: ScheduleFields): boolean =>
-  [f.name, f.cron, idIn(f.agent), idIn(f.deliver)].every((text) => text.trim()) &&
-  (isHeartbeat(f) || f.prompt.trim() !== '');
-const targetOf = (f: ScheduleFields): ScheduleTarget =>
-  isHeartbeat(f)
-    ? { type: 'heartbeat', agent_id: idIn(f.agent) }
-    : { type: 'agent', agent_id: idIn(f.agent), prompt: f.prompt };
-const deliveryOf = ({ deliver }: ScheduleFields): ScheduleDelivery =>
-  deliver.startsWith('thread:') ? { thread_id: idIn(deliver) } : { channel_id: idIn(deliver) };
+  [f.name, f.cron, idIn(f.agent)].every((text) => text.trim()) &&
+  (isWorkflow(f) || (!!idIn(f.deliver) && (isHeartbeat(f) || f.prompt.trim() !== '')));
+function targetOf(f: ScheduleFields): ScheduleTarget {
+  const id = idIn(f.agent);
+  if (isWorkflow(f)) return { type: 'workflow', workflow_id: id, input: f.prompt };
+  if (isHeartbeat(f)) return { type: 'heartbeat', agent_id: id };
+  return { type: 'agent', agent_id: id, prompt: f.prompt };
+}
+function deliveryOf({ deliver }: ScheduleFields): ScheduleDelivery {
+  if (!deliver) return null;
+  return deliver.startsWith('thread:') ? { thread_id: idIn(deliver) } : { channel_id: idIn(deliver) };
+}
 
 export const formOf = (f: ScheduleFields): NewSchedule => ({
   name: f.name,
@@ -91,7 +99,7 @@ export function patchOf(before: ScheduleFields, after: ScheduleFields): Schedule
 /** The field that a parameter of an error belongs to. */
 export function fieldOf(param: string | null): FieldKey | null {
   const [head, ...rest] = (param ?? '').split('.');
-  if (head === 'target') return rest.includes('prompt') ? 'prompt' : 'agent';
+  if (head === 'target') return rest.some((at) => ['prompt', 'input'].includes(at)) ? 'prompt' : 'agent';
   return FIELDS.find((k) => k === head) ?? null;
 }
 

@@ -1,0 +1,297 @@
+//! Runs the root task of a run: settles what its steps have become, and makes the next moves, all in one transaction.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    planner::{Plan, RunEnd, plan},
+    work::{Fault, Surroundings, Work},
+};
+use crate::{
+    chat::{
+        access,
+        post::{self, NoticeTarget},
+        remove,
+    },
+    db::{Conn, Db, DbError},
+    failpoint,
+    ids::ScheduleId,
+    model::Provider,
+    realtime::{EventType, Hub},
+    replies::compaction::pass::BUILT_IN,
+    schedules,
+    tasks::{
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, notice_text,
+        queue::{self, End},
+        worker::{Handler, Run},
+    },
+    workflows::{
+        definition::{StepWork, flat},
+        run::{self, CauseType, RunStep, StepState},
+    },
+};
+
+/// Runs the roots of runs.
+#[derive(Clone)]
+pub struct RunHandler {
+    pub db: Db,
+    pub hub: Arc<Hub>,
+    pub provider: Arc<dyn Provider>,
+}
+
+impl RunHandler {
+    fn around(&self) -> Surroundings {
+        Surroundings {
+            hub: Arc::clone(&self.hub),
+            is_offline: self.provider.is_offline(),
+        }
+    }
+}
+
+impl Handler for RunHandler {
+    fn run(&self, _task: Task, lease: Lease, _stop: CancellationToken) -> Run<'_> {
+        async move {
+            failpoint!("run_advance");
+            let around = self.around();
+            self.db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    advance(c, &lease, around.clone()).await
+                })
+                .await?;
+            failpoint!("run_advanced");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+        async move {
+            let around = self.around();
+            self.db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    let root = queue::lock_lease(c, &lease).await?;
+                    let work = Work::load(c, &root, lease.audience, around.clone()).await?;
+                    let Some(mut work) = work else {
+                        queue::cancel(c, root.id, lease.audience).await?;
+                        return Ok(());
+                    };
+                    let message = notice_text(&work.name, FailCode::WorkerLost);
+                    work.fail(c, &lease, FailCode::WorkerLost, message).await?;
+                    Ok::<_, LeaseLost>(())
+                })
+                .await
+        }
+        .boxed()
+    }
+}
+
+async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<(), LeaseLost> {
+    let root = queue::lock_lease(c, lease).await?;
+    let Some(mut work) = Work::load(c, &root, lease.audience, around).await? else {
+        // The run was deleted.
+        queue::cancel(c, root.id, lease.audience).await?;
+        return Ok(());
+    };
+    if let Some((code, message)) = work.obstacle(c).await? {
+        return Ok(work.fail(c, lease, code, message).await?);
+    }
+    Box::pin(work.settle(c)).await?;
+    let end = Box::pin(work.move_on(c)).await?;
+    match end {
+        Some(RunEnd::Completed) => {
+            let end = End::Completed {
+                output: TaskOutput::default(),
+                model: BUILT_IN.to_owned(),
+            };
+            queue::finish(c, lease, &end).await?;
+            work.tell_schedule(c, false).await?;
+        }
+        Some(RunEnd::Cancelled(_)) => {
+            // Announces the run, too.
+            remove::stop(c, &root, &work.around.hub, lease.audience).await?;
+            return Ok(());
+        }
+        Some(RunEnd::Failed(step)) => {
+            let message = work.failure_of(&step);
+            return Ok(work.fail(c, lease, FailCode::StepFailed, message).await?);
+        }
+        None => {
+            // A deep dive waits for people, too.
+            let reason = queue::obstacle(c, root.id).await?;
+            let reason = reason.unwrap_or(WaitReason::Approval);
+            queue::park(c, lease, 0, reason).await?;
+        }
+    }
+    Ok(run::announce_run(c, EventType::RunUpdated, work.run.id).await?)
+}
+
+impl Work {
+    /// Reason why the run cannot go on: its requester has lost the rights, or its tree has used up a limit.
+    async fn obstacle(&self, c: &mut Conn) -> Result<Option<(FailCode, String)>, DbError> {
+        if !access::requester_can_run(c, &self.root).await? {
+            let text = format!(
+                "Workflow {} stopped: the person who started it can no longer post there or ask agents.",
+                self.name
+            );
+            return Ok(Some((FailCode::NotAllowed, text)));
+        }
+        if queue::use_of(c, self.root.id).await?.is_used_up() {
+            let text = notice_text(&self.name, FailCode::TreeLimit);
+            return Ok(Some((FailCode::TreeLimit, text)));
+        }
+        Ok(None)
+    }
+
+    /// Looks at what open steps wait for.
+    async fn settle(&mut self, c: &mut Conn) -> Result<(), DbError> {
+        let open: Vec<RunStep> = self
+            .run
+            .steps
+            .iter()
+            .filter(|step| matches!(step.state, StepState::Running | StepState::Waiting))
+            .cloned()
+            .collect();
+        for open in open {
+            let Some(step) = self.step(&open.id) else {
+                continue;
+            };
+            match (&step.work, open.task_id) {
+                (StepWork::Fork(work), _) => self.settle_fork(c, &step, work, &open).await?,
+                (StepWork::Approval(work), _) => {
+                    self.settle_approval(c, &step, work, &open).await?;
+                }
+                (StepWork::Output(work), _) => self.settle_post(c, &step, work, &open).await?,
+                (_, Some(task)) => self.settle_task(c, &step, task).await?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes moves until the run waits or ends.
+    async fn move_on(&mut self, c: &mut Conn) -> Result<Option<RunEnd>, DbError> {
+        loop {
+            let plan = plan(&self.content.steps, &self.positions());
+            let end = plan.end.clone();
+            let is_idle = plan
+                == Plan {
+                    end: end.clone(),
+                    ..Plan::default()
+                };
+            self.make(c, plan).await?;
+            if end.is_some() || is_idle {
+                return Ok(end);
+            }
+        }
+    }
+
+    async fn make(&mut self, c: &mut Conn, plan: Plan) -> Result<(), DbError> {
+        for id in plan.skip {
+            self.end(c, &id, StepState::Skipped, None).await?;
+        }
+        for id in plan.cancel {
+            self.withdraw(c, &id).await?;
+            self.end(c, &id, StepState::Cancelled, None).await?;
+        }
+        for (id, failed) in plan.finish {
+            match failed {
+                Some(failed) => {
+                    let cause = self.run.step(&failed).and_then(|step| step.error.clone());
+                    self.end(c, &id, StepState::Failed, cause).await?;
+                }
+                None => self.end(c, &id, StepState::Completed, None).await?,
+            }
+        }
+        for id in plan.start {
+            failpoint!("run_step");
+            if let Err(fault) = self.start(c, &id).await? {
+                self.fail_step(c, &id, fault).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a step; `Err` if it failed at once.
+    async fn start(&mut self, c: &mut Conn, id: &str) -> Result<Result<(), Fault>, DbError> {
+        let Some(step) = self.step(id) else {
+            return Ok(Err("the workflow does not have it".to_owned()));
+        };
+        match &step.work {
+            StepWork::Agent(agent) => self.start_agent(c, &step, agent).await,
+            StepWork::Condition(condition) => self.start_condition(c, &step, condition).await,
+            StepWork::Output(output) => self.start_output(c, &step, output).await,
+            StepWork::Parallel(_) => {
+                self.begin(c, id, None).await?;
+                Ok(Ok(()))
+            }
+            StepWork::Fork(fork) => self.start_fork(c, &step, fork).await,
+            StepWork::Approval(approval) => self.start_approval(c, &step, approval).await,
+        }
+    }
+
+    /// Notice about the step that stopped the run.
+    fn failure_of(&self, id: &str) -> String {
+        let steps = flat(&self.content.steps);
+        let at = steps.iter().position(|step| step.id == id).unwrap_or(0);
+        let shown = steps.get(at).map_or(id, |step| step.shown());
+        let cause = self.run.step(id).and_then(|step| step.error.as_deref());
+        let cause = cause.unwrap_or("it failed").trim_end_matches('.');
+        format!(
+            "Workflow {} stopped at step {}, {shown}: {cause}.",
+            self.name,
+            at + 1
+        )
+    }
+
+    /// Ends the run as failed, with one notice in its thread, and everything that is active in its tree.
+    async fn fail(
+        &mut self,
+        c: &mut Conn,
+        lease: &Lease,
+        code: FailCode,
+        message: String,
+    ) -> Result<(), DbError> {
+        for active in queue::active_in_tree(c, self.root.id).await? {
+            if active.id != self.root.id {
+                let audience = queue::audience_in(c, active.channel_id).await?;
+                remove::stop(c, &active, &self.around.hub, audience).await?;
+            }
+        }
+        let notice = match self.run.channel_id.zip(self.run.thread_id) {
+            Some((channel, thread)) => {
+                let target = NoticeTarget {
+                    workspace: self.run.workspace_id,
+                    channel,
+                    thread,
+                    fork: None,
+                    agent: self.content.default_agent_id,
+                    task: Some(self.root.id),
+                };
+                let text = message.clone();
+                let notice = post::insert_notice(c, target, self.audience, None, text).await?;
+                Some(notice.id)
+            }
+            None => None,
+        };
+        let error = TaskError { code, message };
+        queue::finish(c, lease, &End::Failed { error, notice }).await?;
+        self.tell_schedule(c, true).await?;
+        run::announce_run(c, EventType::RunUpdated, self.run.id).await
+    }
+
+    /// Counts the end of the run for the schedule that started it.
+    async fn tell_schedule(&self, c: &mut Conn, has_failed: bool) -> Result<(), DbError> {
+        let cause = &self.run.cause;
+        let id = cause
+            .id
+            .as_ref()
+            .filter(|_| cause.kind == CauseType::Schedule);
+        let schedule: Option<ScheduleId> = id.and_then(|id| id.parse().ok());
+        match schedule {
+            Some(schedule) => schedules::note_end(c, schedule, has_failed).await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Starts, cancels, and resumes runs for people, and deletes old ones.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    RunsError,
+    planner::{Position, RunEnd, plan},
+};
+use crate::{
+    auth::{self, Actor, AuditAction, AuthError, Caller, Scope},
+    chat::{ChatError, access, post, remove},
+    db::{Conn, Db, DbError, dialect::lock_workspace, now},
+    ids::{ChannelId, RunId, TaskId, ThreadId, WorkflowId},
+    realtime::{EventType, Hub},
+    tasks::{Task, TaskStatus, queue},
+    workflows::{
+        self, WorkflowError,
+        definition::OnError,
+        run::{
+            self, CauseType, INPUT_BYTES_MAX, NewRun, RunCause, RunReader, RunStatus, RunStep,
+            StepState, WorkflowRun,
+        },
+    },
+};
+
+/// Wish of a person to start a run.
+#[derive(Debug, Clone)]
+pub struct RunWish {
+    pub input: String,
+    pub thread: Option<ThreadId>,
+    pub channel: Option<ChannelId>,
+    pub client_id: Option<String>,
+}
+
+fn invalid(text: &str, param: &str) -> RunsError {
+    WorkflowError::Invalid(text.to_owned(), param.to_owned()).into()
+}
+
+/// Starts a run for the caller, with its root task; a resend returns the first one.
+///
+/// # Errors
+/// `NotFound`, `Paused`, `TooManyRuns`, `Invalid`, `ClientIdReused`, `ThreadNotFound`, `ChannelNotFound`, or any error of `writing`.
+pub async fn start_by_person(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    id: WorkflowId,
+    wish: &RunWish,
+) -> Result<(WorkflowRun, Task), RunsError> {
+    actor.require(Scope::AgentsUse)?;
+    actor.require(Scope::ChatWrite)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let workflow = workflows::find_workflow(c, actor.workspace, id).await?;
+    let workflow = workflow.ok_or(WorkflowError::NotFound)?;
+    let run = RunId::new();
+    let place = format!("{id}/runs");
+    let client_id = wish.client_id.as_deref();
+    if let Some(known) = post::claim_client_id(c, actor, client_id, &place, run.0).await? {
+        return stored(c, RunId(known)).await;
+    }
+    if wish.input.len() > INPUT_BYTES_MAX {
+        let rule = format!("the input can have at most {INPUT_BYTES_MAX} bytes");
+        return Err(invalid(&rule, "input"));
+    }
+    let channel = place(c, caller, actor, wish).await?;
+    let new = NewRun {
+        cause: RunCause {
+            kind: CauseType::Manual,
+            id: None,
+        },
+        requester: actor.user,
+        api_key: actor.key,
+        channel,
+        thread: wish.thread,
+        message: None,
+        input: wish.input.clone(),
+        day: now().day(),
+    };
+    run::start_run(c, &workflow, run, &new).await?;
+    stored(c, run).await
+}
+
+/// The channel of a new run, in which the caller can post.
+async fn place(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    wish: &RunWish,
+) -> Result<Option<ChannelId>, RunsError> {
+    match (wish.thread, wish.channel) {
+        (Some(_), Some(_)) => Err(invalid(
+            "name a thread or a channel, not both",
+            "channel_id",
+        )),
+        (Some(thread), None) => {
+            let access = access::thread(c, caller, thread).await?;
+            if access.channel_access.actor.workspace != actor.workspace {
+                return Err(ChatError::ThreadNotFound.into());
+            }
+            Ok(Some(access.writing()?.channel_access.channel))
+        }
+        (None, Some(channel)) => {
+            let access = access::channel(c, caller, channel).await?;
+            if access.actor.workspace != actor.workspace {
+                return Err(ChatError::ChannelNotFound.into());
+            }
+            Ok(Some(access.writing()?.channel))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+async fn stored(c: &mut Conn, id: RunId) -> Result<(WorkflowRun, Task), RunsError> {
+    let run = run::find_run(c, id).await?;
+    let task = queue::find_task(c, TaskId(id.0)).await?;
+    Ok(run.zip(task).ok_or(WorkflowError::RunNotFound)?)
+}
+
+/// The run, if the caller sees it and may change it: its requester, the workflow's owner, and admins.
+///
+/// An action on somebody else's run is recorded.
+async fn locked(
+    c: &mut Conn,
+    caller: &Caller,
+    id: RunId,
+    action: AuditAction,
+) -> Result<WorkflowRun, RunsError> {
+    let workspace = run::workspace_of_run(c, id).await?;
+    let workspace = workspace.ok_or(WorkflowError::RunNotFound)?;
+    let actor = caller.enter(c, workspace).await.map_err(|e| match e {
+        AuthError::WorkspaceNotFound => WorkflowError::RunNotFound,
+        other => other.into(),
+    })?;
+    lock_workspace(c, workspace.0).await?;
+    let run = run::find_visible_run(c, id, reader_of(&actor)).await?;
+    let run = run.ok_or(WorkflowError::RunNotFound)?;
+    actor.require(Scope::ChatWrite)?;
+    let is_own = [run.requested_by, run.owner_id].contains(&actor.user);
+    if !is_own && !actor.scopes.has(Scope::AgentsAdmin) {
+        return Err(WorkflowError::NotYourRun.into());
+    }
+    if run.requested_by != actor.user {
+        let data = serde_json::json!({"workflow_id": run.workflow_id});
+        auth::record_audit(c, &actor, action, id.to_string(), data).await?;
+    }
+    Ok(run)
+}
+
+/// The actor as a reader of runs.
+pub fn reader_of(actor: &Actor<'_>) -> RunReader {
+    RunReader {
+        user: actor.user,
+        is_admin: actor.scopes.has(Scope::AgentsAdmin),
+    }
+}
+
+/// Cancels a run and its tasks; one that has ended does not change.
+///
+/// # Errors
+/// `RunNotFound`, `NotYourRun`, or any error of `Actor::require`.
+pub async fn cancel_run(
+    c: &mut Conn,
+    caller: &Caller,
+    id: RunId,
+    hub: &Hub,
+) -> Result<(), RunsError> {
+    let run = locked(c, caller, id, AuditAction::RunCancelled).await?;
+    let audience = queue::audience_in(c, run.channel_id).await?;
+    let root = queue::find_task(c, run.root()).await?;
+    if let Some(root) = root.filter(Task::is_active) {
+        remove::stop(c, &root, hub, audience).await?;
+    }
+    Ok(())
+}
+
+/// Runs the step that failed again, and what follows. Completed steps keep their outputs.
+///
+/// # Errors
+/// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `Actor::require`.
+pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), RunsError> {
+    let run = locked(c, caller, id, AuditAction::RunResumed).await?;
+    if run.status != RunStatus::Failed {
+        return Err(WorkflowError::NotFailed.into());
+    }
+    reset(c, &run).await?;
+    let audience = queue::audience_in(c, run.channel_id).await?;
+    queue::reopen(c, id, audience).await?;
+    Ok(run::announce_run(c, EventType::RunUpdated, id).await?)
+}
+
+/// Makes the step that failed pending again; of a `parallel` step, the branches that did not end.
+async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
+    let content = workflows::find_content(c, run.workflow_id, run.workflow_version).await?;
+    let Some(content) = content else {
+        return Ok(());
+    };
+    let positions: HashMap<String, Position> = run
+        .steps
+        .iter()
+        .map(|step| (step.id.clone(), Position::of(step)))
+        .collect();
+    let failed = match plan(&content.steps, &positions).end {
+        Some(RunEnd::Failed(id)) => content.steps.iter().find(|step| step.id == id),
+        _ => None,
+    };
+    for step in &run.steps {
+        let is_failed = failed.is_some_and(|failed| failed.id == step.id);
+        let inside = failed.into_iter().flat_map(|failed| failed.branches());
+        let is_inside = inside.flatten().any(|inner| {
+            // A step that may fail was passed.
+            inner.id == step.id
+                && (inner.on_error == OnError::Stop || step.state == StepState::Cancelled)
+        });
+        let is_open = matches!(step.state, StepState::Running | StepState::Waiting)
+            && has_stopped(c, step).await?;
+        let did_not_end = matches!(step.state, StepState::Failed | StepState::Cancelled);
+        let is_parallel = failed.is_some_and(|failed| !failed.branches().is_empty());
+        let mut again = step.clone();
+        if is_failed && is_parallel {
+            again.state = StepState::Running;
+        } else if is_failed || is_open || (is_inside && did_not_end) {
+            again.state = StepState::Pending;
+            again.attempt += 1;
+            (again.task_id, again.fork_id, again.action_id) = (None, None, None);
+        } else {
+            continue;
+        }
+        (again.error, again.due_at, again.ended_at) = (None, None, None);
+        run::store_step(c, run.id, &again).await?;
+    }
+    Ok(())
+}
+
+/// Checks whether what a step waited for was stopped with its run. A deep dive goes on.
+async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
+    if step.fork_id.is_some() {
+        return Ok(false);
+    }
+    let task = match step.task_id {
+        Some(task) => queue::find_task(c, task).await?,
+        None => None,
+    };
+    let is_stopped = task.is_some_and(|task| task.status == TaskStatus::Cancelled);
+    Ok(is_stopped || step.action_id.is_some())
+}
+
+/// Deletes runs that ended before the retention. Their tasks and messages stay.
+///
+/// # Errors
+/// If the database fails.
+pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - retention,
+        "select exists (select 1 from runs r join tasks t on t.id = r.id where t.completed_at < $1)",
+        "delete from runs where id in (select r.id from runs r join tasks t on t.id = r.id where t.completed_at < $1 order by r.id limit $2)",
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! Steps that open a deep dive, and wait for its resolution.
+
+use super::{
+    outputs,
+    people::after,
+    work::{Fault, Work},
+};
+use crate::{
+    chat::{
+        ChatError,
+        forks::{self, Fork, ForkStatus},
+        messages::{self, Message, ReplyText},
+        post::{self, AgentPost},
+    },
+    db::{Conn, DbError, now},
+    forks::{
+        ForkError,
+        collaborate::{NewCollaboration, Plan, start_collaboration},
+        resolve::draft_for_run,
+        start::{RunFork, open_for_run},
+    },
+    ids::{AgentId, ForkId, MessageId, TaskId},
+    tasks::{COLLABORATION_TURNS, Lane, NewTask, TaskKind, queue},
+    time::Timestamp,
+    tools::taint,
+    workflows::{
+        definition::{ForkPublisher, ForkStep, Step},
+        run::RunStep,
+    },
+};
+
+/// Error of a deep dive: that of the database, or a fault of the step.
+enum ForkFault {
+    Fault(Fault),
+    Db(DbError),
+}
+
+impl From<ForkError> for ForkFault {
+    fn from(e: ForkError) -> Self {
+        match e {
+            ForkError::Db(e) | ForkError::Chat(ChatError::Db(e)) => Self::Db(e),
+            e => Self::Fault(e.to_string()),
+        }
+    }
+}
+
+impl From<ChatError> for ForkFault {
+    fn from(e: ChatError) -> Self {
+        ForkError::from(e).into()
+    }
+}
+
+impl From<DbError> for ForkFault {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+impl Work {
+    /// Opens a deep dive about a goal, which its agent answers; several agents collaborate. Without a model, it is for people.
+    pub(super) async fn start_fork(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        work: &ForkStep,
+    ) -> Result<Result<(), Fault>, DbError> {
+        let mut agents = Vec::with_capacity(work.agent_ids.len());
+        for agent in &work.agent_ids {
+            match self.agent(c, Some(*agent)).await? {
+                Ok(agent) => agents.push(agent),
+                Err(fault) => return Ok(Err(fault)),
+            }
+        }
+        let goal = self.render(&work.goal);
+        if goal.trim().is_empty() {
+            return Ok(Err("its goal is blank".to_owned()));
+        }
+        if let Err(fault) = self.ensure_thread(c, &goal).await? {
+            return Ok(Err(fault));
+        }
+        let (fork, task) = match self.open(c, step, (work, agents.as_slice()), goal).await {
+            Ok(opened) => opened,
+            Err(ForkFault::Fault(fault)) => return Ok(Err(fault)),
+            Err(ForkFault::Db(e)) => return Err(e),
+        };
+        let close = work.close_after_s.unwrap_or(work.wait_s).min(work.wait_s);
+        self.wait(c, &step.id, (Some(fork), None), Some(close))
+            .await?;
+        self.set(c, &step.id, |step| step.task_id = task).await?;
+        Ok(Ok(()))
+    }
+
+    /// Opens the deep dive of a step and lets its agents begin. Returns the task of several agents, too.
+    async fn open(
+        &self,
+        c: &mut Conn,
+        step: &Step,
+        (work, agents): (&ForkStep, &[(AgentId, i64)]),
+        goal: String,
+    ) -> Result<(ForkId, Option<TaskId>), ForkFault> {
+        let author = self.agent(c, None).await?.map_err(ForkFault::Fault)?;
+        let place = self.run.channel_id.zip(self.run.thread_id);
+        let Some(((channel, thread), message)) = place.zip(self.origin(c).await?) else {
+            let fault = "there is no message to start from";
+            return Err(ForkFault::Fault(fault.to_owned()));
+        };
+        let partner = match agents {
+            [partner] => Some(*partner),
+            _ => None,
+        };
+        let new = RunFork {
+            workspace: self.run.workspace_id,
+            channel,
+            thread,
+            message,
+            title: step.title.clone(),
+            creator: self.run.requested_by,
+            agent: partner,
+        };
+        let fork = open_for_run(c, &new, self.audience).await?;
+        let text = ReplyText::of(outputs::cut(goal));
+        let goal = AgentPost {
+            workspace: new.workspace,
+            channel,
+            thread,
+            starts_thread: false,
+            fork: Some(fork.id),
+            agent: author.0,
+            requester: new.creator,
+            text: &text,
+            metadata: outputs::metadata(self.run.id, author),
+        };
+        let goal = post::post_as_agent(c, goal).await?;
+        if self.around.is_offline {
+            return Ok((fork.id, None));
+        }
+        if let Some(agent) = partner {
+            self.ask(c, &goal, fork.id, agent).await?;
+        }
+        let task = match agents {
+            [_, _, ..] => self.collaborate(c, &step.id, work, (&fork, &goal)).await?,
+            _ => None,
+        };
+        Ok((fork.id, task))
+    }
+
+    /// The message that a deep dive starts from: the newest one of the run, else the one that started it, else the thread's newest.
+    async fn origin(&self, c: &mut Conn) -> Result<Option<MessageId>, DbError> {
+        let row: Option<(MessageId,)> = c
+            .q("select m.id from messages m where m.conversation_id = $1 and m.kind <> 'notice' and m.deleted_at is null \
+                order by case when m.metadata ->> 'run_id' = $2 then 0 when m.id = $3 then 1 else 2 end, m.seq desc limit 1")
+            .bind(self.run.thread_id)
+            .bind(self.run.id.to_string())
+            .bind(self.run.message_id)
+            .opt()
+            .await?;
+        Ok(row.map(|(message,)| message))
+    }
+
+    /// Lets an agent answer the goal of a deep dive.
+    async fn ask(
+        &self,
+        c: &mut Conn,
+        goal: &Message,
+        fork: ForkId,
+        (agent, agent_version): (AgentId, i64),
+    ) -> Result<(), DbError> {
+        let new = NewTask {
+            workspace: goal.workspace_id,
+            kind: TaskKind::Reply,
+            agent,
+            agent_version,
+            channel: goal.channel_id,
+            thread: goal.thread_id,
+            fork: Some(fork),
+            trigger: Some(goal.id),
+            requested_by: self.run.requested_by,
+            retry_of: None,
+            parent: Some(self.run.root()),
+            link: None,
+            child_key: None,
+            before_seq: None,
+            api_key: queue::key_of(c, self.run.root()).await?,
+            lane: Lane::Foreground,
+            prompt: goal.content.clone(),
+            options: None,
+        };
+        if let Some(task) = queue::insert(c, &new, None).await? {
+            taint::pass_on(c, self.run.root(), task.id).await?;
+            queue::announce(c, &task, self.audience).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets agents work on the goal of a deep dive, in turns, with a draft at the end. The run waits for them.
+    async fn collaborate(
+        &self,
+        c: &mut Conn,
+        step: &str,
+        work: &ForkStep,
+        (fork, goal): (&Fork, &Message),
+    ) -> Result<Option<TaskId>, ForkFault> {
+        let plan = Plan {
+            agents: work.agent_ids.clone(),
+            turns_max: work.turns_max.unwrap_or(*COLLABORATION_TURNS.end()),
+            auto_publish: work.publish == ForkPublisher::Agent,
+        };
+        let root = self.run.root();
+        let new = NewCollaboration {
+            fork,
+            goal,
+            plan: &plan,
+            requester: self.run.requested_by,
+            api_key: queue::key_of(c, root).await?,
+            parent: Some((root, self.key(step))),
+        };
+        let task = start_collaboration(c, &new, self.audience).await?;
+        let task = task.ok_or_else(|| ForkFault::Fault("the run was stopped".to_owned()))?;
+        taint::pass_on(c, root, task.id).await?;
+        Ok(Some(task.id))
+    }
+
+    /// Looks at a deep dive: completes its step with the resolution, or drafts one when its time has come.
+    pub(super) async fn settle_fork(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        work: &ForkStep,
+        open: &RunStep,
+    ) -> Result<(), DbError> {
+        let fork = match open.fork_id {
+            Some(fork) => find_fork(c, fork).await?,
+            None => None,
+        };
+        let fault = match &fork {
+            None => "its deep dive was deleted",
+            Some(fork) if fork.status == ForkStatus::Abandoned => "its deep dive was abandoned",
+            Some(fork) if fork.status == ForkStatus::Resolved => {
+                return self.take_resolution(c, step, fork).await;
+            }
+            Some(fork) => {
+                let opened = open.started_at.unwrap_or_else(now);
+                let ends = after(opened, work.wait_s);
+                if now() < ends {
+                    return self.close(c, step, (work, open), fork, ends).await;
+                }
+                "nobody published a result in time"
+            }
+        };
+        self.fail_step(c, &step.id, fault).await
+    }
+
+    async fn take_resolution(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        fork: &Fork,
+    ) -> Result<(), DbError> {
+        let row: Option<(Option<MessageId>,)> = c
+            .q("select message_id from resolutions where id = $1")
+            .bind(fork.resolution_id)
+            .opt()
+            .await?;
+        let message = match row.and_then(|(message,)| message) {
+            Some(message) => messages::find_message(c, message).await?,
+            None => None,
+        };
+        let Some(message) = message.filter(|message| message.deleted_at.is_none()) else {
+            return self.fail_step(c, &step.id, "its result was deleted").await;
+        };
+        taint::add_messages(c, self.run.root(), self.run.requested_by, [message.id]).await?;
+        let output = self.store(c, message.content, Some(message.id)).await?;
+        self.complete(c, &step.id, output, None).await
+    }
+
+    /// Drafts the resolution once, after the time of the step.
+    async fn close(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        (work, open): (&ForkStep, &RunStep),
+        fork: &Fork,
+        ends: Timestamp,
+    ) -> Result<(), DbError> {
+        let opened = open.started_at.unwrap_or_else(now);
+        let closes = work.close_after_s.map(|seconds| after(opened, seconds));
+        if closes.is_none_or(|closes| now() < closes) {
+            return Ok(());
+        }
+        let last = match open.task_id {
+            Some(task) => queue::find_task(c, task).await?,
+            None => None,
+        };
+        // The end of a collaboration wakes the run again.
+        let is_busy = last
+            .as_ref()
+            .is_some_and(|task| task.kind == TaskKind::Resolve || task.is_active());
+        let draft = if is_busy {
+            None
+        } else {
+            self.draft(c, work, fork).await?
+        };
+        self.set(c, &step.id, |step| {
+            step.task_id = draft.or(step.task_id);
+            step.due_at = Some(ends);
+        })
+        .await
+    }
+
+    async fn draft(
+        &self,
+        c: &mut Conn,
+        work: &ForkStep,
+        fork: &Fork,
+    ) -> Result<Option<TaskId>, DbError> {
+        let writer = match self.agent(c, work.agent_ids.first().copied()).await? {
+            Ok(writer) => Some(writer),
+            Err(_) => self.agent(c, None).await?.ok(),
+        };
+        let by_agent = work.publish == ForkPublisher::Agent;
+        match writer {
+            Some(writer) => {
+                draft_for_run(c, &self.root, fork, writer, by_agent, self.audience).await
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+async fn find_fork(c: &mut Conn, id: ForkId) -> Result<Option<Fork>, DbError> {
+    match forks::get_fork(c, id).await {
+        Ok(fork) => Ok(Some(fork)),
+        Err(ChatError::Db(e)) => Err(e),
+        Err(_) => Ok(None),
+    }
+}

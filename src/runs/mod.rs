@@ -1,0 +1,23 @@
+//! Runs of workflows: the root task reads the states of its steps and makes the next moves, in one transaction.
+//!
+//! `planner` plans the moves, and `advance` makes them on `work`, the run as it is stored: `steps` has the steps that work on their
+//! own, `deep_dives` and `people` those that wait. `values` has the variables, `outputs` stores and posts texts, `conditions` runs the
+//! tasks of conditions; those of agents run as replies. `change` starts, cancels, and resumes runs for people.
+
+mod advance;
+mod change;
+mod conditions;
+mod deep_dives;
+mod error;
+mod outputs;
+mod people;
+mod planner;
+mod steps;
+mod values;
+mod work;
+
+pub use advance::RunHandler;
+pub use change::{RunWish, cancel_run, reader_of, remove_expired, resume_run, start_by_person};
+pub use conditions::{ByRun, ConditionHandler};
+pub use error::RunsError;
+pub use people::wake_due;

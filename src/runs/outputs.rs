@@ -1,0 +1,142 @@
+//! Texts of a run: what steps return, and what they post.
+
+use uuid::Uuid;
+
+use crate::{
+    auth::quota,
+    chat::{
+        ChatError, access,
+        messages::{Message, MessageMetadata, ReplyText},
+        post::{self, AgentPost},
+    },
+    db::{Conn, DbError},
+    ids::{AgentId, ChannelId, MessageId, RunId, TaskId, ThreadId},
+    tasks::{
+        actions::texts::{self, RUN_SOURCE},
+        queue,
+    },
+    workflows::run::WorkflowRun,
+};
+
+/// Maximum size of an output in bytes.
+const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// Output of a step, and its stored text.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    pub text_id: Uuid,
+    pub text: String,
+}
+
+/// Cuts a text to the size of a message.
+pub(super) fn cut(mut text: String) -> String {
+    if text.len() > OUTPUT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(OUTPUT_BYTES_MAX));
+    }
+    text
+}
+
+/// Stores a text of a run, which can contain anything that the run has read: the requester's input, the message that started it, earlier
+/// outputs, and these messages.
+pub(super) async fn store(
+    c: &mut Conn,
+    run: &WorkflowRun,
+    text: String,
+    messages: impl IntoIterator<Item = MessageId>,
+) -> Result<Output, DbError> {
+    let text_id = texts::put_of(c, run.workspace_id, (RUN_SOURCE, run.id.0), &text).await?;
+    let messages = run.message_id.into_iter().chain(messages);
+    let messages = messages.map(|message| ("message", message.0));
+    let requester = ("user", run.requested_by.0);
+    texts::cite(c, text_id, messages.chain([requester])).await?;
+    c.q(
+        "insert into citations (source_type, source_id, owner_type, owner_id) \
+         select distinct k.source_type, k.source_id, 'context_text', $2 from run_steps s \
+         join citations k on k.owner_type = 'context_text' and k.owner_id = s.output_id where s.run_id = $1 on conflict do nothing",
+    )
+    .bind(run.id)
+    .bind(text_id)
+    .run()
+    .await?;
+    Ok(Output { text_id, text })
+}
+
+/// Reason why a message of a run was not posted, for people.
+pub(super) enum PostFault {
+    Refused(&'static str),
+    Db(DbError),
+}
+
+impl From<DbError> for PostFault {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+/// Posts a message of a run, in its thread or as the first one of a new thread.
+pub(super) async fn post(
+    c: &mut Conn,
+    run: &mut WorkflowRun,
+    agent: (AgentId, i64),
+    channel: ChannelId,
+    content: String,
+) -> Result<Message, PostFault> {
+    if content.trim().is_empty() {
+        return Err(PostFault::Refused("its message is blank"));
+    }
+    let is_own_channel = run.channel_id == Some(channel);
+    let thread = run.thread_id.filter(|_| is_own_channel);
+    if !access::can_post(c, run.requested_by, channel, thread).await? {
+        return Err(PostFault::Refused(
+            "the person who started the run cannot post in that channel",
+        ));
+    }
+    if quota::is_full(c, run.workspace_id).await? {
+        return Err(PostFault::Refused(
+            "this workspace has reached its storage limit",
+        ));
+    }
+    let text = ReplyText::of(cut(content));
+    let post = AgentPost {
+        workspace: run.workspace_id,
+        channel,
+        thread: thread.unwrap_or_else(ThreadId::new),
+        starts_thread: thread.is_none(),
+        fork: None,
+        agent: agent.0,
+        requester: run.requested_by,
+        text: &text,
+        metadata: metadata(run.id, agent),
+    };
+    let message = post::post_as_agent(c, post).await.map_err(|e| match e {
+        ChatError::Db(e) => PostFault::Db(e),
+        _ => PostFault::Refused("the thread could not be started"),
+    })?;
+    if is_own_channel && run.thread_id.is_none() {
+        continue_in(c, run.id, message.thread_id).await?;
+        run.thread_id = Some(message.thread_id);
+    }
+    Ok(message)
+}
+
+/// Metadata of a message that an agent posts for a run.
+pub(super) fn metadata(run: RunId, (agent, version): (AgentId, i64)) -> MessageMetadata {
+    MessageMetadata {
+        agent_id: Some(agent),
+        agent_version: Some(version),
+        // Its sources taint the message.
+        task_id: Some(TaskId(run.0)),
+        run_id: Some(run),
+        ..MessageMetadata::default()
+    }
+}
+
+/// Continues a run in the thread that its first message started.
+async fn continue_in(c: &mut Conn, run: RunId, thread: ThreadId) -> Result<(), DbError> {
+    c.q("update runs set thread_id = $2 where id = $1")
+        .bind(run)
+        .bind(thread)
+        .run()
+        .await?;
+    queue::set_thread(c, TaskId(run.0), thread).await
+}

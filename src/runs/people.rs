@@ -1,0 +1,296 @@
+//! Steps that wait for people: approvals, and messages to other channels.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    outputs::{self, PostFault},
+    work::{Fault, Work},
+};
+use crate::{
+    chat::messages::Message,
+    db::{Conn, Db, DbError, dialect::lock_workspace, now},
+    ids::{ActionId, ChannelId, ForkId, RunId, TaskId, WorkspaceId},
+    mcp::Effect,
+    tasks::{
+        actions::{
+            self, Action, ActionState, Need, NeededPerson,
+            approval::{self, NewApproval},
+            texts,
+        },
+        queue,
+    },
+    time::Timestamp,
+    tools::{
+        hash::{self, HashedCall},
+        taint,
+    },
+    workflows::{
+        definition::{ApprovalStep, OutputStep, Step},
+        run::{RunStep, StepState},
+    },
+};
+
+/// Maximum number of steps whose time has come that are looked at in one round.
+const DUE_AT_ONCE: i64 = 100;
+/// Name of the action of a step that asks for approval.
+const APPROVAL: &str = "approval";
+/// Name of the action that posts a message in another channel than the run's.
+const POST_ELSEWHERE: &str = "post_elsewhere";
+/// Time for a decision about a message to another channel.
+const POST_TIMEOUT_S: u32 = 86_400;
+
+/// A question to people.
+struct Question {
+    name: &'static str,
+    title: String,
+    effect: Effect,
+    arguments: Value,
+    need: Need,
+    timeout_s: u32,
+}
+
+pub(super) fn after(from: Timestamp, seconds: u32) -> Timestamp {
+    from + Duration::from_secs(seconds.into())
+}
+
+impl Work {
+    /// Starts a thread with this text if the run has none.
+    pub(super) async fn ensure_thread(
+        &mut self,
+        c: &mut Conn,
+        text: &str,
+    ) -> Result<Result<(), Fault>, DbError> {
+        if self.run.thread_id.is_some() {
+            return Ok(Ok(()));
+        }
+        let Some(channel) = self.run.channel_id else {
+            return Ok(Err("the run has no channel".to_owned()));
+        };
+        let posted = self.post(c, channel, text.to_owned()).await?;
+        Ok(posted.map(|_| ()))
+    }
+
+    /// Posts a message of the default agent.
+    pub(super) async fn post(
+        &mut self,
+        c: &mut Conn,
+        channel: ChannelId,
+        content: String,
+    ) -> Result<Result<Message, Fault>, DbError> {
+        let agent = match self.agent(c, None).await? {
+            Ok(agent) => agent,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        match outputs::post(c, &mut self.run, agent, channel, content).await {
+            Ok(message) => Ok(Ok(message)),
+            Err(PostFault::Refused(fault)) => Ok(Err(fault.to_owned())),
+            Err(PostFault::Db(e)) => Err(e),
+        }
+    }
+
+    pub(super) async fn wait(
+        &mut self,
+        c: &mut Conn,
+        id: &str,
+        (fork, action): (Option<ForkId>, Option<ActionId>),
+        look_after_s: Option<u32>,
+    ) -> Result<(), DbError> {
+        self.set(c, id, |step| {
+            let at = now();
+            step.state = StepState::Waiting;
+            step.fork_id = fork;
+            step.action_id = action;
+            step.due_at = look_after_s.map(|seconds| after(at, seconds));
+            step.error = None;
+            step.started_at = Some(at);
+            step.ended_at = None;
+        })
+        .await
+    }
+
+    /// Asks people for an approval.
+    pub(super) async fn start_approval(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        work: &ApprovalStep,
+    ) -> Result<Result<(), Fault>, DbError> {
+        let text = self.render(&work.text);
+        if let Err(fault) = self.ensure_thread(c, &text).await? {
+            return Ok(Err(fault));
+        }
+        let question = Question {
+            name: APPROVAL,
+            title: step.shown().to_owned(),
+            effect: Effect::Read,
+            arguments: json!({"text": outputs::cut(text)}),
+            need: Need {
+                user_id: work.user_id,
+                ..Need::of(work.who)
+            },
+            timeout_s: work.timeout_s,
+        };
+        let action = self.question(c, question).await?;
+        self.wait(c, &step.id, (None, Some(action)), None).await?;
+        Ok(Ok(()))
+    }
+
+    /// Asks the requester before a message leaves the conversation of the run.
+    pub(super) async fn ask_to_post(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        channel: ChannelId,
+        content: String,
+    ) -> Result<Result<(), Fault>, DbError> {
+        if self.run.thread_id.is_none() {
+            let fault = "a message to another channel needs an approval, and the run has no thread to ask in";
+            return Ok(Err(fault.to_owned()));
+        }
+        let question = Question {
+            name: POST_ELSEWHERE,
+            title: step.shown().to_owned(),
+            effect: Effect::Write,
+            arguments: json!({"channel_id": channel, "content": outputs::cut(content)}),
+            need: Need::of(NeededPerson::Requester),
+            timeout_s: POST_TIMEOUT_S,
+        };
+        let action = self.question(c, question).await?;
+        self.wait(c, &step.id, (None, Some(action)), None).await?;
+        Ok(Ok(()))
+    }
+
+    async fn question(&mut self, c: &mut Conn, question: Question) -> Result<ActionId, DbError> {
+        let (id, root) = (ActionId::new(), self.run.root());
+        let round = approval::next_round(c, root).await?;
+        let text = hash::canonical_text(&question.arguments);
+        let arguments = self.store(c, text, None).await?;
+        let hashed = HashedCall {
+            task: root,
+            round,
+            call: 1,
+            tool: None,
+            function: question.name,
+            definition_hash: "",
+        };
+        let new = NewApproval {
+            id,
+            workspace: self.run.workspace_id,
+            task: root,
+            round,
+            name: question.name,
+            title: question.title,
+            effect: question.effect,
+            arguments_hash: hash::arguments_hash(&hashed, &arguments.text),
+            call_hash: hash::call_hash(None, question.name, &arguments.text),
+            arguments_id: arguments.text_id,
+            sources: taint::list(c, root).await?,
+            needs: vec![question.need],
+            timeout_s: question.timeout_s,
+            expires_at: after(now(), question.timeout_s),
+        };
+        approval::ask(c, &new, self.audience).await?;
+        Ok(id)
+    }
+
+    /// Takes the decision about a step; one without `else` cancels the run if it is denied.
+    pub(super) async fn settle_approval(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        work: &ApprovalStep,
+        open: &RunStep,
+    ) -> Result<(), DbError> {
+        let state = match find_action(c, open).await? {
+            Some(action) if action.state.needs_person() => return Ok(()),
+            Some(action) => action.state,
+            None => ActionState::Cancelled,
+        };
+        if let Some(action) = open.action_id.filter(|_| state == ActionState::Approved) {
+            approval::use_up(c, action, self.audience).await?;
+            let output = self.store(c, state.to_string(), None).await?;
+            return self.complete(c, &step.id, output, None).await;
+        }
+        match &work.otherwise {
+            Some(target) => {
+                let output = self.store(c, state.to_string(), None).await?;
+                self.complete(c, &step.id, output, Some(target.clone()))
+                    .await
+            }
+            None => {
+                let fault = Some(format!("the approval was {state}"));
+                self.end(c, &step.id, StepState::Cancelled, fault).await
+            }
+        }
+    }
+
+    /// Posts a message in another channel after its approval.
+    pub(super) async fn settle_post(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+        work: &OutputStep,
+        open: &RunStep,
+    ) -> Result<(), DbError> {
+        let action = find_action(c, open).await?;
+        if action
+            .as_ref()
+            .is_some_and(|action| action.state.needs_person())
+        {
+            return Ok(());
+        }
+        let approved = action.filter(|action| action.state == ActionState::Approved);
+        let content = match &approved {
+            Some(action) => texts::find(c, action.arguments_id).await?,
+            None => None,
+        };
+        let content = content.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let content = content.and_then(|value| Some(value["content"].as_str()?.to_owned()));
+        let Some(((action, content), channel)) = approved.zip(content).zip(work.channel_id) else {
+            let fault = "its message to another channel was not approved";
+            return self.fail_step(c, &step.id, fault).await;
+        };
+        approval::use_up(c, action.id, self.audience).await?;
+        match self.post(c, channel, content).await? {
+            Ok(message) => {
+                let output = self.store(c, message.content, Some(message.id)).await?;
+                self.complete(c, &step.id, output, None).await
+            }
+            Err(fault) => self.fail_step(c, &step.id, fault).await,
+        }
+    }
+}
+
+pub(super) async fn find_action(c: &mut Conn, open: &RunStep) -> Result<Option<Action>, DbError> {
+    match open.action_id {
+        Some(action) => actions::find(c, action).await,
+        None => Ok(None),
+    }
+}
+
+/// Wakes runs whose steps have waited for their time.
+///
+/// # Errors
+/// If the database fails.
+pub async fn wake_due(db: &Db) -> Result<(), DbError> {
+    let due: Vec<(RunId, WorkspaceId, Option<ChannelId>)> = db
+        .read()
+        .await?
+        .q("select r.id, r.workspace_id, r.channel_id from run_steps s join runs r on r.id = s.run_id join tasks t on t.id = r.id \
+            where s.due_at <= $1 and s.state = 'waiting' and t.status = 'queued' and t.parked order by s.due_at limit $2")
+        .bind(now())
+        .bind(DUE_AT_ONCE)
+        .all()
+        .await?;
+    for (run, workspace, channel) in due {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            lock_workspace(c, workspace.0).await?;
+            let audience = queue::audience_in(c, channel).await?;
+            queue::wake(c, TaskId(run.0), audience).await
+        })
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! A run that is being advanced, and the states of its steps.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{
+    outputs::{self, Output},
+    planner::Position,
+    values::Values,
+};
+use crate::{
+    agents::profiles,
+    db::{Conn, DbError, now},
+    ids::{AgentId, MessageId, RunId, TaskId},
+    realtime::{Audience, Hub},
+    tasks::Task,
+    tools::taint,
+    workflows::{
+        self,
+        definition::{Step, WorkflowContent, flat},
+        run::{self, RunStep, StepState, WorkflowRun},
+    },
+};
+
+/// Reason why a step failed, for people.
+pub(super) type Fault = String;
+
+/// What a worker brings along.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub hub: Arc<Hub>,
+    /// No model can answer.
+    pub is_offline: bool,
+}
+
+/// A run that is being advanced.
+pub(super) struct Work {
+    pub run: WorkflowRun,
+    /// Name of the workflow.
+    pub name: String,
+    pub content: WorkflowContent,
+    values: Values,
+    pub audience: Audience,
+    pub root: Task,
+    pub around: Surroundings,
+}
+
+impl Work {
+    /// Returns `None` once the run or its workflow was deleted.
+    pub(super) async fn load(
+        c: &mut Conn,
+        root: &Task,
+        audience: Audience,
+        around: Surroundings,
+    ) -> Result<Option<Self>, DbError> {
+        let Some(run) = run::find_run(c, RunId(root.id.0)).await? else {
+            return Ok(None);
+        };
+        let content = workflows::find_content(c, run.workflow_id, run.workflow_version).await?;
+        let workflow = workflows::find_workflow(c, run.workspace_id, run.workflow_id).await?;
+        let Some((content, workflow)) = content.zip(workflow) else {
+            return Ok(None);
+        };
+        let values = Values::load(c, &run, &content.steps).await?;
+        let read = run.message_id.iter().chain(values.listed()).copied();
+        let read: Vec<MessageId> = read.collect();
+        taint::add_messages(c, root.id, run.requested_by, read).await?;
+        Ok(Some(Self {
+            run,
+            name: workflow.name,
+            content,
+            values,
+            audience,
+            root: root.clone(),
+            around,
+        }))
+    }
+
+    pub(super) fn step(&self, id: &str) -> Option<Step> {
+        let steps = flat(&self.content.steps);
+        steps.into_iter().find(|step| step.id == id).cloned()
+    }
+
+    pub(super) fn positions(&self) -> HashMap<String, Position> {
+        let steps = self.run.steps.iter();
+        steps
+            .map(|step| (step.id.clone(), Position::of(step)))
+            .collect()
+    }
+
+    fn outputs(&self) -> HashMap<String, String> {
+        let steps = self.run.steps.iter();
+        steps
+            .filter_map(|step| Some((step.id.clone(), step.output.clone()?)))
+            .collect()
+    }
+
+    /// Replaces the variables of a text.
+    pub(super) fn render(&self, text: &str) -> String {
+        self.values.render(text, &self.outputs())
+    }
+
+    /// Stores a text, which can contain what the run has read and the text of a message.
+    pub(super) async fn store(
+        &self,
+        c: &mut Conn,
+        text: String,
+        message: Option<MessageId>,
+    ) -> Result<Output, DbError> {
+        let read = self.values.listed().iter().copied().chain(message);
+        let read: Vec<MessageId> = read.collect();
+        outputs::store(c, &self.run, text, read).await
+    }
+
+    /// Changes a step and stores it.
+    pub(super) async fn set(
+        &mut self,
+        c: &mut Conn,
+        id: &str,
+        change: impl FnOnce(&mut RunStep),
+    ) -> Result<(), DbError> {
+        let Some(step) = self.run.steps.iter_mut().find(|step| step.id == id) else {
+            return Ok(());
+        };
+        change(step);
+        run::store_step(c, self.run.id, step).await
+    }
+
+    /// Key of the task that a step starts, unique among the tasks of the run.
+    pub(super) fn key(&self, id: &str) -> String {
+        match self.run.step(id).map_or(1, |step| step.attempt) {
+            1 => id.to_owned(),
+            attempt => format!("{id}.{attempt}"),
+        }
+    }
+
+    pub(super) async fn begin(
+        &mut self,
+        c: &mut Conn,
+        id: &str,
+        task: Option<TaskId>,
+    ) -> Result<(), DbError> {
+        self.set(c, id, |step| {
+            step.state = StepState::Running;
+            step.task_id = task;
+            step.error = None;
+            step.started_at = Some(now());
+            step.ended_at = None;
+        })
+        .await
+    }
+
+    /// Completes a step with an output, and with the jump that follows from it.
+    pub(super) async fn complete(
+        &mut self,
+        c: &mut Conn,
+        id: &str,
+        output: Output,
+        jump: Option<String>,
+    ) -> Result<(), DbError> {
+        self.set(c, id, |step| {
+            let at = now();
+            step.state = StepState::Completed;
+            step.output_id = Some(output.text_id);
+            step.output = Some(output.text);
+            step.jump = jump;
+            step.due_at = None;
+            step.started_at = step.started_at.or(Some(at));
+            step.ended_at = Some(at);
+        })
+        .await
+    }
+
+    /// Ends a step without an output.
+    pub(super) async fn end(
+        &mut self,
+        c: &mut Conn,
+        id: &str,
+        state: StepState,
+        error: Option<Fault>,
+    ) -> Result<(), DbError> {
+        self.set(c, id, |step| {
+            let at = now();
+            step.state = state;
+            step.error = error;
+            step.due_at = None;
+            if state != StepState::Skipped {
+                step.started_at = step.started_at.or(Some(at));
+                step.ended_at = Some(at);
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn fail_step(
+        &mut self,
+        c: &mut Conn,
+        id: &str,
+        fault: impl Into<Fault>,
+    ) -> Result<(), DbError> {
+        self.end(c, id, StepState::Failed, Some(fault.into())).await
+    }
+
+    /// An agent of the workflow in the version of the run, the default agent if `None`; `Err` if the requester cannot ask it.
+    pub(super) async fn agent(
+        &self,
+        c: &mut Conn,
+        agent: Option<AgentId>,
+    ) -> Result<Result<(AgentId, i64), Fault>, DbError> {
+        let id = agent.unwrap_or(self.content.default_agent_id);
+        let can_ask = profiles::is_invocable_by(c, id, self.run.requested_by).await?;
+        if let Some(agent) = self.run.agent(id).filter(|_| can_ask) {
+            return Ok(Ok(agent));
+        }
+        let name = profiles::shown_name(c, id).await?;
+        Ok(Err(format!(
+            "{name} is turned off, or the person who started the run cannot ask it"
+        )))
+    }
+}

@@ -1,0 +1,85 @@
+//! Actions that only ask people: approvals of runs. The run makes the next move itself.
+
+use uuid::Uuid;
+
+use super::{
+    row::{ActionSource, Need, announce},
+    state::{ActionKind, ActionState},
+};
+use crate::{
+    db::{Conn, DbError, Json, now},
+    ids::{ActionId, TaskId, WorkspaceId},
+    mcp::Effect,
+    realtime::{Audience, EventType},
+    time::Timestamp,
+};
+
+/// An approval to ask for.
+#[derive(Debug, Clone)]
+pub struct NewApproval {
+    pub id: ActionId,
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+    /// From `next_round`.
+    pub round: i64,
+    /// Name for rules, and of the function.
+    pub name: &'static str,
+    pub title: String,
+    pub effect: Effect,
+    pub arguments_hash: String,
+    pub call_hash: String,
+    pub arguments_id: Uuid,
+    pub sources: Vec<ActionSource>,
+    pub needs: Vec<Need>,
+    pub timeout_s: u32,
+    pub expires_at: Timestamp,
+}
+
+/// Counts a round of a task, and returns its number.
+pub async fn next_round(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
+    c.q("update tasks set round = round + 1 where id = $1 returning round")
+        .bind(task)
+        .value()
+        .await
+}
+
+/// Stores a waiting approval and announces it.
+pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<(), DbError> {
+    c.q("insert into actions (id, workspace_id, task_id, kind, round, call, call_id, name, function, title, effect, state, definition_hash, \
+         arguments_hash, call_hash, arguments_id, sources, needs, runs, timeout_s, is_extended, expires_at, created_at, is_grantable) \
+         values ($1, $2, $3, $4, $5, 1, '', $6, $6, $7, $8, $9, '', $10, $11, $12, $13, $14, 0, $15, FALSE, $16, $17, FALSE)")
+        .bind(new.id)
+        .bind(new.workspace)
+        .bind(new.task)
+        .bind(ActionKind::Approval)
+        .bind(new.round)
+        .bind(new.name.to_owned())
+        .bind(new.title.clone())
+        .bind(new.effect)
+        .bind(ActionState::Waiting)
+        .bind(new.arguments_hash.clone())
+        .bind(new.call_hash.clone())
+        .bind(new.arguments_id)
+        .bind(Json(new.sources.clone()))
+        .bind(Json(new.needs.clone()))
+        .bind(i64::from(new.timeout_s))
+        .bind(new.expires_at)
+        .bind(now())
+        .run()
+        .await?;
+    announce(c, new.id, EventType::ActionRequested, audience).await
+}
+
+/// Ends an approval that was given. Returns false if it was not.
+pub async fn use_up(c: &mut Conn, id: ActionId, audience: Audience) -> Result<bool, DbError> {
+    let used = c
+        .q("update actions set state = 'done', started_at = $2, ended_at = $2 where id = $1 and kind = 'approval' and state = 'approved'")
+        .bind(id)
+        .bind(now())
+        .run()
+        .await?;
+    if used == 1 {
+        announce(c, id, EventType::ActionUpdated, audience).await?;
+    }
+    Ok(used == 1)
+}

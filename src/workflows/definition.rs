@@ -1,0 +1,372 @@
+//! Content of a workflow: its trigger and its steps.
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::{Array, Ref, Schema};
+
+use crate::{
+    ids::{AgentId, ChannelId, UserId},
+    tasks::actions::NeededPerson,
+    text_enum::text_enum,
+};
+
+/// Jump behind the last step of a list.
+pub const END: &str = "end";
+/// Maximum size of a compiled pattern in bytes.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+text_enum! {
+    /// Whether a workflow starts runs.
+    pub enum WorkflowStatus {
+        Active = "active",
+        /// It starts no runs.
+        Paused = "paused",
+        Archived = "archived",
+    }
+}
+
+text_enum! {
+    /// Reason why a schedule or a workflow is paused.
+    pub enum PausedReason {
+        /// The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+        OwnerGone = "owner_gone",
+        /// Five tasks in a row failed.
+        Failing = "failing",
+        ByAdmin = "by_admin",
+        ByOwner = "by_owner",
+    }
+}
+
+text_enum! {
+    /// Authors of messages that start runs.
+    pub enum StartedBy {
+        People = "people",
+        /// Programs with an API key.
+        Keys = "keys",
+        Any = "any",
+    }
+}
+
+/// Messages of a channel that start a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnMessage {
+    pub channel_id: ChannelId,
+    #[serde(default = "people")]
+    pub from: StartedBy,
+    /// Only the first message of a thread.
+    #[serde(default)]
+    pub new_threads_only: bool,
+    /// Whole words, any of which must occur; at most 10 of 1 to 60 characters. None: every message.
+    #[serde(default)]
+    pub words: Vec<String>,
+}
+
+fn people() -> StartedBy {
+    StartedBy::People
+}
+
+text_enum! {
+    /// Kind of a step.
+    pub enum StepKind {
+        /// An agent answers a prompt.
+        Agent = "agent",
+        /// People and agents work in a deep dive.
+        Fork = "fork",
+        /// People decide.
+        Approval = "approval",
+        Condition = "condition",
+        /// Lists of steps that run at the same time.
+        Parallel = "parallel",
+        /// A message.
+        Output = "output",
+    }
+}
+
+text_enum! {
+    /// Effect of a failed step on its run.
+    pub enum OnError {
+        /// The run fails.
+        Stop = "stop",
+        Continue = "continue",
+    }
+}
+
+text_enum! {
+    /// Who publishes the resolution of a deep dive.
+    pub enum ForkPublisher {
+        Person = "person",
+        Agent = "agent",
+    }
+}
+
+text_enum! {
+    /// Test of a condition.
+    pub enum ConditionOp {
+        /// `with` occurs in the value, in any case.
+        Contains = "contains",
+        /// The value is `with`, in any case and with any white space around it.
+        Equals = "equals",
+        /// The regular expression `with` matches a part of the value.
+        Matches = "matches",
+        /// A model answers the question `with` about the value.
+        ModelSays = "model_says",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgentStep {
+    /// The workflow's default agent if null.
+    pub agent_id: Option<AgentId>,
+    pub prompt: String,
+    /// The answer is a reply in the run's thread.
+    pub post: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ForkStep {
+    /// Two or more collaborate.
+    pub agent_ids: Vec<AgentId>,
+    pub goal: String,
+    /// Turns of agents that collaborate.
+    pub turns_max: Option<i64>,
+    /// Time after which the resolution is drafted.
+    pub close_after_s: Option<u32>,
+    pub publish: ForkPublisher,
+    /// Time after which the step fails.
+    pub wait_s: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ApprovalStep {
+    pub text: String,
+    pub who: NeededPerson,
+    /// The person, for `user`.
+    pub user_id: Option<UserId>,
+    pub timeout_s: u32,
+    /// A later step, or `end`, if it is denied or expires; the run is canceled if null.
+    #[serde(rename = "else")]
+    pub otherwise: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ConditionStep {
+    pub value: String,
+    pub op: ConditionOp,
+    pub with: String,
+    /// A later step, or `end`.
+    pub then: String,
+    /// A later step, or `end`.
+    #[serde(rename = "else")]
+    pub otherwise: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ParallelStep {
+    #[schema(schema_with = branches)]
+    pub branches: Vec<Vec<Step>>,
+}
+
+/// The steps of branches, by reference, because a step can contain steps.
+fn branches() -> Array {
+    Array::new(Schema::Array(Array::new(Ref::from_schema_name("Step"))))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct OutputStep {
+    pub content: String,
+    /// The run's channel if null.
+    pub channel_id: Option<ChannelId>,
+}
+
+/// Work of a step, tagged by its `kind`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StepWork {
+    Agent(AgentStep),
+    Fork(ForkStep),
+    Approval(ApprovalStep),
+    Condition(ConditionStep),
+    Parallel(ParallelStep),
+    Output(OutputStep),
+}
+
+/// A step of a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Step {
+    pub id: String,
+    #[serde(flatten)]
+    pub work: StepWork,
+    pub title: Option<String>,
+    pub on_error: OnError,
+}
+
+impl Step {
+    pub fn kind(&self) -> StepKind {
+        match &self.work {
+            StepWork::Agent(_) => StepKind::Agent,
+            StepWork::Fork(_) => StepKind::Fork,
+            StepWork::Approval(_) => StepKind::Approval,
+            StepWork::Condition(_) => StepKind::Condition,
+            StepWork::Parallel(_) => StepKind::Parallel,
+            StepWork::Output(_) => StepKind::Output,
+        }
+    }
+
+    /// The lists of steps inside this one.
+    pub fn branches(&self) -> &[Vec<Self>] {
+        match &self.work {
+            StepWork::Parallel(parallel) => &parallel.branches,
+            _ => &[],
+        }
+    }
+
+    /// Agents that the step names.
+    pub fn agents(&self) -> Vec<AgentId> {
+        match &self.work {
+            StepWork::Agent(step) => step.agent_id.into_iter().collect(),
+            StepWork::Fork(step) => step.agent_ids.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns true if the step posts in the run's conversation.
+    pub fn posts(&self) -> bool {
+        match &self.work {
+            StepWork::Agent(step) => step.post,
+            StepWork::Output(step) => step.channel_id.is_none(),
+            StepWork::Fork(_) | StepWork::Approval(_) => true,
+            StepWork::Condition(_) => false,
+            StepWork::Parallel(step) => step.branches.iter().flatten().any(Self::posts),
+        }
+    }
+
+    /// Name for people.
+    pub fn shown(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.id)
+    }
+}
+
+/// All steps in the workflow's order: those of branches follow their `parallel` step.
+pub fn flat(steps: &[Step]) -> Vec<&Step> {
+    let all = with_paths(steps).into_iter();
+    all.map(|(_, step)| step).collect()
+}
+
+/// All steps in the workflow's order, with their paths, such as `steps[3].branches[0][1]`.
+pub(super) fn with_paths(steps: &[Step]) -> Vec<(String, &Step)> {
+    fn add<'a>(steps: &'a [Step], path: &str, all: &mut Vec<(String, &'a Step)>) {
+        for (n, step) in steps.iter().enumerate() {
+            let path = format!("{path}[{n}]");
+            all.push((path.clone(), step));
+            for (n, branch) in step.branches().iter().enumerate() {
+                add(branch, &format!("{path}.branches[{n}]"), all);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    add(steps, "steps", &mut all);
+    all
+}
+
+/// Fields of a workflow besides its name and its state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct WorkflowContent {
+    /// At most 1,024 characters.
+    pub description: String,
+    /// Author of its messages, and agent of steps that name none.
+    pub default_agent_id: AgentId,
+    /// Agents that its steps can name, besides the default agent.
+    pub agents: Vec<AgentId>,
+    pub on_message: Option<OnMessage>,
+    pub steps: Vec<Step>,
+}
+
+impl WorkflowContent {
+    /// Returns true if a step posts in the run's conversation.
+    pub fn posts(&self) -> bool {
+        self.steps.iter().any(Step::posts)
+    }
+
+    /// Channel whose messages start runs.
+    pub fn channel(&self) -> Option<ChannelId> {
+        let trigger = self.on_message.as_ref();
+        trigger.map(|trigger| trigger.channel_id)
+    }
+}
+
+/// Checks the form of the ID of a step: `[a-z][a-z0-9_]{0,31}`.
+pub fn is_step_id(text: &str) -> bool {
+    text.len() <= 32
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Compiles the pattern of a condition, which runs in linear time.
+///
+/// # Errors
+/// If the pattern is invalid or too large.
+pub fn pattern(with: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(with)
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX)
+        .build()
+}
+
+/// Result of a condition; `None` if only a model can tell.
+pub fn holds(op: ConditionOp, value: &str, with: &str) -> Option<bool> {
+    match op {
+        ConditionOp::Contains => Some(value.to_lowercase().contains(&with.to_lowercase())),
+        ConditionOp::Equals => Some(value.trim().to_lowercase() == with.trim().to_lowercase()),
+        ConditionOp::Matches => Some(pattern(with).is_ok_and(|pattern| pattern.is_match(value))),
+        ConditionOp::ModelSays => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_compares_texts_in_any_case() {
+        use ConditionOp::{Contains, Equals, Matches, ModelSays};
+        for (op, value, with, expected) in [
+            (Contains, "This is URGENT.", "urgent", Some(true)),
+            (Contains, "calm", "urgent", Some(false)),
+            (Equals, " Yes\n", "yes", Some(true)),
+            (Equals, "Yes.", "yes", Some(false)),
+            (Matches, "severity: 1", r"severity:\s*[12]\b", Some(true)),
+            (Matches, "severity: 12", r"severity:\s*[12]\b", Some(false)),
+            (ModelSays, "anything", "Is it urgent?", None),
+        ] {
+            assert_eq!(holds(op, value, with), expected, "{op} {value}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_has_a_size_limit() {
+        assert!(pattern("[a-z]+").is_ok());
+        assert!(pattern("(").is_err());
+        assert!(pattern(r"(\w{1000}){1000}").is_err());
+    }
+
+    #[test]
+    fn an_id_of_a_step_is_a_short_name() {
+        for (id, expected) in [
+            ("draft", true),
+            ("a", true),
+            ("step_2", true),
+            ("", false),
+            ("2nd", false),
+            ("_a", false),
+            ("Draft", false),
+            ("a-b", false),
+            ("a.b", false),
+        ] {
+            assert_eq!(is_step_id(id), expected, "{id}");
+        }
+        assert!(is_step_id(&"a".repeat(32)) && !is_step_id(&"a".repeat(33)));
+    }
+}

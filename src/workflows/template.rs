@@ -1,0 +1,173 @@
+//! Variables in texts of workflows: `{{input}}` is replaced with a value. There are no expressions, and values are not searched
+//! for further variables.
+
+use super::definition::is_step_id;
+
+/// Maximum size of a value in bytes; longer ones are cut.
+pub const VALUE_BYTES_MAX: usize = 8 * 1024;
+/// End of a value that was cut.
+const CUT_MARK: &str = "\n[… cut]";
+
+/// A variable of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Variable<'a> {
+    Input,
+    /// Text of the message that started the run.
+    Message,
+    /// Display name of its author.
+    Author,
+    Date,
+    /// Decisions since the last run.
+    Decisions,
+    /// Open action items since the last run.
+    ActionItems,
+    /// Output of an earlier step.
+    Output(&'a str),
+}
+
+impl<'a> Variable<'a> {
+    fn parse(name: &'a str) -> Option<Self> {
+        match name {
+            "input" => Some(Self::Input),
+            "message" => Some(Self::Message),
+            "author" => Some(Self::Author),
+            "date" => Some(Self::Date),
+            "decisions" => Some(Self::Decisions),
+            "action_items" => Some(Self::ActionItems),
+            _ => {
+                let id = name.strip_prefix("steps.")?.strip_suffix(".output")?;
+                is_step_id(id).then_some(Self::Output(id))
+            }
+        }
+    }
+}
+
+enum Part<'a> {
+    Text(&'a str),
+    /// A variable as it is written, and its name.
+    Name {
+        written: &'a str,
+        name: &'a str,
+    },
+}
+
+/// Splits a text at its variables. Braces that are not closed are text.
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find("{{")
+        && let Some(length) = rest[open + 2..].find("}}")
+    {
+        let end = open + 2 + length + 2;
+        parts.push(Part::Text(&rest[..open]));
+        parts.push(Part::Name {
+            written: &rest[open..end],
+            name: rest[open + 2..end - 2].trim(),
+        });
+        rest = &rest[end..];
+    }
+    parts.push(Part::Text(rest));
+    parts
+}
+
+/// Variables of a text, in order.
+///
+/// # Errors
+/// The first name that is not a variable.
+pub fn variables(text: &str) -> Result<Vec<Variable<'_>>, &str> {
+    parts(text)
+        .into_iter()
+        .filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Name { name, .. } => Some(Variable::parse(name).ok_or(name)),
+        })
+        .collect()
+}
+
+/// Replaces the variables of a text with their values, in one pass. Values are cut at `VALUE_BYTES_MAX`.
+pub fn render<'a>(text: &'a str, value: impl Fn(Variable<'a>) -> &'a str) -> String {
+    let mut rendered = String::with_capacity(text.len());
+    for part in parts(text) {
+        match part {
+            Part::Text(text) => rendered.push_str(text),
+            Part::Name { written, name } => match Variable::parse(name) {
+                Some(variable) => push_cut(&mut rendered, value(variable)),
+                None => rendered.push_str(written),
+            },
+        }
+    }
+    rendered
+}
+
+fn push_cut(rendered: &mut String, value: &str) {
+    if value.len() <= VALUE_BYTES_MAX {
+        rendered.push_str(value);
+        return;
+    }
+    let end = value.floor_char_boundary(VALUE_BYTES_MAX);
+    rendered.push_str(&value[..end]);
+    rendered.push_str(CUT_MARK);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_variables_of_a_text_are_found_in_order() {
+        let text = "{{input}} and {{ steps.draft.output }}, {{date}} {{ open";
+        assert_eq!(
+            variables(text),
+            Ok(vec![
+                Variable::Input,
+                Variable::Output("draft"),
+                Variable::Date
+            ])
+        );
+        for (text, name) in [
+            ("{{inputs}}", "inputs"),
+            ("{{}}", ""),
+            ("{{ 1 + 1 }}", "1 + 1"),
+            ("{{steps.Draft.output}}", "steps.Draft.output"),
+            ("{{steps.draft}}", "steps.draft"),
+            ("{{input.length}}", "input.length"),
+            ("{{{input}}}", "{input"),
+        ] {
+            assert_eq!(variables(text), Err(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_not_searched_for_variables() {
+        let rendered = render("a {{input}} b {{date}}", |variable| match variable {
+            Variable::Input => "{{date}} {{",
+            _ => "2026-11-23",
+        });
+        assert_eq!(rendered, "a {{date}} {{ b 2026-11-23");
+    }
+
+    #[test]
+    fn a_long_value_is_cut_with_a_mark() {
+        let long = "ä".repeat(VALUE_BYTES_MAX);
+        let rendered = render("{{input}}.", |_| &long);
+        assert!(rendered.ends_with("ä\n[… cut]."), "{rendered}");
+        assert_eq!(rendered.len(), VALUE_BYTES_MAX + CUT_MARK.len() + ".".len());
+        let exact = "a".repeat(VALUE_BYTES_MAX);
+        assert_eq!(render("{{input}}", |_| &exact), exact);
+    }
+
+    proptest! {
+        #[test]
+        fn any_template_renders_without_a_panic(
+            text in "([a-z{} .ä]|\\{\\{|\\}\\}|input|date|steps\\.a\\.output){0,40}",
+            value in ".{0,20}",
+        ) {
+            let rendered = render(&text, |_| &value);
+            if variables(&text).is_ok_and(|found| found.is_empty()) {
+                prop_assert_eq!(rendered, text);
+            }
+        }
+    }
+}
