@@ -55,6 +55,8 @@ export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.sve
 export const messageTools = lazyComponent(() => import('./MessageTools.svelte'));
 /** Actions on a message, fetched with the first paint: some have a key. */
 export const messageActions = lazyModule(() => import('../state/actions'));
+/** Runs of workflows in a thread. */
+export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
 /** Editor of a message. */
 export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 /** Loaded by the shell before anyone opens it. */
