@@ -57,6 +57,8 @@ export class Model {
    * arguments for calls at once.
    */
   calls = new Map();
+  /** Requests that contain one of these words are refused. */
+  refused = new Set();
   /** True if drafts wait for `release`. */
   holdDrafts = false;
   /** Response to a request to summarize messages, which is refused without one. */
@@ -117,7 +119,7 @@ export class Model {
     const question = /^Task from .+:$/m.test(content)
       ? content.slice(0, content.lastIndexOf('Original request:'))
       : content.split('\n\n').at(-1);
-    if (/refuse/.test(question))
+    if (/refuse/.test(question) || [...this.refused].some((word) => question.includes(word)))
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });
     if (/flaky/.test(question) && this.#flaky++ === 0)
       return this.#json(res, 503, { error: { message: 'overloaded' } });

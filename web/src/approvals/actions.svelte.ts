@@ -191,7 +191,7 @@ export class Actions {
     this.#announce(
       others.length
         ? `${others.length + 1} actions are waiting for you`
-        : `${this.#ws.people.agentName(first.agent_id)} ${need}`,
+        : `${first.kind === 'approval' ? 'A workflow' : this.#ws.people.agentName(first.agent_id)} ${need}`,
     );
   }
 
@@ -261,9 +261,10 @@ export class Actions {
         if (e.data.schedule.status === 'paused' || this.waiting?.paused.length) void this.refresh();
         return;
       case 'workflow.updated':
-        if (e.data.workflow.status === 'paused' || this.waiting?.paused.length) void this.refresh();
+        if (e.data.workflow.paused_reason || this.waiting?.paused.length) void this.refresh();
         return;
       case 'schedule.deleted':
+      case 'workflow.archived':
         if (this.waiting?.paused.length) void this.refresh();
         return;
       case 'message.deleted':

@@ -182,20 +182,55 @@ test('the inbox has cards, changed functions, budgets, and permissions', async (
   await waitFor(() => expect(page.queryByText('Allowed for now')).toBeNull());
   expect(backend.calls).toContain('DELETE /v1/grants/grant_1');
 });
-test('the inbox has paused schedules until they are dealt with', async () => {
+test('the inbox has paused schedules and workflows until they are dealt with', async () => {
   const { backend } = screen.scene;
   const text = 'Schedule "Morning" is paused: it failed five times in a row.';
   const { id, name, owner_id } = schedule();
-  const paused = { schedule_id: id, workflow_id: null, name, reason: 'failing' as const, owner_id, text };
-  backend.waiting = waiting({ paused: [paused] });
+  const gone = 'Workflow "review" is paused: Bo left the workspace.';
+  backend.waiting = waiting({
+    paused: [
+      { schedule_id: id, workflow_id: null, name, reason: 'failing', owner_id, text },
+      {
+        schedule_id: null,
+        workflow_id: 'flow_1',
+        name: 'review',
+        reason: 'owner_gone',
+        owner_id,
+        text: gone,
+      },
+    ],
+  });
   screen.show(InboxPage, {});
-  const list = await page.findByRole('list', { name: 'Paused schedules' });
-  expect(within(list).getByText(text)).toBeTruthy();
-  const link = within(list).getByRole('link', { name: 'Review Morning' });
-  expect(link.getAttribute('href')).toBe('/northwind/schedules');
+  const list = await page.findByRole('list', { name: 'Paused' });
+  for (const words of [text, gone]) expect(within(list).getByText(words)).toBeTruthy();
+  const link = (of: string) =>
+    within(list)
+      .getByRole('link', { name: `Review ${of}` })
+      .getAttribute('href');
+  expect([link('Morning'), link('review')]).toEqual(['/northwind/schedules', '/northwind/workflows']);
   backend.waiting = waiting();
   screen.scene.event('schedule.updated', { schedule: schedule() });
   expect(await page.findByText('Nothing is waiting for you.')).toBeTruthy();
+});
+test('the approval of a run has its text, and a link to the run', async () => {
+  const approval = action({
+    kind: 'approval',
+    task_id: 'task_9',
+    agent_id: null,
+    name: 'approval',
+    function: 'approval',
+    title: 'Approve the draft',
+    tool: null,
+    arguments: { text: 'Publish this? We launch on Monday.' },
+    grantable: false,
+  });
+  ask(approval);
+  screen.show(InboxPage, {});
+  const it = within(await page.findByRole('article', { name: 'Approval: Approve the draft' }));
+  expect(it.getByText('A workflow that runs for you needs your approval to go on.')).toBeTruthy();
+  expect(it.getByRole('row', { name: 'Text Publish this? We launch on Monday.' })).toBeTruthy();
+  expect(it.getByRole('link', { name: /^Show run/ }).getAttribute('href')).toBe('/northwind/runs/run_9');
+  expect(it.queryByRole('button', { name: 'Add a reason' })).toBeNull();
 });
 test('an empty inbox says so, and fills without a reload', async () => {
   screen.show(InboxPage, {});

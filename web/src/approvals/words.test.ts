@@ -10,7 +10,9 @@ import {
   decisionText,
   doingText,
   firstOf,
+  postedIn,
   progressOf,
+  runText,
   serverOf,
   sourcesText,
   stepText,
@@ -36,6 +38,15 @@ test('a card says what the agent wants, where, and for whom', () => {
   expect(wantText('Vibe', 'Jira', 'you')).toBe('Vibe wants to do this in Jira for you.');
   expect(wantText('Vibe', '', 'Ada')).toBe('Vibe wants to do this for Ada.');
   expect(unknownText('Jira')).toBe('Jira may have received this. Did it happen?');
+});
+test('a run asks for an approval, or to post in another channel', () => {
+  expect(runText('you', null)).toBe('A workflow that runs for you needs your approval to go on.');
+  expect(runText('Ada', '#ops')).toBe('A workflow that runs for Ada wants to post this in #ops.');
+  const elsewhere = { channel_id: 'chan_2', content: 'All is well.' };
+  const asked = action({ kind: 'approval', name: 'post_elsewhere', arguments: elsewhere });
+  expect([postedIn(asked), postedIn(action({ arguments: elsewhere }))]).toEqual(['chan_2', null]);
+  expect(argumentsOf(asked)).toEqual([['Text', 'All is well.']]);
+  expect(argumentsOf({ ...asked, arguments: { text: 'Publish?' } })).toEqual([['Text', 'Publish?']]);
 });
 test('a server has its title, or its label until the titles are known', () => {
   expect(serverOf(action(), new Map([['tool_jira', 'Jira']]))).toBe('Jira');

@@ -38,6 +38,16 @@ export const serverOf = (a: Action, titles: ReadonlyMap<string, string> | null):
 /** "Vibe wants to do this in Jira for you." */
 export const wantText = (agent: string, server: string, requester: string): string =>
   `${agent} wants to do this${server ? ` in ${server}` : ''} for ${requester}.`;
+/** Question of a run: "A workflow that runs for you needs your approval to go on." */
+export function runText(requester: string, channel: string | null): string {
+  const want = channel ? `wants to post this in ${channel}` : 'needs your approval to go on';
+  return `A workflow that runs for ${requester} ${want}.`;
+}
+/** Channel in which a run wants to post besides its own; null if it asks for something else, or is hidden. */
+export function postedIn(a: Action): string | null {
+  const channel = a.kind === 'approval' ? a.arguments?.channel_id : null;
+  return typeof channel === 'string' ? channel : null;
+}
 export const unknownText = (server: string): string =>
   `${server || 'The server'} may have received this. Did it happen?`;
 
@@ -153,7 +163,9 @@ export const stepText = (a: Action, nameOf: NameOf, agent?: string): string =>
     .filter(Boolean)
     .join(' · ');
 
-const inSentence = (name: string) => name.replace(/^You\b/, 'you').replace(/ and You$/, ' and you');
+/** Name of a person inside a sentence: "you". */
+export const inSentence = (name: string): string =>
+  name.replace(/^You\b/, 'you').replace(/ and You$/, ' and you');
 
 /** People who decided, and their decision: "Approved by Ada, 14:05", with the day unless it is today. Blank without a decision of people. */
 export function decisionText(a: Action, nameOf: NameOf): string {
@@ -188,6 +200,7 @@ export function argumentsOf(a: Action): [name: string, value: string][] | null {
   if (given === null || given === undefined) return null;
   const text = (value: unknown) =>
     withVisible(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+  if (a.kind === 'approval') return [['Text', text(a.arguments?.text ?? a.arguments?.content ?? given)]];
   if (typeof given !== 'object' || Array.isArray(given)) return [['Text', text(given)]];
   return Object.entries(given).map(([name, value]) => [withVisible(name), text(value)]);
 }

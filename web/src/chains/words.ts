@@ -26,7 +26,7 @@ export function linkState(t: Task, now: number): string {
   }
 }
 
-/** A line of the panel: `Coder, step 1, done in 14.0 s, $0.02`, or `Coder, asked by Vibe, …`. */
+/** A line of the panel: `Coder, step 1, done in 14.0 s, $0.02`, `Coder, asked by Vibe, …`, or `Coder, step draft, …`. */
 export function stepText(t: Task, name: string, now: number, caller?: string): string {
   const cost = t.token_usage?.cost_usd ?? null;
   const state =
@@ -34,6 +34,7 @@ export function stepText(t: Task, name: string, now: number, caller?: string): s
   return [
     name,
     t.input.chain && `step ${t.input.chain.step}`,
+    t.step_id && `step ${t.step_id}`,
     caller && `asked by ${caller}`,
     state,
     cost === null ? null : money(cost),

@@ -1,21 +1,26 @@
 import type { Component } from 'svelte';
 
-/** A component that is loaded when it is first needed; null until then. Once loaded, it is rendered at once. */
-export function lazyComponent<P extends Record<string, unknown>>(
-  load: () => Promise<{ default: Component<P> }>,
-): () => Component<P> | null {
-  let component = $state.raw<Component<P> | null>(null);
+/** A module that is loaded when it is first needed; null until then. */
+function lazyModule<T>(load: () => Promise<T>): () => T | null {
+  let module = $state.raw<T | null>(null);
   let asked = false;
   return () => {
     if (!asked) {
       asked = true;
       load().then(
-        (module) => (component = module.default),
+        (loaded) => (module = loaded),
         () => (asked = false), // the next one tries again
       );
     }
-    return component;
+    return module;
   };
+}
+/** A component of its own module. Once loaded, it is rendered at once. */
+export function lazyComponent<P extends Record<string, unknown>>(
+  load: () => Promise<{ default: Component<P> }>,
+): () => Component<P> | null {
+  const module = lazyModule(load);
+  return () => module()?.default ?? null;
 }
 
 /** Card of a result. */
@@ -52,6 +57,10 @@ export const forksButton = lazyComponent(() => import('../fork/ForksButton.svelt
 export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
 /** Toolbar of a message. */
 export const messageTools = lazyComponent(() => import('./MessageTools.svelte'));
+/** Actions on a message, fetched with the first paint: some have a key. */
+export const messageActions = lazyModule(() => import('../state/actions'));
+/** Runs of workflows in a thread. */
+export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
 /** Editor of a message. */
 export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 /** Loaded by the shell before anyone opens it. */

@@ -31,6 +31,8 @@ export type Route =
   | { name: 'search'; slug: string }
   | { name: 'inbox'; slug: string }
   | { name: 'schedules'; slug: string }
+  /** `run`: ID of the one that is shown. */
+  | { name: 'runs'; slug: string; run: string | null }
   | { name: 'settings'; slug: string; page: SettingsPage }
   /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
@@ -96,6 +98,7 @@ function parseRoute(path: string): Route {
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
   if ((b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox' || b === 'schedules') && !c)
     return { name: b, slug: a };
+  if (b === 'runs' && !d) return { name: b, slug: a, run: c ?? null };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
     if (isSettings(page)) return { name: 'settings', slug: a, page };
@@ -120,6 +123,9 @@ export const to = {
   search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
   inbox: (slug: string) => `/${slug}/inbox`,
   schedules: (slug: string) => `/${slug}/schedules`,
+  workflows: (slug: string) => `/${slug}/workflows`,
+  runs: (slug: string) => `/${slug}/runs`,
+  run: (slug: string, run: string) => `/${slug}/runs/${run}`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
   agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
     `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,

@@ -33,6 +33,10 @@ test('a pending reply reserves its row, and its message takes it', () => {
   expect(after).toHaveLength(2);
   expect(after[1]).toMatchObject({ kind: 'message', key: 'task_1' });
 });
+test('each message of a run has its own key', () => {
+  const posted = (seq: number) => fromAgent({ seq, metadata: { task_id: 'task_1', run_id: 'run_1' } });
+  expect(rows({ messages: [posted(1), posted(2)] }).map((r) => r.key)).toEqual(['msg_1', 'msg_2']);
+});
 test('a reply stopped before its first word stays below its trigger message until it is retried', () => {
   const input = {
     messages: [human(1), human(2)],

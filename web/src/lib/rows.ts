@@ -61,7 +61,8 @@ const isActive = (t: Task) => t.status === 'queued' || t.status === 'running';
 
 /** A sent message keeps the key of its optimistic row, so that the echo does not create a new row. */
 const keyOf = (m: Message) => {
-  if (m.author.type === 'agent' && m.metadata.task_id) return m.metadata.task_id;
+  // The messages of a run share its task.
+  if (m.author.type === 'agent' && m.metadata.task_id && !m.metadata.run_id) return m.metadata.task_id;
   return m.author.type === 'human' && m.client_id ? `own:${m.client_id}` : m.id;
 };
 

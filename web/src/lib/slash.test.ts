@@ -14,6 +14,9 @@ test.each([
   ['/new', { name: 'new', text: '' }],
   ['/new  The fair:\nwho goes? ', { name: 'new', text: 'The fair:\nwho goes?' }],
   ['/NEW\nThe fair', { name: 'new', text: 'The fair' }],
+  ['/run', { name: 'run', query: '', input: '' }],
+  ['/run review', { name: 'run', query: 'review', input: '' }],
+  ['/Run review  the launch\nplan ', { name: 'run', query: 'review', input: 'the launch\nplan' }],
 ])('%j is a command', (text, slash) => expect(parseSlash(text)).toEqual(slash));
 
 test.each([
@@ -22,6 +25,7 @@ test.each([
   'see /agent',
   '/agents',
   '/newest',
+  '/running',
   '/shrug',
   '/etc/hosts',
   '/agent/coder',
@@ -68,12 +72,18 @@ test.each([
   ['/agent ', 7, 'agent', ''],
   ['/agent Co', 9, 'agent', 'co'],
   ['/agent @co', 10, 'agent', 'co'],
+  ['/run', 4, 'command', 'run'],
+  ['/run ', 5, 'run', ''],
+  ['/run Rev', 8, 'run', 'rev'],
+  ['/run rev the plan', 8, 'run', 'rev'],
 ])('%j offers the %s', (text, caret, of, query) => expect(slashTyping(text, caret)).toEqual({ of, query }));
 test.each([
   ['/new', 4],
   ['/new The fair', 13],
   ['/shrug/', 7],
   ['/a', 0],
+  ['/run review ', 12],
+  ['/run review', 7],
   ['/agent', 2],
   ['/agent co', 3],
   ['/agent co\nmore', 9],

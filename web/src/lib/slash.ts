@@ -4,12 +4,15 @@ export type Slash =
   | { name: 'agent'; query: string }
   /** Starts a thread with the same agent; `text` is its first message, if not empty. */
   | { name: 'new'; text: string }
+  /** Runs a workflow. `query`: its name. */
+  | { name: 'run'; query: string; input: string }
   /** A slash alone: lists the commands. */
   | { name: 'list' };
 
 export const COMMANDS = [
   { name: 'agent', title: '/agent', note: 'Set the agent that replies here' },
   { name: 'new', title: '/new', note: 'Start a thread with the same agent' },
+  { name: 'run', title: '/run', note: 'Run a workflow' },
 ] as const;
 export type CommandName = (typeof COMMANDS)[number]['name'];
 
@@ -17,7 +20,7 @@ export type CommandName = (typeof COMMANDS)[number]['name'];
  * A command must be at the very start of the text; with an unknown word after the slash, the text is a normal message.
  */
 export function parseSlash(text: string): Slash | null {
-  const m = /^\/(?:(agent|new)(?=\s|$)([\s\S]*)|\s*$)/i.exec(text);
+  const m = /^\/(?:(agent|new|run)(?=\s|$)([\s\S]*)|\s*$)/i.exec(text);
   if (!m) return null;
   const rest = (m[2] ?? '').trim();
   switch (m[1]?.toLowerCase()) {
@@ -25,6 +28,10 @@ export function parseSlash(text: string): Slash | null {
       return { name: 'agent', query: rest.replace(/^@/, '') };
     case 'new':
       return { name: 'new', text: rest };
+    case 'run': {
+      const query = rest.split(/\s/, 1)[0]!;
+      return { name: 'run', query, input: rest.slice(query.length).trim() };
+    }
     default:
       return { name: 'list' };
   }
@@ -36,12 +43,16 @@ export const isEscaped = (text: string): boolean => ESCAPED.test(text);
 /** Message text without the escape. */
 export const unescaped = (text: string): string => text.replace(ESCAPED, '');
 
-/** The part of a command that is being typed: its name, or the agent's name. */
-export type Typing = { of: 'command' | 'agent'; query: string } | null;
+/** The part of a command that is being typed: its name, or the name of the agent or the workflow. */
+export type Typing = { of: 'command' | 'agent' | 'run'; query: string } | null;
 export function slashTyping(text: string, caret: number): Typing {
   const agent = /^\/agent(?:\s+@?([^\n]*))?$/i.exec(text);
   if (agent && caret >= '/agent'.length) return { of: 'agent', query: (agent[1] ?? '').trim().toLowerCase() };
-  const command = /^\/([a-z]*)$/i.exec(text.slice(0, caret));
-  const whole = command && /^(?:\s|$)/.test(text.slice(caret)) && !/^\/new(?:\s|$)/i.test(text);
-  return whole ? { of: 'command', query: command[1]!.toLowerCase() } : null;
+  const head = text.slice(0, caret);
+  if (!/^(?:\s|$)/.test(text.slice(caret))) return null;
+  const run = /^\/run\s+(\S*)$/i.exec(head);
+  if (run) return { of: 'run', query: run[1]!.toLowerCase() };
+  const command = /^\/([a-z]*)$/i.exec(head);
+  if (!command || /^\/new(?:\s|$)/i.test(text)) return null;
+  return { of: 'command', query: command[1]!.toLowerCase() };
 }

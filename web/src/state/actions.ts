@@ -5,6 +5,7 @@ import GitFork from '@lucide/svelte/icons/git-fork';
 import Link from '@lucide/svelte/icons/link';
 import MailOpen from '@lucide/svelte/icons/mail-open';
 import Pencil from '@lucide/svelte/icons/pencil';
+import Play from '@lucide/svelte/icons/play';
 import Quote from '@lucide/svelte/icons/quote';
 import Trash2 from '@lucide/svelte/icons/trash-2';
 import type { Message } from '../api/types';
@@ -68,6 +69,12 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
         icon: GitFork,
         quick: false,
         run: () => (ui.dialog = { name: 'ask-agents', message: m, empty: null }),
+      },
+      {
+        label: 'Run a workflow…',
+        icon: Play,
+        quick: false,
+        run: () => (ui.dialog = { name: 'run-workflow', message: m }),
       },
     );
   if (canQuoteInFork(m, { ws, router }))

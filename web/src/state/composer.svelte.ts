@@ -1,5 +1,6 @@
 import type { Agent } from '../api/types';
 import { apply, complete, findTrigger, MAX, type Candidate, type Trigger } from '../lib/complete';
+import { loadSlashCommands } from '../lib/lazy';
 import { COMMANDS, slashTyping } from '../lib/slash';
 import { agentName } from '../lib/text';
 import type { WorkspaceState } from './workspace.svelte';
@@ -33,6 +34,7 @@ export class Completion {
   #ws: WorkspaceState;
   #slashes: Slashes | null;
   #emoji = $state.raw<Candidate[]>([]);
+  #workflows = $state.raw<Candidate[]>([]);
 
   readonly hits: Candidate[] = $derived(this.trigger ? this.#list(this.trigger) : []);
   readonly open = $derived(this.hits.length > 0);
@@ -54,7 +56,9 @@ export class Completion {
   update(text: string, caret: number): void {
     const slash = this.#slashes ? slashTyping(text, caret) : null;
     this.choosing = slash?.of === 'agent';
-    this.trigger = slash ? { sigil: '/', query: slash.query, start: 0 } : findTrigger(text, caret);
+    const start = slash?.of === 'run' ? caret - slash.query.length : 0;
+    if (start && !this.trigger?.start) void this.#loadWorkflows();
+    this.trigger = slash ? { sigil: '/', query: slash.query, start } : findTrigger(text, caret);
     this.index = 0;
     if (this.trigger?.sigil === ':' && !this.#emoji.length) void this.#loadEmoji();
   }
@@ -83,6 +87,7 @@ export class Completion {
     return t.query || hits.includes(none) ? hits : [...hits.slice(0, MAX - 1), none];
   }
   #all(t: Trigger): Candidate[] {
+    if (t.sigil === '/' && t.start) return this.#workflows;
     if (t.sigil === '/') return commands.filter((c) => c.key !== 'new' || !this.#slashes?.startsThread());
     if (t.sigil === ':') return this.#emoji;
     if (t.sigil === '#') return this.#channels();
@@ -122,6 +127,13 @@ export class Completion {
       handle: c.name ?? '',
       note: c.topic ?? '',
     }));
+  }
+  async #loadWorkflows(): Promise<void> {
+    try {
+      this.#workflows = await (await loadSlashCommands()).workflowChoices(this.#ws);
+    } catch {
+      return; // the name can be typed
+    }
   }
   async #loadEmoji(): Promise<void> {
     const { EMOJI } = await import('../lib/emoji');

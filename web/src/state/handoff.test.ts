@@ -162,7 +162,7 @@ const titles = (c: Completion) => c.hits.map((h) => h.title);
 test('a slash lists commands, then agents: the current one first, and No agent last', () => {
   const menu = new Completion(ws, inPlace('agent_coder'));
   menu.update('/', 1);
-  expect(titles(menu)).toEqual(['/agent', '/new']);
+  expect(titles(menu)).toEqual(['/agent', '/new', '/run']);
   menu.update('/agent', 6);
   expect(titles(menu)).toEqual(['Coder', 'Vibe', 'No agent']);
   expect(menu.picked?.note).toBe('Current');
@@ -188,7 +188,7 @@ test('among many agents, No agent stays in sight', () => {
 test('in a composer that starts threads, /new is not offered', () => {
   const menu = new Completion(ws, inPlace(NOBODY.key, true));
   menu.update('/', 1);
-  expect(titles(menu)).toEqual(['/agent']);
+  expect(titles(menu)).toEqual(['/agent', '/run']);
 });
 test('in a composer without commands, a slash is text', () => {
   const menu = new Completion(ws);

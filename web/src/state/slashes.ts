@@ -1,7 +1,10 @@
+import { RunsApi } from '../api/runs';
 import type { Agent } from '../api/types';
+import type { Candidate } from '../lib/complete';
 import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
 import { agentName } from '../lib/text';
+import { runNamed } from '../runs/start';
 import { handTo } from './handoff';
 import { draftKeyOf } from './conversation-ref';
 import { setPreset, type ComposerContext } from './composer-context';
@@ -19,6 +22,7 @@ export interface SlashDeps {
 /** Executes a command. True if it is done and its text can be cleared. */
 export async function runSlash(slash: Slash, context: ComposerContext, deps: SlashDeps): Promise<boolean> {
   if (slash.name === 'new') return startNew(slash.text, context, deps);
+  if (slash.name === 'run') return runNamed(slash, context, deps);
   if (slash.name !== 'agent' || !slash.query) return false;
   const query = slash.query.toLowerCase();
   const named = (a: Agent) => a.name === query || agentName(a).toLowerCase() === query;
@@ -28,6 +32,21 @@ export async function runSlash(slash: Slash, context: ComposerContext, deps: Sla
     `Not sent: no agent is named “${slash.query}”. To send a message that starts with /agent, type //agent.`,
   );
   return false;
+}
+
+/** Completions of `/run`: the active workflows by name, so that a name comes before longer ones. */
+export async function workflowChoices({ api }: WorkspaceState): Promise<Candidate[]> {
+  const workflows = await api.part(RunsApi).workflows();
+  const active = workflows.filter((w) => w.status === 'active');
+  active.sort((a, b) => a.name.localeCompare(b.name));
+  return active.map(({ id, name, description }): Candidate => ({
+    key: id,
+    kind: 'command',
+    insert: name,
+    title: name,
+    handle: name,
+    note: description,
+  }));
 }
 
 /** Binds the conversation to an agent; in a channel's composer, the thread that it starts next. */

@@ -62,6 +62,12 @@ export class Tasks {
         a.queued_at < b.queued_at ? -1 : a.queued_at > b.queued_at ? 1 : a.id < b.id ? -1 : 1,
       );
   }
+  /** Root tasks of the active runs in a thread. */
+  runsIn(thread: string): Task[] {
+    return [...this.map.values()].filter(
+      (t) => t.kind === 'workflow' && t.thread_id === thread && isActive(t),
+    );
+  }
   /** The reply waits for a summary: a pass that it started or took over. */
   summarizesFor(reply: Task): boolean {
     const waits = (t: Task) =>

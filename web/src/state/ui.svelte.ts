@@ -16,6 +16,8 @@ export type Dialog =
   | { name: 'remember'; message: Message }
   /** `empty`: a deep dive without messages that the new one replaces. */
   | { name: 'ask-agents'; message: Message; empty: string | null }
+  /** The run is in the message's thread. */
+  | { name: 'run-workflow'; message: Message }
   /** `count`: number of its entries in words, such as "4 memories". */
   | { name: 'forget-thread'; thread: Thread; count: string }
   | { name: 'keys' }

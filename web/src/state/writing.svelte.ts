@@ -38,7 +38,7 @@ export class Writing {
     const slash = parseSlash(text);
     const starts = slash?.name === 'new' && !box.context().conversation; // it starts a thread anyway
     if (slash && !starts) {
-      if (slash.name === 'list' || (slash.name === 'agent' && !slash.query)) return box.onback();
+      if (slash.name === 'list' || ('query' in slash && !slash.query)) return box.onback();
       return this.#run((part, context) => part.runSlash(slash, context, this.#deps));
     }
     if (!ws.uploads && ws.drafts.files(place)) {

@@ -3,6 +3,7 @@ import type { AdaptationState } from '../api/adaptation';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { StylePreset } from '../api/reply-styles';
+import type { Run, Workflow } from '../api/runs';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
@@ -28,6 +29,9 @@ export class Backend {
   actions = new Map<string, Action>();
   /** Mia's open decisions. */
   waiting: Waiting = waiting();
+  workflows: Workflow[] = [];
+  /** Runs by ID; each changed or started one is as it is here. */
+  runs = new Map<string, Run>();
   /** Registered servers. */
   tools: { id: string; title: string }[] = [];
   /** Threads of published results. */
@@ -74,6 +78,17 @@ export class Backend {
       this.waiting = { ...this.waiting, grants: this.waiting.grants.filter((g) => g.id !== id) };
       return {};
     }
+    if (call === 'GET /v1/workflows') {
+      const name = url.searchParams.get('name');
+      return list(this.workflows.filter((w) => !name || w.name === name));
+    }
+    if (/^GET \/v1\/workflows\/\w+$/.test(call)) return this.workflows.find((w) => w.id === id);
+    if (/^POST \/v1\/workflows\/\w+\/runs$/.test(call)) {
+      const run = [...this.runs.values()].find((r) => r.workflow_id === id)!;
+      return { run, task: this.tasks.find((t) => t.id === run.root_task_id) };
+    }
+    if (call === 'GET /v1/runs') return list([...this.runs.values()]);
+    if (/^(GET|POST) \/v1\/runs\/\w+(\/\w+)?$/.test(call)) return this.runs.get(id);
     if (call === 'GET /v1/action-items') return list([]);
     if (call === 'GET /v1/decisions') return list(this.decisions);
     if (/^GET \/v1\/(threads|forks)\/\w+\/compactions$/.test(call)) return { ...list([]), window: null };

@@ -1,0 +1,46 @@
+import { errorMessage } from '../api/problem';
+import { RunsApi, type NewRun, type Workflow } from '../api/runs';
+import { to, type Router } from '../lib/router.svelte';
+import { newId } from '../lib/secure';
+import type { Slash } from '../lib/slash';
+import type { ComposerContext } from '../state/composer-context';
+import type { Ui } from '../state/ui.svelte';
+import type { WorkspaceState } from '../state/workspace.svelte';
+
+interface Deps {
+  ws: WorkspaceState;
+  ui: Ui;
+  router: Router;
+}
+
+/** Starts a run for the user. */
+export async function startRun(workflow: Workflow, form: NewRun, { ws, ui, router }: Deps): Promise<void> {
+  const { run, task } = await ws.api.part(RunsApi).start(workflow.id, form);
+  ws.tasks.learn(task);
+  const show = () => router.go(to.run(ws.slug, run.id));
+  ui.show(`Started ${workflow.name}`, { label: 'Show run', run: show });
+}
+
+/** Executes `/run NAME` in a composer. True if the run was started. */
+export async function runNamed(
+  { query, input }: Extract<Slash, { name: 'run' }>,
+  { channel, conversation }: ComposerContext,
+  deps: Deps,
+): Promise<boolean> {
+  const { ws, ui } = deps;
+  try {
+    const workflow = await ws.api.part(RunsApi).named(query.toLowerCase());
+    if (!workflow) {
+      ui.show(
+        `Not started: no workflow is named “${query}”. To send a message that starts with /run, type //run.`,
+      );
+      return false;
+    }
+    const place = conversation ? { thread_id: conversation.thread } : { channel_id: channel.id };
+    await startRun(workflow, { ...place, input, client_id: newId() }, deps);
+    return true;
+  } catch (e) {
+    ui.show(errorMessage(e));
+    return false;
+  }
+}

@@ -1,0 +1,104 @@
+import { expect, test } from 'vitest';
+import { action, need } from '../test/make-actions';
+import { run, step, steps, workflow } from '../test/make-runs';
+import {
+  asInput,
+  currentIndex,
+  durationText,
+  isStatus,
+  lineText,
+  resumeIndex,
+  runOf,
+  stepNames,
+  tookText,
+  waitingText,
+} from './words';
+
+const names = stepNames(workflow().steps);
+const nameOf = (id: string | null) => (id === 'user_me' ? 'You' : 'Ada');
+/** A step with two branches, and one after it. */
+const parallel = (outer: 'running' | 'failed', ...inner: ('completed' | 'running' | 'failed')[]) => [
+  step({ id: 'both', kind: 'parallel', state: outer }),
+  ...inner.map((state, n) => step({ id: `in${n}`, state })),
+  step({ id: 'last' }),
+];
+const inside = workflow().steps[0]!;
+const withBranches = workflow({
+  steps: [
+    {
+      id: 'both',
+      kind: 'parallel',
+      title: 'Ask both',
+      on_error: 'stop',
+      branches: [[{ ...inside, id: 'in0' }], [{ ...inside, id: 'in1', title: null }]],
+    },
+    { ...inside, id: 'last' },
+  ],
+}).steps;
+
+test('a step has its title, or its ID, also inside of branches', () => {
+  expect([...names]).toEqual([
+    ['draft', 'Ask Vibe'],
+    ['approve', 'Approve the draft'],
+    ['publish', 'publish'],
+  ]);
+  expect([...stepNames(withBranches)]).toEqual([
+    ['both', 'Ask both'],
+    ['in0', 'Ask Vibe'],
+    ['in1', 'in1'],
+    ['last', 'Ask Vibe'],
+  ]);
+});
+test('a run is at its open step, or at the next one', () => {
+  expect(currentIndex({ steps: steps('completed', 'waiting') })).toBe(1);
+  expect(currentIndex({ steps: steps('completed', 'skipped') })).toBe(2);
+  expect(currentIndex({ steps: steps('completed', 'skipped', 'completed') })).toBe(-1);
+  expect(currentIndex({ steps: parallel('running', 'completed', 'running') })).toBe(2);
+});
+test('the line in a thread has the workflow, the step, and its name', () => {
+  expect(lineText(run(), 'review', names)).toBe('Workflow review · step 1 of 3 · Ask Vibe');
+  const ended = run({ steps: steps('completed', 'skipped', 'completed') });
+  expect(lineText(ended, 'review', names)).toBe('Workflow review');
+  expect(lineText(run(), 'review', new Map())).toBe('Workflow review · step 1 of 3 · draft');
+});
+test('a run goes on with the step that failed', () => {
+  const main = workflow().steps;
+  expect(resumeIndex({ steps: steps('completed', 'failed') }, main)).toBe(1);
+  expect(resumeIndex({ steps: steps('failed', 'completed', 'running') }, main)).toBe(2);
+  expect(resumeIndex({ steps: steps('failed', 'completed', 'failed') }, main)).toBe(2);
+  expect(resumeIndex({ steps: steps('completed') }, main)).toBe(1);
+  expect(resumeIndex({ steps: parallel('failed', 'failed', 'completed') }, withBranches)).toBe(0);
+});
+test('a step waits for people', () => {
+  const approve = step({ id: 'approve', kind: 'approval', state: 'waiting', action_id: 'act_1' });
+  const asked = action({ requested_by: 'user_ada', needs: [need()] });
+  expect(waitingText(approve, 3, asked, nameOf)).toBe('Waiting for Ada to approve step 4');
+  expect(waitingText(approve, 3, action({ needs: [need()] }), nameOf)).toBe(
+    'Waiting for you to approve step 4',
+  );
+  expect(waitingText(approve, 0, undefined, nameOf)).toBe('Waiting for someone to approve step 1');
+  expect(waitingText(step({ kind: 'fork', fork_id: 'fork_1' }), 1, undefined, nameOf)).toBe(
+    'Waiting for the result of the deep dive in step 2',
+  );
+});
+test.each([
+  [14_000, '14.0 s'],
+  [725_000, '12 min 5 s'],
+  [12_000_000, '3 h 20 min'],
+  [187_200_000, '2 d 4 h'],
+])('%s ms are %s', (ms, text) => expect(durationText(ms)).toBe(text));
+test('what has not started took no time', () => {
+  const start = '2026-01-05T09:00:00.000Z';
+  expect(tookText(null, null, 0)).toBe('');
+  expect(tookText(start, '2026-01-05T09:00:02.000Z', 0)).toBe('2.0 s');
+  expect(tookText(start, null, Date.parse(start) + 3000)).toBe('3.0 s');
+});
+test('only statuses of runs are filters', () => {
+  expect(['failed', 'toString', ''].map(isStatus)).toEqual([true, false, false]);
+});
+test('a run has the UUID of its root task', () => expect(runOf('task_01k5')).toBe('run_01k5'));
+test('an input is cut between characters', () => {
+  expect(asInput('the plan')).toBe('the plan');
+  expect(asInput('x'.repeat(9000))).toHaveLength(8192);
+  expect(asInput(`x${'ü'.repeat(5000)}`)).toBe(`x${'ü'.repeat(4095)}`);
+});

@@ -1,0 +1,106 @@
+import type { Action } from '../api/actions';
+import type { Run, RunStatus, RunStep, StepState, WorkflowStep } from '../api/runs';
+import { inSentence, waitsFor, type NameOf } from '../approvals/words';
+import { seconds } from '../lib/time';
+
+export const STATUSES: Record<RunStatus, string> = {
+  queued: 'Queued',
+  running: 'Running',
+  waiting: 'Waiting',
+  completed: 'Completed',
+  failed: 'Failed',
+  cancelled: 'Stopped',
+};
+export const STEP_STATES: Record<StepState, string> = {
+  pending: 'Not started',
+  running: 'Running',
+  waiting: 'Waiting',
+  completed: 'Done',
+  failed: 'Failed',
+  skipped: 'Skipped',
+  cancelled: 'Stopped',
+};
+export const KINDS: Record<RunStep['kind'], string> = {
+  agent: 'Agent',
+  fork: 'Deep dive',
+  approval: 'Approval',
+  condition: 'Condition',
+  parallel: 'Branches',
+  output: 'Message',
+};
+/** Cause of a run, besides the person for whom it acts. */
+export const CAUSES: Record<Run['cause']['type'], string> = {
+  manual: '',
+  message: 'Started by a message',
+  schedule: 'Started by a schedule',
+};
+
+/** ID of the run with this root task: both have the same UUID. */
+export const runOf = (root: string): string => root.replace(/^task_/, 'run_');
+export const isStatus = (text: string): text is RunStatus => Object.hasOwn(STATUSES, text);
+export const isActive = ({ status }: Pick<Run, 'status'>): boolean =>
+  status === 'queued' || status === 'running' || status === 'waiting';
+const isOpen = ({ state }: RunStep): boolean => state === 'running' || state === 'waiting';
+
+/** Steps in the order of a run: those of branches follow their `parallel` step. */
+const flat = (steps: WorkflowStep[]): WorkflowStep[] =>
+  steps.flatMap((s) => [s, ...(s.kind === 'parallel' ? s.branches.flatMap((branch) => flat(branch)) : [])]);
+
+/** Names of steps for people, by ID. */
+export const stepNames = (steps: WorkflowStep[]): ReadonlyMap<string, string> =>
+  new Map(flat(steps).map((s) => [s.id, s.title || s.id]));
+
+/** Index of the step that a run is at: an open one, else the next one; -1 if none is left. */
+export function currentIndex({ steps }: Pick<Run, 'steps'>): number {
+  const working = steps.findIndex((s) => isOpen(s) && s.kind !== 'parallel');
+  return working >= 0 ? working : steps.findIndex((s) => isOpen(s) || s.state === 'pending');
+}
+/** "Workflow review · step 2 of 5 · Ask Coder". */
+export function lineText(run: Run, workflow: string, names: ReadonlyMap<string, string>): string {
+  const index = currentIndex(run);
+  const step = run.steps[index];
+  const parts = step ? [`step ${index + 1} of ${run.steps.length}`, names.get(step.id) ?? step.id] : [];
+  return [`Workflow ${workflow}`, ...parts].join(' · ');
+}
+
+/** Index of the step that a failed run goes on with: the failed one of the main list, else the next one. */
+export function resumeIndex({ steps }: Pick<Run, 'steps'>, main: WorkflowStep[]): number {
+  const ids = new Set(main.map((s) => s.id));
+  const last = steps.findLastIndex((s) => ids.has(s.id) && s.state !== 'pending');
+  const step = steps[last];
+  return step && (step.state === 'failed' || isOpen(step))
+    ? last
+    : steps.findIndex((s) => s.state === 'pending');
+}
+
+/** "Waiting for Ada to approve step 4". */
+export function waitingText(
+  step: RunStep,
+  index: number,
+  action: Action | undefined,
+  nameOf: NameOf,
+): string {
+  if (step.fork_id) return `Waiting for the result of the deep dive in step ${index + 1}`;
+  const who = action ? inSentence(waitsFor(action, nameOf)) : 'someone';
+  return `Waiting for ${who} to approve step ${index + 1}`;
+}
+
+/** "14.0 s", "12 min 5 s", "3 h 20 min", "2 d 4 h". */
+export function durationText(ms: number): string {
+  const minutes = Math.floor(ms / 60_000);
+  const hours = Math.floor(minutes / 60);
+  if (!hours) return seconds(ms);
+  return hours < 24 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+/** Duration until the end, or until now; blank before the start. */
+export const tookText = (start: string | null, end: string | null, now: number): string =>
+  start ? durationText(Math.max(0, (end ? Date.parse(end) : now) - Date.parse(start))) : '';
+
+/** Limit of the server. */
+const INPUT_BYTES_MAX = 8 * 1024;
+/** The beginning of a text that fits into the input of a run. */
+export function asInput(text: string): string {
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= INPUT_BYTES_MAX) return text;
+  return new TextDecoder().decode(bytes.subarray(0, INPUT_BYTES_MAX)).replace(/\uFFFD+$/, '');
+}
