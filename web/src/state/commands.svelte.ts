@@ -13,6 +13,7 @@ const TITLES: Partial<Record<Route['name'], string>> = {
   search: 'Search',
   inbox: 'Waiting for you',
   schedules: 'Schedules',
+  workflows: 'Workflows',
 };
 
 /** Global shortcuts, and the window title. Shortcuts on a message are handled by its row. */
