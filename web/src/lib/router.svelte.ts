@@ -15,6 +15,9 @@ const SETTINGS = [
   ...(['tools', 'usage', 'budgets', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
+/** Pages across all channels. */
+const PAGES = ['actions', 'decisions', 'search', 'inbox', 'schedules', 'workflows', 'runs'] as const;
+export type PageName = (typeof PAGES)[number];
 /** Tabs of an agent's page; `about` has the path without a suffix. */
 export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'memory' | 'history' | 'try';
 export type Route =
@@ -26,13 +29,8 @@ export type Route =
   | { name: 'workspace'; slug: string }
   | { name: 'channel'; slug: string; channel: string }
   | { name: 'thread'; slug: string; channel: string; thread: string }
-  | { name: 'actions'; slug: string }
-  | { name: 'decisions'; slug: string }
-  | { name: 'search'; slug: string }
-  | { name: 'inbox'; slug: string }
-  | { name: 'schedules'; slug: string }
-  /** `run`: ID of the one that is shown. */
-  | { name: 'runs'; slug: string; run: string | null }
+  /** `id`: the object that is open, or `new`. */
+  | { name: PageName; slug: string; id?: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
   /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
@@ -56,6 +54,7 @@ export interface Place {
   query: URLSearchParams;
 }
 
+export const isPage = (s: string): s is PageName => (PAGES as readonly string[]).includes(s);
 const isSettings = (s: string): s is SettingsPage => (SETTINGS as readonly string[]).includes(s);
 const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'memory', 'history', 'try'];
 const isAgentTab = (s: string): s is AgentTab => AGENT_TABS.includes(s);
@@ -96,9 +95,7 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
-  if ((b === 'actions' || b === 'decisions' || b === 'search' || b === 'inbox' || b === 'schedules') && !c)
-    return { name: b, slug: a };
-  if (b === 'runs' && !d) return { name: b, slug: a, run: c ?? null };
+  if (isPage(b) && (!c || ((b === 'workflows' || b === 'runs') && !d))) return { name: b, slug: a, id: c };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
     if (isSettings(page)) return { name: 'settings', slug: a, page };
@@ -123,7 +120,7 @@ export const to = {
   search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
   inbox: (slug: string) => `/${slug}/inbox`,
   schedules: (slug: string) => `/${slug}/schedules`,
-  workflows: (slug: string) => `/${slug}/workflows`,
+  workflows: (slug: string, id = '') => `/${slug}/workflows${id && `/${id}`}`,
   runs: (slug: string) => `/${slug}/runs`,
   run: (slug: string, run: string) => `/${slug}/runs/${run}`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,

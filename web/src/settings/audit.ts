@@ -218,6 +218,23 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Someone else’s schedule deleted',
     describe: (e, n) => `deleted a schedule of ${other(e, 'owner_id', n)}`,
   },
+  'workflow.created': {
+    name: 'Workflow created',
+    describe: (e) => `created the workflow${quoted(e.data, 'name')}`,
+  },
+  'workflow.updated': {
+    name: 'Workflow changed',
+    describe: (e) =>
+      `changed the workflow${quoted(e.data, 'name')}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
+  },
+  'run.cancelled': {
+    name: 'Someone else’s run stopped',
+    describe: () => 'stopped a run that someone else started',
+  },
+  'run.resumed': {
+    name: 'Someone else’s run resumed',
+    describe: () => 'resumed a run that someone else started',
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

@@ -1,7 +1,8 @@
 import { ApiError, Conflict, errorMessage } from '../api/problem';
 import type { AgentFields, AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
+import { same } from '../lib/merge';
 import { readJson, type KeyValueStore } from '../lib/storage';
-import { changedFields, fieldsOf, HANDLE, newOf, patchOf, same, type FieldKey } from './agents-fields';
+import { changedFields, fieldsOf, HANDLE, newOf, patchOf, type FieldKey } from './agents-fields';
 
 /** API calls that the draft needs. */
 export interface DraftApi {

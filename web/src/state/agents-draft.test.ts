@@ -1,11 +1,12 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import type { AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
 import { Conflict } from '../api/problem';
+import { firstChoice, merge } from '../lib/merge';
 import { store } from '../test/make';
 import { profile } from '../test/make-agents';
 import { AgentDraft } from './agents-draft.svelte';
 import { delegates, fieldsOf, handleFrom, newOf, patchOf } from './agents-fields';
-import { clashes, firstChoice, merge } from './agents-merge';
+import { clashes } from './agents-merge';
 
 const KEY = 'draft';
 let kept: ReturnType<typeof store>;

@@ -6,6 +6,7 @@ import type {
   AgentReflection,
   NewAgent,
 } from '../api/agent-types';
+import { same } from '../lib/merge';
 
 export type FieldKey = keyof AgentFields;
 
@@ -138,13 +139,6 @@ export function fieldsOf(p: { [K in FieldKey]?: AgentFields[K] | null }): AgentF
   const picked = Object.fromEntries(FIELDS.filter(said).map((k) => [k, p[k]]));
   return tidy(picked as Partial<AgentFields>);
 }
-
-const ordered = (_: string, v: unknown): unknown =>
-  v && typeof v === 'object' && !Array.isArray(v)
-    ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1)))
-    : v;
-export const same = (a: unknown, b: unknown): boolean =>
-  JSON.stringify(a, ordered) === JSON.stringify(b, ordered);
 
 export function changedFields(before: AgentFields, after: AgentFields): FieldKey[] {
   const [a, b] = [tidy(before), tidy(after)];

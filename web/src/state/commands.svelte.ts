@@ -14,6 +14,7 @@ const TITLES: Partial<Record<Route['name'], string>> = {
   inbox: 'Waiting for you',
   schedules: 'Schedules',
   runs: 'Runs',
+  workflows: 'Workflows',
 };
 
 /** Global shortcuts, and the window title. Shortcuts on a message are handled by its row. */
