@@ -54,6 +54,7 @@ NEEDS_MODEL = {
 # Operations that fail without a tool server.
 NEEDS_TOOL_SERVER = {
     "POST /v1/tools/{id}/refresh", "PUT /v1/tools/{id}/functions/{name}", "DELETE /v1/tools/{id}/functions/{name}",
+    "PUT /v1/tools/{id}/secret",
 }
 
 # Operations that need a tool that writes, and a worker that was lost during its call.

@@ -33,15 +33,14 @@ export async function pictures(p, name) {
   await theme(p, 'dark');
 }
 
-/** Checks accessibility and takes pictures, in both themes and at both widths; nothing scrolls sideways at 320 px. `shown` is scrolled into view. */
-export async function inspect(p, name, shown) {
+/** Checks accessibility and takes pictures, in both themes and at both widths; nothing scrolls sideways at 320 px. */
+export async function inspect(p, name) {
   for (const [width, viewport] of [
     ['wide', WIDE],
     ['390', PHONE],
   ]) {
     await p.page.mouse.move(0, 0);
     await p.page.setViewportSize(viewport);
-    await shown?.scrollIntoViewIfNeeded();
     await accessible(p.page, `${name}, ${width}`);
     for (const t of ['dark', 'light']) {
       await theme(p, t);
