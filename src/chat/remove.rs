@@ -191,7 +191,7 @@ pub async fn fail_tree(
 ) -> Result<(), DbError> {
     let root = queue::waiting_root(c, task.id).await?;
     let root = root.as_ref().unwrap_or(task);
-    let Some((agent, target)) = root.agent_id.zip(NoticeTarget::of(root)) else {
+    let Some(agent) = root.agent_id else {
         return Ok(());
     };
     let name = profiles::shown_name(c, agent).await?;
@@ -209,15 +209,23 @@ pub async fn fail_tree(
     if let Some(fork) = root.fork_id.filter(|_| root.kind == TaskKind::Collaborate) {
         end_collaboration(c, fork, CollaborationState::Failed, audience).await?;
     }
-    let trigger = root.trigger_message_id;
-    let notice = post::insert_notice(c, target, audience, trigger, message.clone()).await?;
+    // A thread does not start with a failure.
+    let target = NoticeTarget::of(root).filter(|_| !root.starts_thread());
+    let notice = match target {
+        Some(target) => {
+            let trigger = root.trigger_message_id;
+            Some(post::insert_notice(c, target, audience, trigger, message.clone()).await?)
+        }
+        None => None,
+    };
     let error = AttemptError {
         code,
         message: message.clone(),
     };
     attempts::end_attempt(c, root.id, AttemptOutcome::Failed, Some(error), 0, now()).await?;
     let error = TaskError { code, message };
-    queue::fail(c, root.id, error, notice.id, audience).await
+    let notice = notice.map(|notice| notice.id);
+    queue::fail(c, root.id, error, notice, audience).await
 }
 
 /// Notice of a tree that the loop guard stops: its agents in the order of their first tasks.

@@ -254,7 +254,7 @@ pub struct Task {
     pub agent_version: Option<i64>,
     /// Null for a `response`, which has no conversation.
     pub channel_id: Option<ChannelId>,
-    /// Also null for a `schedule` until its reply starts a thread.
+    /// Also null for a `schedule`, and what it passes on, until its reply starts a thread.
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
@@ -292,14 +292,17 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued. The thread that a `schedule` starts has the UUID of the task.
+    /// Returns `None` for a `response`, which is never queued. The thread that a `schedule` starts has the UUID of the task; the work
+    /// that it passes on before belongs there, too.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
             agent_version: self.agent_version?,
             channel: self.channel_id?,
             thread: match self.kind {
-                TaskKind::Schedule => self.thread_id.unwrap_or(ThreadId(self.id.0)),
+                TaskKind::Schedule | TaskKind::Delegate => {
+                    self.thread_id.unwrap_or(ThreadId(self.root_task_id.0))
+                }
                 _ => self.thread_id?,
             },
             fork: self.fork_id,

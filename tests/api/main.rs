@@ -97,6 +97,7 @@ mod responses;
 mod resume;
 mod roles;
 mod route_access;
+mod scheduled_work;
 mod schedules;
 mod search;
 mod security;

@@ -21,7 +21,7 @@ fn yearly() -> String {
 }
 
 /// A schedule of the default agent, with the other fields of `with`.
-fn form(deliver: &Value, with: Value) -> Value {
+pub fn form(deliver: &Value, with: Value) -> Value {
     let mut form = json!({"name": "Daily news", "cron": yearly(), "timezone": "Europe/Berlin",
         "target": {"type": "agent", "prompt": "What changed since yesterday?"}, "deliver": deliver});
     for (field, value) in with.as_object().unwrap() {
@@ -30,16 +30,16 @@ fn form(deliver: &Value, with: Value) -> Value {
     form
 }
 
-async fn created(by: &Person, deliver: Value, with: Value) -> String {
+pub async fn created(by: &Person, deliver: Value, with: Value) -> String {
     id(&by.post("/v1/schedules", form(&deliver, with)).await.is(201))
 }
 
-fn in_channel(t: &Team) -> Value {
+pub fn in_channel(t: &Team) -> Value {
     json!({"channel_id": t.general})
 }
 
 /// Makes a schedule due, as if its next slot had been this long ago.
-async fn due(t: &Team, schedule: &str, ago: Duration) {
+pub async fn due(t: &Team, schedule: &str, ago: Duration) {
     let id: ScheduleId = schedule.parse().unwrap();
     let at = now() - ago;
     let set = async move |c: &mut Conn| {
@@ -52,7 +52,7 @@ async fn due(t: &Team, schedule: &str, ago: Duration) {
     t.app.db().write(id.0, set).await.unwrap();
 }
 
-async fn get(by: &Person, schedule: &str) -> Value {
+pub async fn get(by: &Person, schedule: &str) -> Value {
     by.get(&format!("/v1/schedules/{schedule}")).await.ok()
 }
 
@@ -62,7 +62,7 @@ async fn slots(by: &Person, schedule: &str) -> Vec<Value> {
 }
 
 /// Waits until a slot of the schedule was stored, and returns the newest.
-async fn slot(by: &Person, schedule: &str) -> Value {
+pub async fn slot(by: &Person, schedule: &str) -> Value {
     by.event_where("a slot", |event| {
         event["type"] == "schedule.updated"
             && event["data"]["schedule"]["id"] == schedule
@@ -73,7 +73,7 @@ async fn slot(by: &Person, schedule: &str) -> Value {
 }
 
 /// Waits until the schedule was paused for a reason.
-async fn paused(by: &Person, schedule: &str, reason: &str) {
+pub async fn paused(by: &Person, schedule: &str, reason: &str) {
     by.event_where("a pause", |event| {
         event["data"]["schedule"]["id"] == schedule
             && event["data"]["schedule"]["paused_reason"] == reason
@@ -81,13 +81,13 @@ async fn paused(by: &Person, schedule: &str, reason: &str) {
     .await;
 }
 
-async fn run(by: &Person, schedule: &str) -> String {
+pub async fn run(by: &Person, schedule: &str) -> String {
     let started = by.act(&format!("/v1/schedules/{schedule}/run")).await;
     text(&started.is(202), "/task/id")
 }
 
 /// Texts of messages with the schedule's ID.
-async fn posted(by: &Person, schedule: &str) -> Vec<String> {
+pub async fn posted(by: &Person, schedule: &str) -> Vec<String> {
     let events = by.events().await;
     let own = events.iter().filter(|event| {
         event["type"] == "message.created"

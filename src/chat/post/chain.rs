@@ -33,7 +33,8 @@ pub async fn continue_chain(
     let message = end_chain(c, &next, notice_text(&name, code), audience).await?;
     let trigger = next.trigger_message_id;
     let notice = insert_notice(c, target, audience, trigger, message.clone()).await?;
-    queue::fail(c, next.id, TaskError { code, message }, notice.id, audience).await
+    let error = TaskError { code, message };
+    queue::fail(c, next.id, error, Some(notice.id), audience).await
 }
 
 /// Cancels the links after one that fails. Returns its notice, with the agents that are not asked.

@@ -39,6 +39,7 @@ pub struct NewTask {
     pub agent: AgentId,
     pub agent_version: i64,
     pub channel: ChannelId,
+    /// Stored once it exists: the reply of a schedule can start it after its task has delegated.
     pub thread: ThreadId,
     pub fork: Option<ForkId>,
     pub trigger: Option<MessageId>,
@@ -102,15 +103,16 @@ pub async fn insert(
     }
     let is_parked = full.is_none() && link.is_some_and(|link| link.after.is_some());
     let at = now();
-    let conversation = new.fork.map_or(new.thread.0, |fork| fork.0);
     if full.is_none() {
         c.notify(Box::new(Wake));
     }
+    // The thread that a parent may start does not exist yet.
     let task: Option<Task> = c.q(task_sql!(
         "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
          trigger_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, \
          error, queued_at, completed_at, after_task_id, child_key, before_seq, parked, wait_reason, api_key_id) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, coalesce((select root_task_id from tasks where id = $13), $1), \
+         values ($1, $2, $3, $4, $5, $6, $7, (select id from threads where id = $8), coalesce($9, (select id from threads where id = $8)), \
+         $10, $11, $12, $13, coalesce((select root_task_id from tasks where id = $13), $1), \
          coalesce((select depth + 1 from tasks where id = $13), 0), $14, 1, $15, FALSE, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25) \
          on conflict do nothing returning",
         ""
@@ -123,7 +125,7 @@ pub async fn insert(
     .bind(new.agent_version)
     .bind(new.channel)
     .bind(new.thread)
-    .bind(conversation)
+    .bind(new.fork)
     .bind(new.trigger)
     .bind(new.requested_by)
     .bind(new.retry_of)

@@ -255,9 +255,10 @@ pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result
     Ok(())
 }
 
-/// Moves a task of a schedule into the thread that its reply has started.
+/// Moves a task of a schedule, and the work that it passed on, into the thread that its reply has started.
 pub async fn set_thread(c: &mut Conn, task: TaskId, thread: ThreadId) -> Result<(), DbError> {
-    c.q("update tasks set thread_id = $2, conversation_id = $2 where id = $1")
+    c.q("update tasks set thread_id = $2, conversation_id = $2 \
+         where id = $1 or (root_task_id = $1 and parent_task_id is not null and thread_id is null)")
         .bind(task)
         .bind(thread)
         .run()
@@ -374,7 +375,7 @@ pub async fn fail(
     c: &mut Conn,
     task: TaskId,
     error: TaskError,
-    notice: MessageId,
+    notice: Option<MessageId>,
     audience: Audience,
 ) -> Result<(), DbError> {
     let at = now();
