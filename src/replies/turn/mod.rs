@@ -628,7 +628,7 @@ impl ReplyHandler {
                 if Turn::of(&task).is_some()
                     && guard::note_turn(c, &task, cited.text.content()).await?
                 {
-                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                    scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                 }
                 Ok::<_, LeaseLost>(true)
             })
@@ -677,7 +677,7 @@ impl ReplyHandler {
                 let (output, model) = (output.clone(), model.clone());
                 queue::finish(c, &lease, &End::Completed { output, model }).await?;
                 if guard::note_answer(c, &task, &kept).await? {
-                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                    scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                 }
                 Ok::<_, LeaseLost>(())
             })
@@ -695,7 +695,7 @@ impl ReplyHandler {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
-                remove::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
+                scheduled::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;

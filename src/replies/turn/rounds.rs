@@ -23,7 +23,6 @@ use crate::{
         policy,
         profiles::Resolved,
     },
-    chat::remove,
     db::{
         Conn, DbError,
         dialect::{hexadecimal_ids, lock_workspace},
@@ -65,6 +64,7 @@ use super::{
     call::{Answer, Extras},
     handler::ReplyHandler,
     reply::{ROUNDS_JOINED, Reply, save_partial_reply},
+    scheduled,
 };
 
 /// Maximum number of rounds of a task.
@@ -646,7 +646,7 @@ impl ReplyHandler {
                 };
                 stored.store(c, &own_text).await?;
                 if guard::note_round(c, &task, &noted).await? {
-                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                    scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);
                 }
                 Ok::<_, LeaseLost>(Some(next))
