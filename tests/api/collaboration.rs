@@ -13,10 +13,10 @@ use crate::{
 const GOAL: &str = "Write the release notes.";
 
 /// A collaboration of `coder` and others in a new fork of #general, started by Bo.
-struct Started {
-    fork: String,
-    goal: String,
-    task: String,
+pub struct Started {
+    pub fork: String,
+    pub goal: String,
+    pub task: String,
 }
 
 async fn agents(t: &Team, names: &[&str]) -> Vec<String> {
@@ -43,7 +43,7 @@ async fn start(by: &Person, channel: &str, fields: Value) -> Started {
 }
 
 /// Starts the work of `coder` and `reviewer` with these further fields.
-async fn pair(t: &Team, fields: Value) -> Started {
+pub async fn pair(t: &Team, fields: Value) -> Started {
     let mut form = json!({"collaborators": agents(t, &["coder", "reviewer"]).await, "goal": GOAL});
     for (field, value) in fields.as_object().unwrap() {
         form[field] = value.clone();
@@ -62,7 +62,7 @@ fn done(summary: &str) -> (&'static str, Value) {
     ("done", json!({"summary": summary}))
 }
 
-async fn state(by: &Person, fork: &str) -> (String, i64) {
+pub async fn state(by: &Person, fork: &str) -> (String, i64) {
     let fork = by.fork(fork).await;
     (
         text(&fork, "/collaboration/state"),

@@ -54,6 +54,7 @@ mod fork_context;
 mod fork_faults;
 mod fork_messages;
 mod forks;
+mod guard;
 mod handoff;
 mod health;
 mod invites;
