@@ -105,6 +105,11 @@ impl Words {
     }
 }
 
+/// Hash of a target: a model can write anything there.
+fn target_hash(target: &str) -> String {
+    hex::encode(Sha256::digest(folded(target)))
+}
+
 /// Condition on an earlier delegation of the tree `$1`: the same caller `$2`, target `$3`, and words `$4`. If its answer said
 /// nothing, the numbers are what differs, so all words `$5` count.
 macro_rules! is_same_delegation {
@@ -135,7 +140,7 @@ pub async fn note_round(
             ))
             .bind(task.root_task_id)
             .bind(caller)
-            .bind(folded(&delegation.target))
+            .bind(target_hash(&delegation.target))
             .bind(words.hash(&known))
             .bind(words.hash_of_all())
             .bind(ANSWER_WORDS_MIN)
@@ -150,7 +155,7 @@ pub async fn note_round(
             .bind(delegation.key.clone())
             .bind(task.root_task_id)
             .bind(caller)
-            .bind(folded(&delegation.target))
+            .bind(target_hash(&delegation.target))
             .bind(words.hash(&known))
             .bind(words.hash_of_all())
             .bind(delegation.is_on_path)

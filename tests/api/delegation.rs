@@ -14,12 +14,12 @@ use crate::{
     tools_loop::{actions, reader},
 };
 
-fn delegate(agent: &str, message: &str) -> (&'static str, Value) {
+pub fn delegate(agent: &str, message: &str) -> (&'static str, Value) {
     ("delegate", json!({"agent": agent, "message": message}))
 }
 
 /// An agent that can delegate.
-async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
+pub async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
     let mut delegate = json!({"type": "delegate"});
     for (field, value) in tool.as_object().unwrap() {
         delegate[field] = value.clone();
@@ -28,20 +28,20 @@ async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
 }
 
 /// A team with the agent `lead`, which can ask everyone.
-async fn lead_team() -> Team {
+pub async fn lead_team() -> Team {
     let t = team().await;
     delegating(&t.ada, "lead", json!({})).await;
     t
 }
 
 /// Lets `lead` make these calls in its first round, and then reply.
-fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
+pub fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
     let answers = [Answer::calls("", calls), Answer::text("Done, see above.")];
     t.model().script("lead", answers);
 }
 
 /// Asks in a new thread of #general by Bo; returns the thread and the completed task.
-async fn asked(t: &Team, content: &str) -> (String, Value) {
+pub async fn asked(t: &Team, content: &str) -> (String, Value) {
     let thread = t.bo.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, content).await;
     let task = t.bo.completed(&task).await;
@@ -53,7 +53,7 @@ async fn tree(by: &Person, task: &Value) -> Value {
 }
 
 /// Delegated tasks of a tree, oldest first.
-async fn children(by: &Person, task: &Value) -> Vec<Value> {
+pub async fn children(by: &Person, task: &Value) -> Vec<Value> {
     let mut tasks = list(&tree(by, task).await, "/tasks");
     tasks.retain(|task| task["kind"] == "delegate");
     tasks
@@ -76,7 +76,7 @@ fn result_of(text: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
-fn errors(actions: &[Value]) -> Value {
+pub fn errors(actions: &[Value]) -> Value {
     actions
         .iter()
         .map(|action| action["error"].clone())

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use crate::{
     collaboration::{pair, state},
-    support::{Answer, Team, id, team},
+    delegation::{asked, delegate, errors, lead_calls, lead_team},
+    support::{Answer, Gate, Team, id, team, within},
+    tools_loop::actions,
 };
 
 /// Lets `coder` and `reviewer` write the same in each of these numbers of turns.
@@ -38,4 +40,63 @@ async fn a_stopped_collaboration_goes_on_with_a_higher_limit() {
     assert_eq!(again["input"]["options"], expected);
     t.bo.completed(&id(&again)).await;
     assert_eq!(state(&t.bo, &started.fork).await, ("done".to_owned(), 5));
+}
+
+#[tokio::test]
+async fn the_name_of_an_unknown_agent_is_deleted_with_the_request() {
+    let t = lead_team().await;
+    let long = "Zebra ".repeat(2_000);
+    lead_calls(
+        &t,
+        &[delegate("zebra-quagga", "Go."), delegate(&long, "Go.")],
+    );
+    let (thread, task) = asked(&t, "@lead ask around").await;
+    let found = actions(&t.bo, &task).await;
+    assert_eq!(errors(&found), json!(["not_found", "bad_arguments"]));
+    let trigger = id(&t.bo.messages(&thread).await[1]);
+    t.bo.delete(&format!("/v1/messages/{trigger}"))
+        .await
+        .is(200);
+    for needle in ["zebra-quagga", "zebra quagga", "Zebra Zebra"] {
+        let gone = async {
+            while !t.app.place.places_of(needle).await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(needle, gone).await;
+    }
+}
+
+/// Number of delegations and turns that the guard still compares.
+async fn compared(t: &Team) -> i64 {
+    let mut c = t.app.db().read().await.unwrap();
+    c.q("select (select count(*) from tree_delegations) + (select count(*) from tree_turns)")
+        .value()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_guard_forgets_a_tree_that_has_ended() {
+    let t = lead_team().await;
+    for stops in [false, true] {
+        let gate = Gate::new();
+        lead_calls(&t, &[delegate("coder", "Draft it.")]);
+        t.model()
+            .script("coder", [Answer::text("The draft.").held(&gate)]);
+        let thread = t.bo.thread(&t.general, "Root").await;
+        let task = t.bo.ask(&thread, "@lead write").await;
+        gate.reached().await;
+        assert_eq!(compared(&t).await, 1, "{stops}");
+        if stops {
+            t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+        }
+        gate.open();
+        t.bo.ended(&task).await;
+        assert_eq!(compared(&t).await, 0, "{stops}");
+        t.model().forget();
+    }
+    let started = pair(&t, json!({"turns_max": 2})).await;
+    t.bo.completed(&started.task).await;
+    assert_eq!(compared(&t).await, 0);
 }

@@ -108,6 +108,8 @@ pub(in crate::replies) async fn begin(
     if let Some(fault) = fault {
         actions::store_end(c, action.id, None, Ending::failed(fault.code)).await?;
         let text = texts::put(c, (lease.workspace, action.id), &fault_text(&fault)).await?;
+        // It can name the agent as the model wrote it.
+        texts::cite_as(c, action.arguments_id, text).await?;
         actions::set_result(c, action.id, text).await?;
     }
     actions::announce(c, action.id, EventType::ActionUpdated, lease.audience).await

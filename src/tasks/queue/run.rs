@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 
 use super::{
     Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length,
-    waking::wake_parent,
+    tree::forget_compared, waking::wake_parent,
 };
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
@@ -109,6 +109,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     announce(c, &task, lease.audience).await?;
     cancel_awaited(c, task.id, lease.audience).await?;
     wake_parent(c, &task, lease.audience).await?;
+    forget_compared(c, task.root_task_id).await?;
     c.notify(Box::new(Wake));
     Ok(task)
 }
@@ -136,6 +137,7 @@ async fn close(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbEr
     end_rounds(c, task, audience, Closing::Stopped).await?;
     announce(c, task, audience).await?;
     wake_parent(c, task, audience).await?;
+    forget_compared(c, task.root_task_id).await?;
     c.notify(Box::new(Stopped {
         workspace: task.workspace_id,
         task: task.id,
