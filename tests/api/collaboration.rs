@@ -458,12 +458,26 @@ async fn a_request_that_cannot_be_met_starts_nothing() {
 
 #[tokio::test]
 async fn without_a_model_the_work_cannot_start() {
-    let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
-    let started = t.bo.start(&t.general, "Root").await;
+    let mut t = team().await;
+    let eve = t.app.join(&t.ada, "Eve", "member").await;
+    let plans = t.bo.private_channel("plans", &[]).await;
+    let started = t.bo.start(&plans, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let form = json!({"collaborators": [t.ada.agent("coder").await["id"], t.ada.agent("vibe").await["id"]], "goal": "x"});
-    let reply = t.bo.try_fork(&thread, &root, form).await;
+    let agents = agents(&t, &["coder", "reviewer"]).await;
+    let form = |client_id: &str| json!({"collaborators": agents, "goal": "x", "turns_max": 2, "client_id": client_id});
+    let first = t.bo.try_fork(&thread, &root, form("once")).await.is(201);
+    t.bo.completed(&text(&first, "/task/id")).await;
+    let without = [("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")];
+    t.app.restart(&without).await;
+    let (bo, eve) = (t.bo.at(&t.app.base), eve.at(&t.app.base));
+    let reply = bo.try_fork(&thread, &root, form("again")).await;
     assert_eq!(reply.refused(422), "no_model");
+    let reply = eve.try_fork(&thread, &root, form("again")).await;
+    assert_eq!(reply.refused(404), "thread_not_found");
+    let resent = bo.try_fork(&thread, &root, form("once")).await.is(200);
+    for at in ["/fork/id", "/message/id", "/task/id"] {
+        assert_eq!(text(&first, at), text(&resent, at));
+    }
 }
 
 #[tokio::test]
