@@ -113,7 +113,7 @@ text_enum! {
 }
 
 /// Cancels a task or its tree; a task that has ended is returned unchanged. Anyone who can write in the
-/// conversation, for a tree in that of its root, can cancel.
+/// conversation, for a tree in that of its root, can cancel; personal tasks, only their requester.
 ///
 /// # Errors
 /// `TaskNotFound`, or any error of `Actor::require`.
@@ -127,25 +127,37 @@ pub async fn cancel_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let Some(access) = access::channel_of_task(c, caller, &task).await? else {
+    check_cancel(c, caller, &task).await?;
+    let Some(channel) = task.channel_id else {
         // A task without a conversation is recorded after it has ended: there is nothing to cancel.
-        access::unplaced(c, caller, &task)
-            .await?
-            .require(Scope::ChatWrite)?;
         return Ok(task);
     };
-    access::check_personal(caller, &task)?;
-    access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
     match scope {
         CancelScope::Task => {
-            stop(c, &task, hub, access.audience()).await?;
+            let audience = queue::audience_of(c, channel).await?;
+            stop(c, &task, hub, audience).await?;
         }
         CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
     }
     queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)
+}
+
+/// Checks the right to cancel a task. A personal one belongs to its requester, also after they have left its channel.
+async fn check_cancel(c: &mut Conn, caller: &Caller, task: &Task) -> Result<(), ChatError> {
+    access::check_personal(caller, task)?;
+    let place = if task.kind.is_personal() {
+        None
+    } else {
+        access::channel_of_task(c, caller, task).await?
+    };
+    let actor = match place {
+        Some(access) => access.actor,
+        None => access::unplaced(c, caller, task).await?,
+    };
+    Ok(actor.require(Scope::ChatWrite)?)
 }
 
 async fn cancel_tree(
@@ -156,9 +168,7 @@ async fn cancel_tree(
 ) -> Result<(), ChatError> {
     let root = queue::find_task(c, task.root_task_id).await?;
     let root = root.ok_or(ChatError::TaskNotFound)?;
-    let access = access::channel_of_task(c, caller, &root).await?;
-    let access = access.ok_or(ChatError::TaskNotFound)?;
-    access.actor.require(Scope::ChatWrite)?;
+    check_cancel(c, caller, &root).await?;
     Ok(stop_all(c, task.root_task_id, None, hub).await?)
 }
 

@@ -87,6 +87,7 @@ mod publish;
 mod questions;
 mod queue;
 mod quiet;
+mod replay_rights;
 mod replays;
 mod reply_styles;
 mod resolve;

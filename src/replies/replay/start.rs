@@ -118,7 +118,7 @@ async fn insert(
         link: None,
         child_key,
         before_seq: None,
-        api_key: None,
+        api_key: actor.key,
         lane: Lane::Background,
         prompt: String::new(),
         options: None,

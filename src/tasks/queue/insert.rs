@@ -52,7 +52,7 @@ pub struct NewTask {
     pub child_key: Option<String>,
     /// It reads the messages before this number. Links after the first get theirs when they wake.
     pub before_seq: Option<i64>,
-    /// Key that posts a chain or retries it.
+    /// Key that posts a chain, retries it, or starts a replay.
     pub api_key: Option<ApiKeyId>,
     pub lane: Lane,
     pub prompt: String,
