@@ -592,7 +592,10 @@ async fn after_an_outward_call_only_those_who_see_its_arguments_see_the_brief() 
     reader(&t.ada, "sage", json!({"tools": [{"type": "web_fetch"}]})).await;
     lead_calls(&t, &[delegate("sage", "Read the zebra page.")]);
     let fetch = ("web_fetch", json!({"url": "https://127.0.0.1/zebra"}));
-    let answers = [Answer::calls("", &[fetch]), Answer::text("I could not.")];
+    let answers = [
+        Answer::calls("The quagga page comes next.", &[fetch]),
+        Answer::text("I could not."),
+    ];
     t.model().script("sage", answers);
     let (_, task) = asked(&t, "@lead look").await;
     for (person, is_shown) in [(&t.bo, true), (&t.ada, true), (&eve, false)] {
@@ -600,7 +603,9 @@ async fn after_an_outward_call_only_those_who_see_its_arguments_see_the_brief() 
         assert_eq!(child["input"]["brief"].is_object(), is_shown);
         assert_eq!(child["output"]["answer"].is_string(), is_shown);
         let context = person.task_context(&id(&child)).await.to_string();
-        assert_eq!(context.contains("Read the zebra page."), is_shown);
+        for part in ["Read the zebra page.", "The quagga page comes next."] {
+            assert_eq!(context.contains(part), is_shown, "{part}");
+        }
     }
 }
 
