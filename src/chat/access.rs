@@ -338,7 +338,8 @@ pub async fn requester_has(c: &mut Conn, task: &Task, scope: Scope) -> Result<bo
     }
 }
 
-async fn key_can_invoke(
+/// Checks whether a key can post and invoke agents now.
+pub async fn key_can_invoke(
     c: &mut Conn,
     key: ApiKeyId,
     workspace: WorkspaceId,

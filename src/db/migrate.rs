@@ -111,6 +111,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_102_500, "add_collaboration_to_forks"),
     common!(20_261_123_102_700, "create_tree_delegations"),
     common!(20_261_123_104_000, "create_replays"),
+    common!(20_261_123_106_000, "bind_schedules_to_keys"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

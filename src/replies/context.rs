@@ -92,7 +92,7 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// A prompt in place of a trigger message.
+    /// A prompt in place of a trigger message, with the key that wrote it.
     async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
         Ok(Self {
             // No message has it.
@@ -100,7 +100,10 @@ impl Trigger {
             seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
             content,
             attachments: Json(Vec::new()),
-            metadata: Json(MessageMetadata::default()),
+            metadata: Json(MessageMetadata {
+                api_key_id: queue::key_of(c, task.id).await?,
+                ..MessageMetadata::default()
+            }),
         })
     }
 }

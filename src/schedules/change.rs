@@ -127,7 +127,7 @@ pub async fn create(
     check_limits(c, actor).await?;
     let id = ScheduleId::new();
     c.q("insert into schedules (id, workspace_id, name, cron, timezone, agent_id, prompt, channel_id, thread_id, missed, status, owner_id, \
-         is_by_key, next_run_at, failures, version, created_at, updated_at) \
+         api_key_id, next_run_at, failures, version, created_at, updated_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, 1, $15, $15)")
         .bind(id)
         .bind(actor.workspace)
@@ -141,7 +141,7 @@ pub async fn create(
         .bind(form.missed.unwrap_or(MissedPolicy::RunOnce))
         .bind(ScheduleStatus::Active)
         .bind(actor.user)
-        .bind(actor.key.is_some())
+        .bind(actor.key)
         .bind(slots.next_after(at))
         .bind(now())
         .run()
@@ -210,7 +210,7 @@ pub async fn patch(
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
     c.q("update schedules set name = $2, cron = $3, timezone = $4, agent_id = $5, prompt = $6, channel_id = $7, thread_id = $8, missed = $9, \
-         status = $10, paused_reason = $11, is_by_key = $12, next_run_at = $13, failures = case when $14 then 0 else failures end, \
+         status = $10, paused_reason = $11, api_key_id = $12, next_run_at = $13, failures = case when $14 then 0 else failures end, \
          version = version + 1, updated_at = $15 where id = $1")
         .bind(id)
         .bind(row.name)
@@ -223,7 +223,7 @@ pub async fn patch(
         .bind(row.missed)
         .bind(row.status)
         .bind(row.paused_reason)
-        .bind(row.is_by_key)
+        .bind(row.api_key_id)
         .bind(row.next_run_at)
         .bind(is_resumed)
         .bind(now())
@@ -253,7 +253,7 @@ async fn edit(
         let target = target(c, actor, ScheduleTargetForm::parse(form)?).await?;
         row.agent_id = target.agent();
         row.prompt = prompt_of(&target);
-        row.is_by_key = actor.key.is_some();
+        row.api_key_id = actor.key;
     }
     if let Some(form) = patch.deliver {
         let deliver = parse_deliver(form)?;

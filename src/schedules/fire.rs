@@ -271,12 +271,13 @@ async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, DbError> {
         channel: row.channel_id,
         thread: row.thread_id,
         requested_by: row.owner_id,
+        api_key: row.api_key_id,
         prompt: row.prompt.clone().unwrap_or_default(),
         options: serde_json::to_value(options).unwrap_or_default(),
     };
     let audience = queue::audience_of(c, row.channel_id).await?;
     let task = queue::insert_scheduled(c, &new, audience).await?;
-    if row.is_by_key {
+    if row.api_key_id.is_some() {
         let (label,): (String,) = c
             .q("select name from users where id = $1")
             .bind(row.owner_id)
@@ -324,7 +325,7 @@ pub async fn run_now(
         return Err(ScheduleError::StillRunning);
     }
     let row = Row {
-        is_by_key: row.is_by_key || actor.key.is_some(),
+        api_key_id: row.api_key_id.or(actor.key),
         ..row
     };
     let task = start(c, &row, TaskId::new()).await?;

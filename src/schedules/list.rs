@@ -135,7 +135,7 @@ pub async fn list_slots(
     .await?)
 }
 
-/// Row of a paused schedule: the name and membership of its owner.
+/// Row of a paused schedule: the name and membership of its owner, and whether a key wrote the prompt.
 #[derive(sqlx::FromRow)]
 struct PausedRow {
     id: ScheduleId,
@@ -144,6 +144,7 @@ struct PausedRow {
     owner_id: UserId,
     owner_name: Option<String>,
     is_member: bool,
+    is_by_key: bool,
 }
 
 /// Paused schedules that somebody must deal with: failing ones for their owner, and for admins those whose owner is gone, in channels
@@ -151,7 +152,8 @@ struct PausedRow {
 pub async fn list_paused(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<PausedSchedule>, DbError> {
     let rows: Vec<PausedRow> = c
         .q(concat!(
-            "select s.id, s.name, s.paused_reason, s.owner_id, u.name as owner_name, m.user_id is not null as is_member from schedules s \
+            "select s.id, s.name, s.paused_reason, s.owner_id, u.name as owner_name, m.user_id is not null as is_member, \
+             s.api_key_id is not null as is_by_key from schedules s \
              left join users u on u.id = s.owner_id \
              left join members m on m.workspace_id = s.workspace_id and m.user_id = s.owner_id \
              where s.workspace_id = $1 and s.status = 'paused' and ((s.owner_id = $2 and s.paused_reason in ('failing', 'owner_gone')) \
@@ -174,7 +176,14 @@ impl From<PausedRow> for PausedSchedule {
         let cause = match (row.paused_reason, row.is_member) {
             (PausedReason::Failing, _) => "it failed five times in a row".to_owned(),
             (_, false) => format!("{owner} left the workspace"),
-            (_, true) => format!("{owner} can no longer post there, or ask the agent"),
+            (_, true) => {
+                let key = if row.is_by_key {
+                    ", or the API key that wrote the prompt,"
+                } else {
+                    ""
+                };
+                format!("{owner}{key} can no longer post there, or ask the agent")
+            }
         };
         Self {
             schedule_id: row.id,

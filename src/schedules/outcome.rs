@@ -39,9 +39,14 @@ impl Scheduled {
     }
 }
 
-/// Reason why the agent cannot run for the owner now.
+/// Reason why the agent cannot run for the owner now. The owner of a prompt by a key is gone with the key.
 pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
     if !access::can_post(c, row.owner_id, row.channel_id, row.thread_id).await? {
+        return Ok(Some(SlotReason::OwnerGone));
+    }
+    if let Some(key) = row.api_key_id
+        && !access::key_can_invoke(c, key, row.workspace_id).await?
+    {
         return Ok(Some(SlotReason::OwnerGone));
     }
     if profiles::is_invocable_by(c, row.agent_id, row.owner_id).await? {

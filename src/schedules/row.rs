@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    ids::{AgentId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkspaceId},
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -154,7 +154,8 @@ pub(super) struct Row {
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
-    pub is_by_key: bool,
+    /// Key that wrote the prompt.
+    pub api_key_id: Option<ApiKeyId>,
     pub next_run_at: Option<Timestamp>,
     pub last_task_id: Option<TaskId>,
     pub version: i64,
@@ -168,7 +169,7 @@ macro_rules! schedule_sql {
     ($tail:expr) => {
         concat!(
             "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.agent_id, s.prompt, s.channel_id, s.thread_id, s.missed, s.status, \
-             s.paused_reason, s.owner_id, s.is_by_key, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
+             s.paused_reason, s.owner_id, s.api_key_id, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
              l.task_id as slot_task_id from schedules s left join schedule_slots l on l.schedule_id = s.id \
              and l.slot_at = (select max(x.slot_at) from schedule_slots x where x.schedule_id = s.id) ",
             $tail

@@ -1,11 +1,14 @@
-//! Work of schedules beyond one reply: delegations and failures of trees.
+//! Work of schedules beyond one reply: delegations, failures of trees, and rights of API keys.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
-    schedules::{created, get, in_channel, paused, posted, run},
+    approvals::waiting,
+    schedules::{created, due, get, in_channel, paused, posted, run, slots},
     support::{Answer, Gate, Team, id, list, team},
-    tools_loop::reader,
+    tools_loop::{actions, reader},
 };
 
 fn delegate(agent: &str, message: &str) -> (&'static str, Value) {
@@ -59,4 +62,68 @@ async fn agents_that_repeat_themselves_in_five_runs_pause_the_schedule() {
         .iter()
         .filter(|event| event["data"]["message"]["kind"] == "notice");
     assert_eq!(notices.count(), 0, "a thread starts with a failure");
+}
+
+/// The target of a schedule that runs an agent.
+fn target(agent: &Value) -> Value {
+    json!({"target": {"type": "agent", "agent_id": agent["id"], "prompt": "Count the zebras"}})
+}
+
+fn search() -> Answer {
+    Answer::calls("", &[("search_messages", json!({"query": "zebra"}))])
+}
+
+#[tokio::test]
+async fn a_schedule_of_a_key_has_the_scopes_of_the_key_until_it_is_revoked() {
+    let t = team().await;
+    let sage = reader(&t.ada, "sage", json!({})).await;
+    let (key, of_key) = t.bo.make_key(&["chat:write", "agents:use"]).await;
+    let schedule = created(&key, in_channel(&t), target(&sage)).await;
+    t.model().script("sage", [search(), Answer::text("None.")]);
+    let task = run(&t.bo, &schedule).await;
+    let task = t.bo.completed(&task).await;
+    let found = actions(&t.bo, &task).await;
+    assert_eq!(found[0]["error"], "not_allowed");
+    t.bo.delete(&format!("/v1/api-keys/{of_key}")).await.is(204);
+    due(&t, &schedule, Duration::ZERO).await;
+    paused(&t.bo, &schedule, "owner_gone").await;
+    let newest = slots(&t.bo, &schedule).await.remove(0);
+    assert_eq!(
+        (&newest["state"], &newest["reason"]),
+        (&json!("skipped"), &json!("owner_gone"))
+    );
+    let path = format!("/v1/schedules/{schedule}");
+    let resume = t.bo.patch(&path, json!({"status": "active"})).await;
+    assert_eq!(resume.refused(409), "not_active");
+    let mut change = target(&sage);
+    change["status"] = "active".into();
+    t.bo.patch(&path, change).await.ok();
+    t.model().script("sage", [search(), Answer::text("None.")]);
+    let task = run(&t.bo, &schedule).await;
+    let task = t.bo.completed(&task).await;
+    assert_eq!(actions(&t.bo, &task).await[0]["state"], "done");
+}
+
+#[tokio::test]
+async fn a_permission_for_an_hour_does_not_cover_a_schedule_that_a_key_runs() {
+    let t = team().await;
+    let sage = reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let schedule = created(&t.bo, json!({"thread_id": thread}), target(&sage)).await;
+    t.model().script("sage", [search(), Answer::text("None.")]);
+    let task = run(&t.bo, &schedule).await;
+    let card = waiting(&t.bo, &task).await;
+    let path = format!("/v1/actions/{}/approve", id(&card));
+    let form = json!({"arguments_hash": card["arguments_hash"], "for": "hour"});
+    t.bo.post(&path, form).await.is(200);
+    t.bo.completed(&task).await;
+    t.model().script("sage", [search(), Answer::text("None.")]);
+    let task = run(&t.bo, &schedule).await;
+    t.bo.completed(&task).await;
+    let scopes = ["chat:read", "chat:write", "agents:use"];
+    let (key, _) = t.bo.make_key(&scopes).await;
+    t.model().script("sage", [search()]);
+    let task = run(&key, &schedule).await;
+    assert_eq!(waiting(&t.bo, &task).await["state"], "waiting");
+    t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
 }

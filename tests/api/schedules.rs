@@ -56,7 +56,7 @@ pub async fn get(by: &Person, schedule: &str) -> Value {
     by.get(&format!("/v1/schedules/{schedule}")).await.ok()
 }
 
-async fn slots(by: &Person, schedule: &str) -> Vec<Value> {
+pub async fn slots(by: &Person, schedule: &str) -> Vec<Value> {
     let found = by.get(&format!("/v1/schedules/{schedule}/slots")).await;
     list(&found.ok(), "/data")
 }

@@ -82,8 +82,8 @@ pub use run::{
 };
 pub use tree::{
     DelegationRoom, GUARD_OPTION, TreeUse, active_in_tree, agents_on_path, before_seq,
-    count_children, count_work, delegation_room, find_child, has_children, is_used_up, later_links,
-    links_of_message, list_children, list_tree, next_link, score_of, set_score, stop_tree, use_of,
-    waiting_root,
+    count_children, count_work, delegation_room, find_child, has_children, is_used_up, key_of,
+    later_links, links_of_message, list_children, list_tree, next_link, score_of, set_score,
+    stop_tree, use_of, waiting_root,
 };
 pub use waking::{obstacle, wake, wake_link};

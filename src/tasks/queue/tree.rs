@@ -2,7 +2,7 @@
 
 use crate::{
     db::{Conn, DbError, now},
-    ids::{AgentId, MessageId, TaskId},
+    ids::{AgentId, ApiKeyId, MessageId, TaskId},
     tasks::{TREE_CALLS_MAX, TREE_RUN_MAX, Task, budgets},
     time::Timestamp,
 };
@@ -359,6 +359,14 @@ pub async fn later_links(c: &mut Conn, task: TaskId) -> Result<Vec<Task>, DbErro
         later.push(link);
     }
     Ok(later)
+}
+
+/// Key that the root of a task was started with, or the task itself.
+pub async fn key_of(c: &mut Conn, task: TaskId) -> Result<Option<ApiKeyId>, DbError> {
+    c.q("select coalesce(t.api_key_id, r.api_key_id) from tasks t join tasks r on r.id = t.root_task_id where t.id = $1")
+        .bind(task)
+        .value()
+        .await
 }
 
 /// Number of the event that woke a link: it reads the messages before it. `None` for other tasks, and before the link is woken.
