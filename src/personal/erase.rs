@@ -655,7 +655,11 @@ async fn take_task(
         let audience = queue::audience_of(c, channel).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) {
+    // Work that a schedule passed on has its prompt, and no trigger message.
+    if matches!(
+        task.kind,
+        TaskKind::Resolve | TaskKind::Schedule | TaskKind::Delegate
+    ) {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")

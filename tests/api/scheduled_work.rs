@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     approvals::waiting,
     schedules::{created, due, get, in_channel, paused, posted, run, slots},
-    support::{Answer, Gate, Team, id, list, team},
+    support::{Answer, Gate, Team, id, list, team, within},
     tools_loop::{actions, reader},
 };
 
@@ -126,4 +126,23 @@ async fn a_permission_for_an_hour_does_not_cover_a_schedule_that_a_key_runs() {
     let task = run(&key, &schedule).await;
     assert_eq!(waiting(&t.bo, &task).await["state"], "waiting");
     t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+}
+
+#[tokio::test]
+async fn the_prompt_that_an_erased_owner_passed_on_is_gone() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let schedule = leading(&t, json!({"thread_id": thread})).await;
+    let calls = Answer::calls("", &[delegate("coder", "Count them.")]);
+    t.model().script("lead", [calls, Answer::text("Two.")]);
+    let task = run(&t.bo, &schedule).await;
+    t.bo.completed(&task).await;
+    let path = format!("/v1/members/{}/erase", t.bo.id);
+    t.ada.post(&path, json!({"handle": "bo"})).await.ok();
+    let gone = async {
+        while !t.app.place.places_of("Report the zebras").await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the prompt to be gone", gone).await;
 }
