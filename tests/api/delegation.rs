@@ -498,6 +498,27 @@ async fn an_asked_agent_runs_while_it_replies_elsewhere_in_the_conversation() {
 }
 
 #[tokio::test]
+async fn the_answer_is_the_final_text_without_those_before_calls() {
+    let t = lead_team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    lead_calls(&t, &[delegate("sage", "Find it.")]);
+    let search = |query| ("search_messages", json!({"query": query}));
+    let notes = "I look into the notes. ".repeat(1_000);
+    let answers = [
+        Answer::calls(&notes, &[search("zebra")]),
+        Answer::calls(&notes, &[search("quagga")]),
+        Answer::text("It is in none of them."),
+    ];
+    t.model().script("sage", answers);
+    let (_, task) = asked(&t, "@lead find it").await;
+    let child = children(&t.bo, &task).await.remove(0);
+    assert_eq!(child["output"]["answer"], "It is in none of them.");
+    let results = t.model().asked("lead", 2).await[1].results();
+    let expected = json!({"agent": "sage", "text": "It is in none of them.", "truncated": false});
+    assert_eq!(result_of(&results[0]), expected);
+}
+
+#[tokio::test]
 async fn a_crash_around_a_delegation_neither_loses_nor_repeats_it() {
     for failpoint in [
         "round_stored:1",

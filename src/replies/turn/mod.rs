@@ -656,7 +656,11 @@ impl ReplyHandler {
         let memories = manifest.memory_ids();
         let summarized = manifest.summarized_ids();
         let model = manifest.model;
-        let text = answer.text.trim();
+        // The texts before its calls only stand in for a missing one.
+        let text = match answer.own_text.trim() {
+            "" => answer.text.trim(),
+            own_text => own_text,
+        };
         let kept = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_owned();
         let output = TaskOutput {
             response_length: i64::try_from(kept.encode_utf16().count()).unwrap_or(i64::MAX),
