@@ -31,7 +31,7 @@ async fn agents(t: &Team, names: &[&str]) -> Vec<String> {
     agents
 }
 
-async fn start(by: &Person, channel: &str, fields: Value) -> Started {
+pub async fn start(by: &Person, channel: &str, fields: Value) -> Started {
     let started = by.start(channel, "What do we tell people?").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let begun = by.try_fork(&thread, &root, fields).await.is(201);

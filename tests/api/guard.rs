@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    collaboration::{pair, state},
+    collaboration::{pair, start, state},
     delegation::{asked, delegate, errors, lead_calls, lead_team},
     support::{Answer, Gate, Team, id, team, within},
     tools_loop::actions,
@@ -99,4 +99,38 @@ async fn the_guard_forgets_a_tree_that_has_ended() {
     let started = pair(&t, json!({"turns_max": 2})).await;
     t.bo.completed(&started.task).await;
     assert_eq!(compared(&t).await, 0);
+}
+
+/// Rounds that ask `coder` for each of these numbers.
+fn asks(message: &str, numbers: [i32; 3]) -> [Answer; 3] {
+    numbers.map(|n| Answer::calls("", &[delegate("coder", &format!("{message} {n}"))]))
+}
+
+#[tokio::test]
+async fn numbered_work_of_a_goal_is_no_repetition() {
+    let t = lead_team().await;
+    let agents = [t.ada.agent("lead").await, t.ada.agent("vibe").await];
+    let items = [71, 72, 73];
+    let answers = asks("Review item", items);
+    let answers = answers.into_iter().chain([Answer::text("All are fine.")]);
+    t.model().script("lead", answers);
+    let answers = items.map(|n| Answer::text(&format!("Item {n} is fine.")));
+    t.model().script("coder", answers);
+    let form = json!({"collaborators": [agents[0]["id"], agents[1]["id"]], "turns_max": 2,
+        "goal": "Review items 71, 72, and 73."});
+    let started = start(&t.bo, &t.general, form).await;
+    t.bo.completed(&started.task).await;
+    assert_eq!(state(&t.bo, &started.fork).await, ("done".to_owned(), 2));
+}
+
+#[tokio::test]
+async fn numbers_that_agents_count_up_are_a_repetition() {
+    let t = lead_team().await;
+    t.model()
+        .script("lead", asks("Try it, attempt", [71, 72, 73]));
+    let answers = (0..3).map(|_| Answer::text("It did not work again."));
+    t.model().script("coder", answers);
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let task = t.bo.ask(&thread, "@lead make it work").await;
+    assert_eq!(t.bo.failed(&task).await.1, "loop");
 }

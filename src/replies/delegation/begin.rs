@@ -1,5 +1,7 @@
 //! Starts the task of a call, or refuses it, in the transaction that stores the call.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -62,6 +64,19 @@ pub(in crate::replies) async fn prepare(
         delegation,
         sources,
     })
+}
+
+/// Numbers in the calls of a round that belong to the work of its tree.
+pub(in crate::replies) async fn known_numbers(
+    db: &Db,
+    task: TaskId,
+    calls: &HashMap<i64, Prepared>,
+) -> Result<guard::KnownNumbers, DbError> {
+    let delegations = calls
+        .values()
+        .filter_map(|call| call.delegation.as_ref().ok());
+    let texts: Vec<String> = delegations.map(Delegation::text).collect();
+    guard::known_numbers(db, task, &texts.join("\n")).await
 }
 
 /// A call as the loop guard sees it; `None` if its arguments cannot be read.

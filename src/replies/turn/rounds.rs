@@ -619,6 +619,7 @@ impl ReplyHandler {
         let (text, own_text) = (answer.text.clone(), answer.own_text.clone());
         let calls = answer.calls.clone();
         let delegations = self.prepare_all(lease.task, &calls).await?;
+        let known = delegation::known_numbers(&self.db, lease.task, &delegations).await?;
         let hub = Arc::clone(&self.hub);
         failpoint!("round_store");
         let next = self
@@ -645,7 +646,7 @@ impl ReplyHandler {
                     reply: task.reply_message_id,
                 };
                 stored.store(c, &own_text).await?;
-                if guard::note_round(c, &task, &noted).await? {
+                if guard::note_round(c, &task, &noted, &known).await? {
                     scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);
                 }
