@@ -3,11 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::{
+    approvals::waiting,
     faults::{Prepared, prepared},
     support::{
         Answer, Gate, ModelsFile, Person, Team, TestProcess, drafting, id, list, number, team,
         team_with, text, unknown_id,
     },
+    tools_loop::reader,
 };
 
 const GOAL: &str = "Write the release notes.";
@@ -382,6 +384,37 @@ async fn an_agent_that_may_no_longer_be_asked_ends_the_work() {
     gate.open();
     assert_eq!(t.bo.failed(&started.task).await.1, "not_allowed");
     assert_eq!(state(&t.bo, &started.fork).await, ("failed".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn a_turn_that_waited_ends_for_a_requester_who_became_a_viewer() {
+    let t = team().await;
+    let sage = reader(&t.ada, "sage", json!({})).await;
+    let rules = json!({"approval_rules": [{"action": "search", "requires": "any_member"}]});
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    t.ada.patch(&policy, rules).await.is(200);
+    let search = ("search_messages", json!({"query": "zebra"}));
+    t.model().script("sage", [Answer::calls("", &[search])]);
+    let form =
+        json!({"collaborators": [sage["id"], t.ada.agent("vibe").await["id"]], "goal": GOAL});
+    let started = start(&t.bo, &t.general, form).await;
+    let event =
+        t.bo.event_where("the first turn", |event| {
+            let task = &event["data"]["task"];
+            task["parent_task_id"] == json!(started.task) && task["kind"] == "reply"
+        })
+        .await;
+    let turn = text(&event, "/data/task/id");
+    let card = waiting(&t.bo, &turn).await;
+    let member = format!("/v1/members/{}", t.bo.id);
+    t.ada.patch(&member, json!({"role": "viewer"})).await.ok();
+    let path = format!("/v1/actions/{}/approve", id(&card));
+    let form = json!({"arguments_hash": card["arguments_hash"]});
+    t.ada.post(&path, form).await.is(200);
+    assert_eq!(t.ada.failed(&turn).await.1, "not_allowed");
+    assert_eq!(t.ada.failed(&started.task).await.1, "not_allowed");
+    t.model().asked_once("sage").await;
+    assert_eq!(state(&t.ada, &started.fork).await.0, "failed");
 }
 
 #[tokio::test]

@@ -901,10 +901,12 @@ fn remove_done_line(text: &mut String) -> bool {
     true
 }
 
-/// Checks the rights of a task that another one started, or that has started others: its requester must be able to invoke the agent,
-/// and to post in the conversation.
+/// Checks the rights of a task that another one started, or that has started others, and of a link or a turn after its first round: its
+/// requester must be able to invoke the agent, and to post in the conversation.
 async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
-    if task.kind != TaskKind::Delegate && !queue::has_children(c, task.id).await? {
+    let is_in_line = Turn::of(task).is_some() || task.input.0.chain.is_some();
+    let is_woken = task.kind == TaskKind::Delegate || (is_in_line && task.round > 0);
+    if !is_woken && !queue::has_children(c, task.id).await? {
         return Ok(true);
     }
     let can_invoke = match task.agent_id {
