@@ -387,6 +387,26 @@ async fn an_agent_that_may_no_longer_be_asked_ends_the_work() {
 }
 
 #[tokio::test]
+async fn a_draft_that_a_person_asked_for_is_that_of_the_work() {
+    let t = team().await;
+    let (turn, draft) = (Gate::new(), Gate::new());
+    t.model()
+        .script("reviewer", [Answer::text("It is fine.").held(&turn)]);
+    t.model().script("resolver", [result().held(&draft)]);
+    let started = pair(&t, json!({"turns_max": 2})).await;
+    turn.reached().await;
+    let resolve = t.bo.resolve(&started.fork).await;
+    draft.reached().await;
+    turn.open();
+    t.bo.completed(&started.task).await;
+    assert_eq!(state(&t.bo, &started.fork).await, ("done".to_owned(), 2));
+    draft.open();
+    t.bo.completed(&resolve).await;
+    let waiting = t.bo.get("/v1/waiting").await.ok();
+    assert_eq!(waiting["drafts"][0]["headline"], "Notes are ready");
+}
+
+#[tokio::test]
 async fn a_turn_that_waited_ends_for_a_requester_who_became_a_viewer() {
     let t = team().await;
     let sage = reader(&t.ada, "sage", json!({})).await;
