@@ -17,7 +17,7 @@ use super::{
 use crate::{
     agents::profiles,
     auth::{self, Actor, AuditAction, Scope, WorkspaceCaller},
-    chat::{ChatError, access},
+    chat::{ChatError, access, post},
     db::{
         Conn, DbError,
         dialect::{clock, lock_workspace},
@@ -104,18 +104,35 @@ fn prompt_of(target: &ScheduleTarget) -> Option<String> {
     }
 }
 
+/// A schedule that was created, now or by the first of several equal requests.
+#[derive(Debug)]
+pub struct CreatedSchedule {
+    pub schedule: Schedule,
+    /// False for a resend, which changes nothing.
+    pub is_new: bool,
+}
+
 /// # Errors
 /// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error of the place or the
-/// agent, or an error from `Actor::require`.
+/// agent, `ChatError::ClientIdReused`, or an error from `Actor::require`; `NotFound` for a resend after the schedule was deleted.
 pub async fn create(
     c: &mut Conn,
     member: &WorkspaceCaller,
     form: &ScheduleForm,
-) -> Result<Schedule, ScheduleError> {
+) -> Result<CreatedSchedule, ScheduleError> {
     let actor = &member.enter(c).await?;
     actor.require(Scope::AgentsUse)?;
     actor.require(Scope::ChatWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
+    let id = ScheduleId::new();
+    let client_id = post::parse_client_id(form.client_id.clone())?;
+    let known = post::claim_client_id(c, actor, client_id.as_deref(), "schedules", id.0).await?;
+    if let Some(known) = known {
+        return Ok(CreatedSchedule {
+            schedule: find_visible(c, actor, ScheduleId(known)).await?.into(),
+            is_new: false,
+        });
+    }
     let name = parse_name(&form.name)?;
     let slots = Slots::parse(&form.cron, &form.timezone)?;
     let target = ScheduleTargetForm::parse(&form.target)?;
@@ -125,7 +142,6 @@ pub async fn create(
     let at = clock(c).await?;
     slots.check(moment(at), target.apart_minutes())?;
     check_limits(c, actor).await?;
-    let id = ScheduleId::new();
     c.q("insert into schedules (id, workspace_id, name, cron, timezone, agent_id, prompt, channel_id, thread_id, missed, status, owner_id, \
          api_key_id, next_run_at, failures, version, created_at, updated_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, 1, $15, $15)")
@@ -147,7 +163,10 @@ pub async fn create(
         .run()
         .await?;
     let stored = announce_stored(c, id, EventType::ScheduleCreated).await?;
-    stored.ok_or(ScheduleError::NotFound)
+    Ok(CreatedSchedule {
+        schedule: stored.ok_or(ScheduleError::NotFound)?,
+        is_new: true,
+    })
 }
 
 /// Finds a schedule that the caller can see, in the locked workspace.

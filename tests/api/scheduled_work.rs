@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     approvals::waiting,
-    schedules::{created, due, get, in_channel, paused, posted, run, slots},
-    support::{Answer, Gate, Team, id, list, team, within},
+    schedules::{created, due, form, get, in_channel, paused, posted, run, slots},
+    support::{Answer, Gate, Team, id, list, team, text, within},
     tools_loop::{actions, reader},
 };
 
@@ -145,4 +145,22 @@ async fn the_prompt_that_an_erased_owner_passed_on_is_gone() {
         }
     };
     within("the prompt to be gone", gone).await;
+}
+
+#[tokio::test]
+async fn a_resent_request_makes_no_second_schedule_and_no_second_run() {
+    let t = team().await;
+    let form = form(&in_channel(&t), json!({"client_id": "once"}));
+    let first = t.bo.post("/v1/schedules", form.clone()).await.is(201);
+    let again = t.bo.post("/v1/schedules", form).await.is(200);
+    assert_eq!(first, again);
+    let path = format!("/v1/schedules/{}/run", id(&first));
+    let client_id = json!({"client_id": "now"});
+    let run = t.bo.post(&path, client_id.clone()).await.is(202);
+    let task = t.bo.completed(&text(&run, "/task/id")).await;
+    let again = t.bo.post(&path, client_id).await.is(200);
+    assert_eq!(again["task"]["id"], task["id"]);
+    assert_eq!(posted(&t.ada, &id(&first)).await.len(), 1);
+    let reused = t.bo.post(&path, json!({"client_id": "once"})).await;
+    assert_eq!(reused.refused(409), "client_id_reused");
 }
