@@ -228,6 +228,7 @@ pub async fn patch(
     audit(c, actor, AuditAction::ScheduleUpdated, &before).await?;
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
+    let has_moved = row.channel_id != before.channel_id;
     c.q("update schedules set name = $2, cron = $3, timezone = $4, agent_id = $5, prompt = $6, channel_id = $7, thread_id = $8, missed = $9, \
          status = $10, paused_reason = $11, api_key_id = $12, next_run_at = $13, failures = case when $14 then 0 else failures end, \
          version = version + 1, updated_at = $15 where id = $1")
@@ -248,7 +249,14 @@ pub async fn patch(
         .bind(now())
         .run()
         .await?;
-    let stored = announce_stored(c, id, EventType::ScheduleUpdated).await?;
+    let kind = if has_moved {
+        // Readers of the old channel may not read the new one.
+        announce(c, EventType::ScheduleDeleted, before).await?;
+        EventType::ScheduleCreated
+    } else {
+        EventType::ScheduleUpdated
+    };
+    let stored = announce_stored(c, id, kind).await?;
     stored.ok_or(ScheduleError::NotFound)
 }
 

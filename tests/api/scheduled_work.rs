@@ -164,3 +164,23 @@ async fn a_resent_request_makes_no_second_schedule_and_no_second_run() {
     let reused = t.bo.post(&path, json!({"client_id": "once"})).await;
     assert_eq!(reused.refused(409), "client_id_reused");
 }
+
+#[tokio::test]
+async fn readers_of_the_old_channel_learn_that_a_schedule_has_moved() {
+    let t = team().await;
+    let schedule = created(&t.bo, in_channel(&t), json!({})).await;
+    let plans = t.bo.private_channel("plans", &[]).await;
+    let path = format!("/v1/schedules/{schedule}");
+    let change = json!({"deliver": {"channel_id": plans}});
+    t.bo.patch(&path, change).await.ok();
+    let is_gone = |event: &Value| event["type"] == "schedule.deleted";
+    let gone = t.ada.event_where("the end of the schedule", is_gone).await;
+    assert_eq!(gone["data"]["schedule"]["id"], json!(schedule));
+    assert!(!gone.to_string().contains(&plans), "{gone}");
+    let is_new = |event: &Value| {
+        event["type"] == "schedule.created"
+            && event["data"]["schedule"]["deliver"]["channel_id"] == json!(plans)
+    };
+    t.bo.event_where("the schedule in its new channel", is_new)
+        .await;
+}
