@@ -555,7 +555,6 @@ impl ReplyHandler {
             task: of,
             offer,
             trust: agent.profile.trust.clone(),
-            retry_of: task.retry_of,
             audience: lease.audience,
         })
     }

@@ -167,7 +167,7 @@ pub struct ActionObject {
     pub count: Option<i64>,
     pub error: Option<ToolErrorCode>,
     pub duration_ms: Option<i64>,
-    /// An equal call of the task that this one retries, which may have had its effect.
+    /// An equal call of the task that this one retries, or of what that passed on, which may have had its effect.
     pub repeats: Option<Repeated>,
     pub expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
@@ -391,17 +391,20 @@ pub async fn count_before(c: &mut Conn, action: ActionId) -> Result<i64, DbError
         .await
 }
 
-/// The newest equal call of a task, or of the tasks that it retries, that may have had its effect.
+/// The newest equal call that may have had its effect: of the tasks that a task or one above it retries, or of the work below those.
 pub async fn find_equal(
     c: &mut Conn,
     task: TaskId,
     call_hash: &str,
 ) -> Result<Option<Repeated>, DbError> {
     let row: Option<(ActionId, Timestamp)> = c
-        .q("with recursive retried (id) as (select id from tasks where id = $1 union all \
-            select t.retry_of from tasks t join retried r on r.id = t.id where t.retry_of is not null) \
+        .q("with recursive above (id, parent_task_id, retry_of) as (select id, parent_task_id, retry_of from tasks where id = $1 \
+            union all select t.id, t.parent_task_id, t.retry_of from tasks t join above a on t.id = a.parent_task_id), \
+            retried (id, retry_of) as (select t.id, t.retry_of from tasks t join above a on t.id = a.retry_of \
+            union select t.id, t.retry_of from tasks t join retried r on t.id = r.retry_of), \
+            below (id) as (select id from retried union select t.id from tasks t join below b on t.parent_task_id = b.id) \
             select id, coalesce(ended_at, started_at, created_at) from actions \
-            where task_id in (select id from retried) and call_hash = $2 and state in ('done', 'unknown') order by id desc limit 1")
+            where task_id in (select id from below) and call_hash = $2 and state in ('done', 'unknown') order by id desc limit 1")
         .bind(task)
         .bind(call_hash.to_owned())
         .opt()
