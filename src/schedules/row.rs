@@ -133,6 +133,8 @@ pub struct Schedule {
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
+    /// Also set after the owner has left the workspace.
+    pub owner_name: Option<String>,
     /// Null while the schedule is paused.
     pub next_run_at: Option<Timestamp>,
     pub last_slot: Option<LastSlot>,
@@ -154,6 +156,7 @@ pub(super) struct Row {
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
+    pub owner_name: Option<String>,
     /// Key that wrote the prompt.
     pub api_key_id: Option<ApiKeyId>,
     pub next_run_at: Option<Timestamp>,
@@ -170,7 +173,8 @@ macro_rules! schedule_sql {
         concat!(
             "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.agent_id, s.prompt, s.channel_id, s.thread_id, s.missed, s.status, \
              s.paused_reason, s.owner_id, s.api_key_id, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
-             l.task_id as slot_task_id from schedules s left join schedule_slots l on l.schedule_id = s.id \
+             l.task_id as slot_task_id, u.name as owner_name from schedules s \
+             left join users u on u.id = s.owner_id left join schedule_slots l on l.schedule_id = s.id \
              and l.slot_at = (select max(x.slot_at) from schedule_slots x where x.schedule_id = s.id) ",
             $tail
         )
@@ -217,6 +221,7 @@ impl From<Row> for Schedule {
             status: row.status,
             paused_reason: row.paused_reason,
             owner_id: row.owner_id,
+            owner_name: row.owner_name,
             next_run_at: row.next_run_at,
             version: row.version,
         }
