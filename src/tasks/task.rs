@@ -173,6 +173,9 @@ pub struct TaskOutput {
     /// A turn of a collaboration whose agent proposed to end the work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub done: bool,
+    /// The agent of a reply passed on work; omitted if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delegated: bool,
     /// The answer of a `delegate` was cut at its limit; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,

@@ -91,6 +91,7 @@ async fn an_agent_asks_another_one_and_uses_its_answer() {
     let (thread, task) = asked(&t, "@lead write a note").await;
     let contents = t.bo.contents(&thread).await;
     assert_eq!(contents, ["Root", "@lead write a note", "Done, see above."]);
+    assert_eq!(task["output"]["delegated"], true);
     let asked = t.model().asked_once("coder").await;
     let expected = "user: Task from lead (AI), on behalf of Bo (role: member):\n\nDraft the release note.\n\n\
                     Original request:\nwrite a note";
@@ -110,6 +111,7 @@ async fn an_agent_asks_another_one_and_uses_its_answer() {
     let brief = json!({"message": "Draft the release note.", "facts": [], "constraints": [], "output": null, "left_out": 0});
     assert_eq!(child["input"]["brief"], brief);
     assert_eq!(child["output"]["answer"], "The draft.");
+    assert!(child["output"]["delegated"].is_null());
     assert_eq!(child["parent_task_id"], task["id"]);
     assert_eq!(child["depth"], 1);
     assert!(child["reply_message_id"].is_null());
@@ -118,6 +120,7 @@ async fn an_agent_asks_another_one_and_uses_its_answer() {
         (&found[0]["name"], &found[0]["state"], &found[0]["effect"]),
         (&json!("delegate"), &json!("done"), &json!("read"))
     );
+    assert_eq!(found[0]["child_task_id"], child["id"]);
     let context = t.bo.task_context(&id(child)).await.to_string();
     assert!(context.contains("Draft the release note."), "{context}");
     let events = json!(t.bo.events().await).to_string();

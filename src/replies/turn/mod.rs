@@ -598,6 +598,7 @@ impl ReplyHandler {
                     response_length: cited.length,
                     memories: memories.len(),
                     done,
+                    delegated: task.round > 0 && queue::has_children(c, lease.task).await?,
                     ..TaskOutput::default()
                 };
                 queue::finish(

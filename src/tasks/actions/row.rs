@@ -109,6 +109,8 @@ pub struct Action {
     /// Time when it became possible to start it.
     pub granted_at: Option<Timestamp>,
     pub repeats: Option<Json<Repeated>>,
+    /// The task that a delegation started.
+    pub child_task_id: Option<TaskId>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
@@ -169,6 +171,8 @@ pub struct ActionObject {
     pub duration_ms: Option<i64>,
     /// An equal call of the task that this one retries, or of what that passed on, which may have had its effect.
     pub repeats: Option<Repeated>,
+    /// The task that a delegation started, with its brief and answer; null for other calls and in `action.requested`.
+    pub child_task_id: Option<TaskId>,
     pub expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
@@ -232,6 +236,7 @@ impl Action {
                 i64::try_from(ended.since(started).as_millis()).unwrap_or(i64::MAX)
             }),
             repeats: self.repeats.as_ref().map(|repeats| repeats.0.clone()),
+            child_task_id: self.child_task_id,
             expires_at: self
                 .expires_at
                 .filter(|_| self.state == ActionState::Waiting),
@@ -257,7 +262,9 @@ macro_rules! action_sql {
             "select a.id, a.workspace_id, a.task_id, t.channel_id, t.thread_id, nullif(t.conversation_id, t.thread_id) as fork_id, t.agent_id, \
              t.requested_by, a.kind, a.round, a.call, a.call_id, a.name, a.function, a.title, a.tool_id, a.host, a.effect, a.state, a.definition_hash, \
              a.arguments_hash, a.call_hash, a.arguments_id, a.result_id, a.sources, a.needs, a.granted_by, a.is_grantable, a.grant_id, a.hits, a.error, a.note, a.runs, \
-             a.lease_token, a.timeout_s, a.is_extended, a.expires_at, a.granted_at, a.repeats, a.created_at, a.started_at, a.ended_at \
+             a.lease_token, a.timeout_s, a.is_extended, a.expires_at, a.granted_at, a.repeats, a.created_at, a.started_at, a.ended_at, \
+             case when a.function = 'delegate' then (select k.id from tasks k where k.parent_task_id = a.task_id \
+               and k.child_key = cast(a.round as text) || '.' || cast(a.call as text)) end as child_task_id \
              from actions a join tasks t on t.id = a.task_id ",
             $tail
         )
