@@ -349,10 +349,38 @@ pub async fn requester_can_run(c: &mut Conn, task: &Task) -> Result<bool, DbErro
     }
 }
 
-async fn key_can_invoke(
+/// Checks whether the requester of a task has a right now, and whether the key that started it, if it was a key, still has it.
+pub async fn requester_has(c: &mut Conn, task: &Task, scope: Scope) -> Result<bool, DbError> {
+    let row: Option<(Role, Option<ApiKeyId>)> = c
+        .q("select m.role, k.api_key_id from tasks k \
+            join members m on m.workspace_id = k.workspace_id and m.user_id = k.requested_by where k.id = $1")
+        .bind(task.id)
+        .opt()
+        .await?;
+    let Some((role, key)) = row.filter(|(role, _)| role.scopes().has(scope)) else {
+        return Ok(false);
+    };
+    match key {
+        Some(key) => key_has(c, key, task.workspace_id, &[scope]).await,
+        None => Ok(true),
+    }
+}
+
+/// Checks whether a key can post and invoke agents now.
+pub async fn key_can_invoke(
     c: &mut Conn,
     key: ApiKeyId,
     workspace: WorkspaceId,
+) -> Result<bool, DbError> {
+    key_has(c, key, workspace, &[Scope::ChatWrite, Scope::AgentsUse]).await
+}
+
+/// Checks whether a key was not revoked, has not expired, and has these scopes.
+async fn key_has(
+    c: &mut Conn,
+    key: ApiKeyId,
+    workspace: WorkspaceId,
+    needed: &[Scope],
 ) -> Result<bool, DbError> {
     let scopes: Option<(Json<Scopes>,)> = c
         .q("select scopes from api_keys where id = $1 and workspace_id = $2 and (expires_at is null or expires_at > $3)")
@@ -361,9 +389,7 @@ async fn key_can_invoke(
         .bind(now())
         .opt()
         .await?;
-    Ok(scopes.is_some_and(|(Json(scopes),)| {
-        scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
-    }))
+    Ok(scopes.is_some_and(|(Json(scopes),)| needed.iter().all(|scope| scopes.has(*scope))))
 }
 
 /// Checks that a task of a personal kind is the caller's own.

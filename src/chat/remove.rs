@@ -117,7 +117,7 @@ text_enum! {
 }
 
 /// Cancels a task or its tree; a task that has ended is returned unchanged. Anyone who can write in the
-/// conversation, for a tree in that of its root, can cancel.
+/// conversation, for a tree in that of its root, can cancel; personal tasks, only their requester.
 ///
 /// # Errors
 /// `TaskNotFound`, or any error of `Actor::require`.
@@ -131,34 +131,9 @@ pub async fn cancel_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    access::check_personal(caller, &task)?;
-    let Some(access) = access::channel_of_task(c, caller, &task).await? else {
-        access::unplaced(c, caller, &task)
-            .await?
-            .require(Scope::ChatWrite)?;
-        return cancel_unplaced(c, task, scope, hub).await;
-    };
-    access.actor.require(Scope::ChatWrite)?;
-    crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
-    match scope {
-        CancelScope::Task => {
-            stop(c, &task, hub, access.audience()).await?;
-        }
-        CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
-    }
-    queue::find_task(c, id)
-        .await?
-        .ok_or(ChatError::TaskNotFound)
-}
-
-/// Cancels a task of a run without a channel, or the whole run. Calls of the API were recorded after they had ended.
-async fn cancel_unplaced(
-    c: &mut Conn,
-    task: Task,
-    scope: CancelScope,
-    hub: &Hub,
-) -> Result<Task, ChatError> {
-    if task.run_id.is_none() {
+    check_cancel(c, caller, &task).await?;
+    if task.channel_id.is_none() && task.run_id.is_none() {
+        // A call of the API is recorded after it has ended: there is nothing to cancel.
         return Ok(task);
     }
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
@@ -167,10 +142,26 @@ async fn cancel_unplaced(
             let audience = queue::audience_in(c, task.channel_id).await?;
             stop(c, &task, hub, audience).await?;
         }
-        CancelScope::Tree => stop_all(c, task.root_task_id, None, hub).await?,
+        CancelScope::Tree => cancel_tree(c, caller, &task, hub).await?,
     }
-    let task = queue::find_task(c, task.id).await?;
-    task.ok_or(ChatError::TaskNotFound)
+    queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)
+}
+
+/// Checks the right to cancel a task. A personal one belongs to its requester, also after they have left its channel.
+async fn check_cancel(c: &mut Conn, caller: &Caller, task: &Task) -> Result<(), ChatError> {
+    access::check_personal(caller, task)?;
+    let place = if task.kind.is_personal() {
+        None
+    } else {
+        access::channel_of_task(c, caller, task).await?
+    };
+    let actor = match place {
+        Some(access) => access.actor,
+        None => access::unplaced(c, caller, task).await?,
+    };
+    Ok(actor.require(Scope::ChatWrite)?)
 }
 
 async fn cancel_tree(
@@ -181,9 +172,7 @@ async fn cancel_tree(
 ) -> Result<(), ChatError> {
     let root = queue::find_task(c, task.root_task_id).await?;
     let root = root.ok_or(ChatError::TaskNotFound)?;
-    let access = access::channel_of_task(c, caller, &root).await?;
-    let access = access.ok_or(ChatError::TaskNotFound)?;
-    access.actor.require(Scope::ChatWrite)?;
+    check_cancel(c, caller, &root).await?;
     Ok(stop_all(c, task.root_task_id, None, hub).await?)
 }
 

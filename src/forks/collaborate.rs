@@ -17,7 +17,7 @@ use crate::{
         post,
     },
     db::Conn,
-    ids::{AgentId, ApiKeyId, ForkId, TaskId, UserId},
+    ids::{AgentId, ApiKeyId, TaskId, UserId},
     realtime::{Audience, log},
     tasks::{COLLABORATION_TURNS, COLLABORATORS, Lane, NewTask, Task, TaskKind, TaskStatus, queue},
 };
@@ -57,6 +57,8 @@ impl Plan {
 pub struct Goal {
     pub text: Text,
     pub plan: Plan,
+    /// True if there is no model to work with.
+    pub is_offline: bool,
 }
 
 fn invalid(text: String, param: &str) -> ForkError {
@@ -100,6 +102,7 @@ impl Goal {
                 turns_max,
                 auto_publish: auto_publish.unwrap_or(false),
             },
+            is_offline: false,
         })
     }
 }
@@ -190,11 +193,16 @@ pub async fn start_collaboration(
 /// The goal and the task with which a fork was started, if agents were asked.
 pub(super) async fn find_started(
     c: &mut Conn,
-    fork: ForkId,
+    fork: &Fork,
 ) -> Result<Option<(Message, Task)>, ForkError> {
+    if fork.collaboration.is_none() {
+        return Ok(None);
+    }
+    // The index by thread also has tasks that have ended.
     let first: Option<(TaskId,)> = c
-        .q("select id from tasks where conversation_id = $1 and kind = 'collaborate' order by id limit 1")
-        .bind(fork)
+        .q("select id from tasks where thread_id = $1 and conversation_id = $2 and kind = 'collaborate' order by id limit 1")
+        .bind(fork.thread_id)
+        .bind(fork.id)
         .opt()
         .await?;
     let Some((first,)) = first else {

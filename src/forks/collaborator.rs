@@ -26,8 +26,8 @@ use crate::{
     model::Provider,
     realtime::log,
     tasks::{
-        FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskStatus,
-        WaitReason, notice_text,
+        FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
+        TaskStatus, WaitReason, notice_text,
         queue::{self, End},
         worker::{Handler, Run},
     },
@@ -232,7 +232,7 @@ async fn advance(c: &mut Conn, root: &Task, lease: &Lease, model: &Model) -> Res
     };
     let is_enough = work.completed() >= TURNS_MIN;
     match (post::start_obstacle(c, root, work.first).await?, failure) {
-        (None, _) if is_enough => start_draft(c, (root, lease), &work).await,
+        (None, _) if is_enough => start_draft(c, (root, lease), &work, model).await,
         (_, Some(failure)) => fail(c, lease, failure).await,
         (code, None) => {
             let code = code.unwrap_or(FailCode::BadResponse);
@@ -289,12 +289,17 @@ async fn start_turn(
     park(c, lease).await
 }
 
-/// Queues the draft by the first agent.
+/// Queues the draft by the first agent. If a person has just asked for a draft, that is the one of the work, which ends.
 async fn start_draft(
     c: &mut Conn,
     (root, lease): (&Task, &Lease),
     work: &Work,
+    model: &Model,
 ) -> Result<(), DbError> {
+    let active = queue::active_in_fork(c, work.fork).await?;
+    if active.iter().any(|task| task.kind == TaskKind::Resolve) {
+        return complete(c, lease, TaskOutput::default(), model).await;
+    }
     let fork = match forks::get_fork(c, work.fork).await {
         Ok(fork) => fork,
         Err(ChatError::Db(e)) => return Err(e),
@@ -332,8 +337,17 @@ async fn end(c: &mut Conn, lease: &Lease, draft: &Task, model: &Model) -> Result
         return fail(c, lease, failure).await;
     }
     let output = draft.output.as_ref().map(|output| output.0.clone());
+    complete(c, lease, output.unwrap_or_default(), model).await
+}
+
+async fn complete(
+    c: &mut Conn,
+    lease: &Lease,
+    output: TaskOutput,
+    model: &Model,
+) -> Result<(), DbError> {
     let end = End::Completed {
-        output: output.unwrap_or_default(),
+        output,
         model: model.name.clone(),
     };
     queue::finish(c, lease, &end).await?;

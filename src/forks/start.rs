@@ -66,7 +66,7 @@ pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError
 /// Starts a fork, and the work of several agents in it if there is a goal.
 ///
 /// # Errors
-/// `NotForkable`, `TooManyForks`, `NoSuchCollaborator`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
+/// `NotForkable`, `TooManyForks`, `NoModel`, `NoSuchCollaborator`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
 /// `NoSuchAgent`, `ClientIdReused`, `QuotaExceeded`, or any error of `writing`.
 pub async fn start_fork(
     c: &mut Conn,
@@ -84,9 +84,10 @@ pub async fn start_fork(
     let known =
         post::claim_client_id(c, &access.channel_access.actor, client_id, &place, id.0).await?;
     if let Some(known) = known {
+        let fork = forks::get_fork(c, ForkId(known)).await?;
         return Ok(StartedFork {
-            fork: forks::get_fork(c, ForkId(known)).await?,
-            collaboration: find_started(c, ForkId(known)).await?,
+            collaboration: find_started(c, &fork).await?,
+            fork,
             is_new: false,
         });
     }
@@ -97,6 +98,9 @@ pub async fn start_fork(
     }
     let partner = match &new.goal {
         Some(goal) => {
+            if goal.is_offline {
+                return Err(ForkError::NoModel);
+            }
             check_agents(c, &access.channel_access.actor, &goal.plan.agents).await?;
             None
         }

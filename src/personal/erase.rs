@@ -655,7 +655,12 @@ async fn take_task(
         let audience = queue::audience_in(c, task.channel_id).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    if matches!(task.kind, TaskKind::Resolve | TaskKind::Schedule) || task.run_id.is_some() {
+    // Work that a schedule passed on has its prompt, and no trigger message.
+    let has_own_input = matches!(
+        task.kind,
+        TaskKind::Resolve | TaskKind::Schedule | TaskKind::Delegate
+    );
+    if has_own_input || task.run_id.is_some() {
         queue::blank_input(c, id).await?;
     }
     c.q("update tasks set requested_by = $2 where id = $1")

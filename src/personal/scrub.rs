@@ -54,7 +54,7 @@ fn object_of_frame(object: &mut Map<String, Value>, user: &str) {
     if names("requested_by", object)
         && matches!(
             object.get("kind").and_then(Value::as_str),
-            Some("resolve" | "schedule")
+            Some("resolve" | "schedule" | "delegate")
         )
         && let Some(input) = object.get_mut("input").and_then(Value::as_object_mut)
     {

@@ -93,7 +93,7 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// A prompt in place of a trigger message.
+    /// A prompt in place of a trigger message, with the key that wrote it.
     async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
         Ok(Self {
             // No message has it.
@@ -101,7 +101,10 @@ impl Trigger {
             seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
             content,
             attachments: Json(Vec::new()),
-            metadata: Json(MessageMetadata::default()),
+            metadata: Json(MessageMetadata {
+                api_key_id: queue::key_of(c, task.id).await?,
+                ..MessageMetadata::default()
+            }),
         })
     }
 }
@@ -293,8 +296,7 @@ async fn load_step(
     let Some((StoredBrief { text_id, brief }, name)) = brief.zip(name) else {
         return Ok(None);
     };
-    let mut trigger = Trigger::of_prompt(c, task, brief.message.clone()).await?;
-    trigger.metadata.0.api_key_id = queue::key_of(c, task.id).await?;
+    let trigger = Trigger::of_prompt(c, task, brief.message.clone()).await?;
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target: task.queued_target(),

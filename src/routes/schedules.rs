@@ -7,6 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::agents::tagged;
 use crate::{
     auth::{AuthError, Caller, Scope, WorkspaceCaller},
+    chat::post,
     cursor,
     db::{Conn, dialect::clock},
     http::{
@@ -82,7 +83,7 @@ async fn list_schedules(
         example = json!({"name": "Daily news", "cron": "30 9 * * MON-FRI", "timezone": "Europe/Berlin",
             "target": {"type": "agent", "prompt": "What changed since yesterday?"},
             "deliver": {"channel_id": "chan_01h455vb4pex5vsknk084sn02q"}})),
-    responses((status = 201, body = Schedule)))]
+    responses((status = 201, body = Schedule), (status = 200, body = Schedule, description = "Resend: the first schedule")))]
 async fn create_schedule(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -91,7 +92,12 @@ async fn create_schedule(
     let key = member.workspace.0;
     let create = async move |c: &mut Conn| schedules::create(c, &member, &form).await;
     let made = state.db.write(key, create).await?;
-    Ok(tagged(StatusCode::CREATED, made.version, &made))
+    let status = if made.is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok(tagged(status, made.schedule.version, &made.schedule))
 }
 
 /// Times of a schedule.
@@ -241,22 +247,40 @@ async fn list_slots(
     Ok(Json(list))
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ScheduleRunForm {
+    /// A repeated ID returns the first task with status 200.
+    #[serde(default)]
+    client_id: Option<String>,
+}
+
 /// Run a schedule now
 ///
 /// Only the owner.
 #[utoipa::path(post, path = "/v1/schedules/{id}/run", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
-    params(("id" = ScheduleId, Path)), responses((status = 202, body = ScheduleRun)))]
+    params(("id" = ScheduleId, Path)),
+    request_body(content = Option<ScheduleRunForm>, example = json!({"client_id": "5f0c2b1e"})),
+    responses((status = 202, body = ScheduleRun), (status = 200, body = ScheduleRun, description = "Resend: the first task")))]
 async fn run_schedule(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ScheduleId>,
+    Body(form): Body<ScheduleRunForm>,
 ) -> Result<(StatusCode, Json<ScheduleRun>), ApiError> {
     let member = member_of(&state, caller, id).await?;
     let key = member.workspace.0;
-    let run = async move |c: &mut Conn| schedules::run_now(c, &member, id).await;
-    let task = state.db.write(key, run).await.map_err(hide)?;
-    Ok((StatusCode::ACCEPTED, Json(ScheduleRun { task })))
+    let client_id = post::parse_client_id(form.client_id)?;
+    let run =
+        async move |c: &mut Conn| schedules::run_now(c, &member, id, client_id.as_deref()).await;
+    let run = state.db.write(key, run).await.map_err(hide)?;
+    let status = if run.is_new {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(ScheduleRun { task: run.task })))
 }
 
 /// Task of a schedule that was started by hand.

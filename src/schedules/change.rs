@@ -18,7 +18,7 @@ use super::{
 use crate::{
     agents::profiles,
     auth::{self, Actor, AuditAction, Scope, WorkspaceCaller},
-    chat::{ChatError, access},
+    chat::{ChatError, access, post},
     db::{
         Conn, DbError, Json,
         dialect::{clock, lock_workspace},
@@ -123,18 +123,36 @@ async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleErr
     Ok(())
 }
 
+/// A schedule that was created, now or by the first of several equal requests.
+#[derive(Debug)]
+pub struct CreatedSchedule {
+    pub schedule: Schedule,
+    /// False for a resend, which changes nothing.
+    pub is_new: bool,
+}
+
 /// # Errors
 /// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error of the place, the
-/// agent, or the workflow, or an error from `Actor::require`.
+/// agent, or the workflow, `ChatError::ClientIdReused`, or an error from `Actor::require`; `NotFound` for a resend after the schedule
+/// was deleted.
 pub async fn create(
     c: &mut Conn,
     member: &WorkspaceCaller,
     form: &ScheduleForm,
-) -> Result<Schedule, ScheduleError> {
+) -> Result<CreatedSchedule, ScheduleError> {
     let actor = &member.enter(c).await?;
     actor.require(Scope::AgentsUse)?;
     actor.require(Scope::ChatWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
+    let id = ScheduleId::new();
+    let client_id = post::parse_client_id(form.client_id.clone())?;
+    let known = post::claim_client_id(c, actor, client_id.as_deref(), "schedules", id.0).await?;
+    if let Some(known) = known {
+        return Ok(CreatedSchedule {
+            schedule: find_visible(c, actor, ScheduleId(known)).await?.into(),
+            is_new: false,
+        });
+    }
     let name = parse_name(&form.name)?;
     let slots = Slots::parse(&form.cron, &form.timezone)?;
     let target = ScheduleTargetForm::parse(&form.target)?;
@@ -145,9 +163,8 @@ pub async fn create(
     let at = clock(c).await?;
     slots.check(moment(at), target.apart_minutes())?;
     check_limits(c, actor).await?;
-    let id = ScheduleId::new();
     c.q("insert into schedules (id, workspace_id, name, cron, timezone, target, channel_id, thread_id, missed, status, owner_id, \
-         is_by_key, next_run_at, failures, version, created_at, updated_at) \
+         api_key_id, next_run_at, failures, version, created_at, updated_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 1, $14, $14)")
         .bind(id)
         .bind(actor.workspace)
@@ -160,13 +177,16 @@ pub async fn create(
         .bind(form.missed.unwrap_or(MissedPolicy::RunOnce))
         .bind(ScheduleStatus::Active)
         .bind(actor.user)
-        .bind(actor.key.is_some())
+        .bind(actor.key)
         .bind(slots.next_after(at))
         .bind(now())
         .run()
         .await?;
     let stored = announce_stored(c, id, EventType::ScheduleCreated).await?;
-    stored.ok_or(ScheduleError::NotFound)
+    Ok(CreatedSchedule {
+        schedule: stored.ok_or(ScheduleError::NotFound)?,
+        is_new: true,
+    })
 }
 
 /// Finds a schedule that the caller can see, in the locked workspace.
@@ -228,8 +248,9 @@ pub async fn patch(
     audit(c, actor, AuditAction::ScheduleUpdated, &before).await?;
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
+    let has_moved = row.channel_id != before.channel_id;
     c.q("update schedules set name = $2, cron = $3, timezone = $4, target = $5, channel_id = $6, thread_id = $7, missed = $8, \
-         status = $9, paused_reason = $10, is_by_key = $11, next_run_at = $12, failures = case when $13 then 0 else failures end, \
+         status = $9, paused_reason = $10, api_key_id = $11, next_run_at = $12, failures = case when $13 then 0 else failures end, \
          version = version + 1, updated_at = $14 where id = $1")
         .bind(id)
         .bind(row.name)
@@ -241,13 +262,20 @@ pub async fn patch(
         .bind(row.missed)
         .bind(row.status)
         .bind(row.paused_reason)
-        .bind(row.is_by_key)
+        .bind(row.api_key_id)
         .bind(row.next_run_at)
         .bind(is_resumed)
         .bind(now())
         .run()
         .await?;
-    let stored = announce_stored(c, id, EventType::ScheduleUpdated).await?;
+    let kind = if has_moved {
+        // Readers of the old channel may not read the new one.
+        announce(c, EventType::ScheduleDeleted, before).await?;
+        EventType::ScheduleCreated
+    } else {
+        EventType::ScheduleUpdated
+    };
+    let stored = announce_stored(c, id, kind).await?;
     stored.ok_or(ScheduleError::NotFound)
 }
 
@@ -270,7 +298,7 @@ async fn edit(
     if let Some(form) = &patch.target {
         let target = target(c, actor, ScheduleTargetForm::parse(form)?).await?;
         row.target = Json(target);
-        row.is_by_key = actor.key.is_some();
+        row.api_key_id = actor.key;
     }
     if let Some(form) = patch.deliver {
         let deliver = parse_deliver(form)?;

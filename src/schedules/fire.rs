@@ -19,7 +19,7 @@ use super::{
 use crate::{
     agents::{files::heartbeat, profiles},
     auth::{Scope, WorkspaceCaller},
-    chat::bindings,
+    chat::{ChatError, bindings, post},
     db::{
         Conn, Db, DbError,
         dialect::{clock, lock_workspace},
@@ -287,7 +287,7 @@ async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleErro
             start_workflow(c, row, id, (*workflow_id, input)).await?
         }
     };
-    if row.is_by_key {
+    if row.api_key_id.is_some() {
         let (label,): (String,) = c
             .q("select name from users where id = $1")
             .bind(row.owner_id)
@@ -324,7 +324,7 @@ async fn start_workflow(
             id: Some(row.id.to_string()),
         },
         requester: row.owner_id,
-        api_key: None,
+        api_key: row.api_key_id,
         channel: row.channel_id,
         thread: row.thread_id,
         message: None,
@@ -368,6 +368,7 @@ async fn start_agent(
         channel,
         thread: row.thread_id,
         requested_by: row.owner_id,
+        api_key: row.api_key_id,
         prompt: prompt.unwrap_or_default().to_owned(),
         options: serde_json::to_value(options).unwrap_or_default(),
     };
@@ -375,15 +376,25 @@ async fn start_agent(
     Ok(queue::insert_scheduled(c, &new, audience).await?)
 }
 
+/// A task that was started by hand, now or by the first of several equal requests.
+#[derive(Debug)]
+pub struct StartedRun {
+    pub task: Task,
+    /// False for a resend, which changes nothing.
+    pub is_new: bool,
+}
+
 /// Queues a task of a schedule at once, also of one that its owner paused. For an empty heartbeat, the task has completed.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, or an error of `start_run` or from `Actor::require`.
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, `ChatError::ClientIdReused`, or an error of `start_run` or
+/// from `Actor::require`.
 pub async fn run_now(
     c: &mut Conn,
     member: &WorkspaceCaller,
     id: ScheduleId,
-) -> Result<Task, ScheduleError> {
+    client_id: Option<&str>,
+) -> Result<StartedRun, ScheduleError> {
     let actor = &member.enter(c).await?;
     lock_workspace(c, actor.workspace.0).await?;
     let row = find_visible(c, actor, id).await?;
@@ -391,6 +402,16 @@ pub async fn run_now(
     actor.require(Scope::ChatWrite)?;
     if row.owner_id != actor.user {
         return Err(ScheduleError::NotYours);
+    }
+    let new = TaskId::new();
+    let place = format!("{id}/run");
+    let known = post::claim_client_id(c, actor, client_id, &place, new.0).await?;
+    if let Some(known) = known {
+        let task = queue::find_task(c, TaskId(known)).await?;
+        return Ok(StartedRun {
+            task: task.ok_or(ChatError::TaskNotFound)?,
+            is_new: false,
+        });
     }
     if row.paused_reason == Some(PausedReason::ByAdmin) {
         return Err(ScheduleError::PausedByAdmin);
@@ -402,15 +423,15 @@ pub async fn run_now(
         return Err(ScheduleError::StillRunning);
     }
     let row = Row {
-        is_by_key: row.is_by_key || actor.key.is_some(),
+        api_key_id: row.api_key_id.or(actor.key),
         ..row
     };
-    let task = start(c, &row, TaskId::new()).await?;
-    if !is_empty(c, &row).await? {
-        return Ok(task);
+    let mut task = start(c, &row, new).await?;
+    if is_empty(c, &row).await? {
+        let audience = queue::audience_in(c, row.channel_id).await?;
+        task = queue::complete_queued(c, task.id, audience).await?;
     }
-    let audience = queue::audience_in(c, row.channel_id).await?;
-    Ok(queue::complete_queued(c, task.id, audience).await?)
+    Ok(StartedRun { task, is_new: true })
 }
 
 /// Deletes slots that are older than `retention`.

@@ -138,6 +138,9 @@ pub struct ScheduleForm {
     /// `run_once` by default.
     #[serde(default)]
     pub missed: Option<MissedPolicy>,
+    /// A repeated ID returns the first schedule with status 200.
+    #[serde(default)]
+    pub client_id: Option<String>,
 }
 
 /// Changes of a schedule. Others than its owner can only set `status`.

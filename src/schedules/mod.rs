@@ -20,9 +20,9 @@ mod row;
 mod slots;
 
 pub use announce::ScheduleEvent;
-pub use change::{create, delete, erase_owner, patch};
+pub use change::{CreatedSchedule, create, delete, erase_owner, patch};
 pub use error::ScheduleError;
-pub use fire::{delete_old_slots, fire_due, run_now};
+pub use fire::{StartedRun, delete_old_slots, fire_due, run_now};
 pub use form::{DeliveryForm, ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm};
 pub use list::{ScheduleSlot, get, list, list_slots, workspace_of};
 pub use outcome::{Scheduled, is_allowed, note_completed, note_end, note_failed};

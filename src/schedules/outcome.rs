@@ -40,9 +40,14 @@ impl Scheduled {
     }
 }
 
-/// Reason why the owner cannot run the target now.
+/// Reason why the owner cannot run the target now. The owner of a target by a key is gone with the key.
 pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
     if !owner_can_run(c, row).await? {
+        return Ok(Some(SlotReason::OwnerGone));
+    }
+    if let Some(key) = row.api_key_id
+        && !access::key_can_invoke(c, key, row.workspace_id).await?
+    {
         return Ok(Some(SlotReason::OwnerGone));
     }
     let Some(agent) = row.target.0.agent() else {

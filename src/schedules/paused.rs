@@ -28,7 +28,7 @@ pub struct PausedItem {
     pub text: String,
 }
 
-/// Row with the name and membership of the owner.
+/// Row with the name and membership of the owner. `is_by_key`: a key wrote the target of a schedule.
 #[derive(sqlx::FromRow)]
 struct PausedRow {
     id: Uuid,
@@ -37,6 +37,7 @@ struct PausedRow {
     owner_id: UserId,
     owner_name: Option<String>,
     is_member: bool,
+    is_by_key: bool,
 }
 
 impl PausedRow {
@@ -45,7 +46,14 @@ impl PausedRow {
         match (self.paused_reason, self.is_member) {
             (PausedReason::Failing, _) => "it failed five times in a row".to_owned(),
             (_, false) => format!("{owner} left the workspace"),
-            (_, true) => format!("{owner} can no longer post there, or ask the agent"),
+            (_, true) => {
+                let key = if self.is_by_key {
+                    ", or the API key that wrote the prompt,"
+                } else {
+                    ""
+                };
+                format!("{owner}{key} can no longer post there, or ask the agent")
+            }
         }
     }
 
@@ -77,7 +85,8 @@ impl PausedRow {
 pub async fn list_paused(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<PausedItem>, DbError> {
     let schedules: Vec<PausedRow> = c
         .q(concat!(
-            "select s.id, s.name, s.paused_reason, s.owner_id, u.name as owner_name, m.user_id is not null as is_member from schedules s \
+            "select s.id, s.name, s.paused_reason, s.owner_id, u.name as owner_name, m.user_id is not null as is_member, \
+             s.api_key_id is not null as is_by_key from schedules s \
              left join users u on u.id = s.owner_id \
              left join members m on m.workspace_id = s.workspace_id and m.user_id = s.owner_id \
              where s.workspace_id = $1 and s.status = 'paused' and ((s.owner_id = $2 and s.paused_reason in ('failing', 'owner_gone')) \
@@ -93,7 +102,8 @@ pub async fn list_paused(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<PausedIt
         .await?;
     let workflows: Vec<PausedRow> = c
         .q(
-            "select w.id, w.name, w.paused_reason, w.owner_id, u.name as owner_name, m.user_id is not null as is_member from workflows w \
+            "select w.id, w.name, w.paused_reason, w.owner_id, u.name as owner_name, m.user_id is not null as is_member, \
+             FALSE as is_by_key from workflows w \
              left join users u on u.id = w.owner_id \
              left join members m on m.workspace_id = w.workspace_id and m.user_id = w.owner_id \
              where w.workspace_id = $1 and w.status = 'paused' and w.paused_reason is not null and (w.owner_id = $2 or $3) \

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::workflows::definition::PausedReason;
 use crate::{
     db::Json,
-    ids::{AgentId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId},
+    ids::{
+        AgentId, ApiKeyId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
+    },
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -136,6 +138,8 @@ pub struct Schedule {
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
+    /// Also set after the owner has left the workspace.
+    pub owner_name: Option<String>,
     /// Null while the schedule is paused.
     pub next_run_at: Option<Timestamp>,
     pub last_slot: Option<LastSlot>,
@@ -156,7 +160,9 @@ pub(super) struct Row {
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
-    pub is_by_key: bool,
+    pub owner_name: Option<String>,
+    /// Key that wrote the target.
+    pub api_key_id: Option<ApiKeyId>,
     pub next_run_at: Option<Timestamp>,
     pub last_task_id: Option<TaskId>,
     pub version: i64,
@@ -170,8 +176,9 @@ macro_rules! schedule_sql {
     ($tail:expr) => {
         concat!(
             "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.target, s.channel_id, s.thread_id, s.missed, s.status, \
-             s.paused_reason, s.owner_id, s.is_by_key, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
-             l.task_id as slot_task_id from schedules s left join schedule_slots l on l.schedule_id = s.id \
+             s.paused_reason, s.owner_id, s.api_key_id, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
+             l.task_id as slot_task_id, u.name as owner_name from schedules s \
+             left join users u on u.id = s.owner_id left join schedule_slots l on l.schedule_id = s.id \
              and l.slot_at = (select max(x.slot_at) from schedule_slots x where x.schedule_id = s.id) ",
             $tail
         )
@@ -203,6 +210,7 @@ impl From<Row> for Schedule {
             status: row.status,
             paused_reason: row.paused_reason,
             owner_id: row.owner_id,
+            owner_name: row.owner_name,
             next_run_at: row.next_run_at,
             version: row.version,
         }

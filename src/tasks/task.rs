@@ -176,6 +176,9 @@ pub struct TaskOutput {
     /// A turn of a collaboration whose agent proposed to end the work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub done: bool,
+    /// The agent of a reply passed on work; omitted if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delegated: bool,
     /// The answer of a `delegate` was cut at its limit; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -234,12 +237,10 @@ pub struct TaskTarget {
 }
 
 impl TaskTarget {
-    /// Target of a queued task. A run has no agent, and it and its steps need no channel: those IDs are nil. The thread that a task
-    /// may start has the UUID of the task.
+    /// Target of a queued task. A run has no agent, and it and its steps need no channel: those IDs are nil.
     pub(super) fn of_queued(
-        task: TaskId,
         agent: Option<(AgentId, i64)>,
-        (channel, thread): (Option<ChannelId>, Option<ThreadId>),
+        (channel, thread): (Option<ChannelId>, ThreadId),
         fork: Option<ForkId>,
     ) -> Self {
         let nil = uuid::Uuid::nil();
@@ -248,7 +249,7 @@ impl TaskTarget {
             agent,
             agent_version,
             channel: channel.unwrap_or(ChannelId(nil)),
-            thread: thread.unwrap_or(ThreadId(task.0)),
+            thread,
             fork,
         }
     }
@@ -276,7 +277,7 @@ pub struct Task {
     pub agent_version: Option<i64>,
     /// Null for a `response`, which has no conversation, and for a run without one.
     pub channel_id: Option<ChannelId>,
-    /// Also null for a `schedule` until its reply starts a thread.
+    /// Also null for a `schedule`, and what it passes on, until its reply starts a thread.
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
@@ -319,14 +320,14 @@ pub struct Task {
 
 impl Task {
     /// Returns `None` for a `response`, which is never queued, and without an agent or a conversation. The thread that a `schedule`
-    /// starts has the UUID of the task.
+    /// starts has the UUID of the task; the work that it passes on before belongs there, too.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
             agent_version: self.agent_version?,
             channel: self.channel_id?,
             thread: match self.kind {
-                TaskKind::Schedule => self.thread_id.unwrap_or(ThreadId(self.id.0)),
+                TaskKind::Schedule | TaskKind::Delegate => self.queued_thread(),
                 _ => self.thread_id?,
             },
             fork: self.fork_id,
@@ -336,11 +337,15 @@ impl Task {
     /// Agent and conversation of a queued task, which can lack both.
     pub fn queued_target(&self) -> TaskTarget {
         TaskTarget::of_queued(
-            self.id,
             self.agent_id.zip(self.agent_version),
-            (self.channel_id, self.thread_id),
+            (self.channel_id, self.queued_thread()),
             self.fork_id,
         )
+    }
+
+    /// The thread; before it exists, the UUID of the root, because the reply of a `schedule` starts it with its own.
+    fn queued_thread(&self) -> ThreadId {
+        self.thread_id.unwrap_or(ThreadId(self.root_task_id.0))
     }
 
     /// Checks for a task whose reply starts a thread and has not been posted.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     chat::search::folded,
-    db::{Conn, DbError},
+    db::{Conn, Db, DbError},
     ids::{AgentId, TaskId},
     tasks::{
         GUARD_MIN, Task,
@@ -105,6 +105,11 @@ impl Words {
     }
 }
 
+/// Hash of a target: a model can write anything there.
+fn target_hash(target: &str) -> String {
+    hex::encode(Sha256::digest(folded(target)))
+}
+
 /// Condition on an earlier delegation of the tree `$1`: the same caller `$2`, target `$3`, and words `$4`. If its answer said
 /// nothing, the numbers are what differs, so all words `$5` count.
 macro_rules! is_same_delegation {
@@ -113,18 +118,18 @@ macro_rules! is_same_delegation {
     };
 }
 
-/// Notes the delegations of a round in the transaction that stores it. Returns true if the tree must stop.
+/// Notes the delegations of a round, whose numbers are those of the work if they are `known`, in the transaction that stores it.
+/// Returns true if the tree must stop.
 pub async fn note_round(
     c: &mut Conn,
     task: &Task,
     delegations: &[Delegation],
+    KnownNumbers(known): &KnownNumbers,
 ) -> Result<bool, DbError> {
     let Some(caller) = task.agent_id.filter(|_| !delegations.is_empty()) else {
         return Ok(false);
     };
     let texts: Vec<Words> = delegations.iter().map(|d| Words::of(&d.text)).collect();
-    let numbers = texts.iter().flat_map(|words| words.with_digits.iter());
-    let known = known_numbers(c, task.root_task_id, numbers.cloned().collect()).await?;
     let mut is_repeated = true;
     for (delegation, words) in delegations.iter().zip(&texts) {
         let same: bool = c
@@ -135,8 +140,8 @@ pub async fn note_round(
             ))
             .bind(task.root_task_id)
             .bind(caller)
-            .bind(folded(&delegation.target))
-            .bind(words.hash(&known))
+            .bind(target_hash(&delegation.target))
+            .bind(words.hash(known))
             .bind(words.hash_of_all())
             .bind(ANSWER_WORDS_MIN)
             .value()
@@ -150,8 +155,8 @@ pub async fn note_round(
             .bind(delegation.key.clone())
             .bind(task.root_task_id)
             .bind(caller)
-            .bind(folded(&delegation.target))
-            .bind(words.hash(&known))
+            .bind(target_hash(&delegation.target))
+            .bind(words.hash(known))
             .bind(words.hash_of_all())
             .bind(delegation.is_on_path)
             .run()
@@ -259,33 +264,52 @@ async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
         .await
 }
 
-/// Those of `numbers` that occur in what the root, or a step of a run, was sent, or in the result of a tool in its tree.
-async fn known_numbers(
-    c: &mut Conn,
-    root: TaskId,
-    mut numbers: BTreeSet<String>,
-) -> Result<BTreeSet<String>, DbError> {
+/// Numbers that belong to the work of a tree, and that agents do not count up themselves.
+#[derive(Debug, Default)]
+pub struct KnownNumbers(BTreeSet<String>);
+
+/// Finds those numbers of a text that occur in what a task, the root of its tree, or a step of its run was sent, except for briefs by
+/// agents, in their trigger messages, or in the result of a tool in the tree. Reads all of these texts, so the writer's turn is too
+/// short for it.
+pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNumbers, DbError> {
+    let numbers = Words::of(text).with_digits;
     if numbers.is_empty() {
-        return Ok(numbers);
+        return Ok(KnownNumbers::default());
     }
-    let texts: Vec<(String,)> = c
-        .q("select x.text from tasks s join context_parts p on p.task_id = s.id join context_texts x on x.id = p.text_id \
-            where (s.id = $1 or (s.root_task_id = $1 and s.step_id is not null)) and p.name not in ('round', 'call', 'result') \
-            union all select x.text from tasks t join actions a on a.task_id = t.id \
-            join context_texts x on x.id = a.result_id where (t.id = $1 or (t.root_task_id = $1 and t.parent_task_id is not null)) \
+    let texts: Vec<(String,)> = db
+        .read()
+        .await?
+        .q("with here (id, root_task_id) as (select id, root_task_id from tasks where id = $1), \
+            work (id, trigger_message_id, step_id) as \
+            (select w.id, w.trigger_message_id, w.step_id from tasks w join here h on w.id in (h.id, h.root_task_id) \
+            union select w.id, w.trigger_message_id, w.step_id from tasks w join here h on w.root_task_id = h.root_task_id \
+            where w.parent_task_id is not null and w.step_id is not null) \
+            select x.text from context_parts p join work w on w.id = p.task_id join context_texts x on x.id = p.text_id \
+            where p.name not in ('round', 'call', 'result') and (p.name <> 'brief' or w.step_id is not null) \
+            union all select m.content from messages m join work w on w.trigger_message_id = m.id \
+            union all select x.text from tasks t join actions a on a.task_id = t.id join context_texts x on x.id = a.result_id \
+            where (t.id = (select root_task_id from here) \
+            or (t.root_task_id = (select root_task_id from here) and t.parent_task_id is not null)) \
             and a.function <> 'delegate' limit 1000")
-        .bind(root)
+        .bind(task)
         .all()
         .await?;
+    let found = tokio::task::spawn_blocking(move || numbers_in(&texts, numbers)).await;
+    // Without them, the guard is stricter.
+    Ok(KnownNumbers(found.unwrap_or_default()))
+}
+
+/// Those of `numbers` that occur in the texts.
+fn numbers_in(texts: &[(String,)], mut numbers: BTreeSet<String>) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for (text,) in texts {
-        let found = Words::of(&text).with_digits;
+        let found = Words::of(text).with_digits;
         known.extend(found.into_iter().filter(|word| numbers.remove(word)));
         if numbers.is_empty() {
             break;
         }
     }
-    Ok(known)
+    known
 }
 
 #[cfg(test)]

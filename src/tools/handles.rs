@@ -1,8 +1,11 @@
 //! Short names of messages and files for models, such as `S1` and `F2`. They stay the same within a task.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
-use regex::Regex;
+use regex::{Match, Regex};
 use uuid::Uuid;
 
 use super::output::Handled;
@@ -25,6 +28,13 @@ impl HandleKind {
         match self {
             Self::Message => 'S',
             Self::File => 'F',
+        }
+    }
+
+    fn source(self, id: Uuid) -> Handled {
+        match self {
+            Self::Message => Handled::Message(MessageId(id)),
+            Self::File => Handled::File(FileId(id)),
         }
     }
 }
@@ -89,23 +99,29 @@ pub async fn translate(
     (from, to): (TaskId, TaskId),
     text: &str,
 ) -> Result<String, DbError> {
-    let Some(brackets) = BRACKETS.as_ref() else {
+    let found = BRACKETS
+        .iter()
+        .flat_map(|brackets| brackets.find_iter(text));
+    let found: Vec<Match<'_>> = found.collect();
+    if found.is_empty() {
         return Ok(text.to_owned());
-    };
+    }
+    let sources = list(c, from).await?;
+    let (mut seen, mut distinct) = (HashSet::new(), Vec::new());
+    for brackets in &found {
+        let named = named_in(brackets.as_str(), &sources).into_iter();
+        distinct.extend(named.filter(|of| seen.insert(*of)));
+    }
+    let handles = assign(c, to, &distinct).await?;
     let (mut translated, mut end) = (String::with_capacity(text.len()), 0);
-    for found in brackets.find_iter(text) {
-        translated.push_str(&text[end..found.start()]);
-        end = found.end();
-        let mut known = Vec::new();
-        for handle in found.as_str().split([',', ';']) {
-            let handle = handle.trim_matches(['[', ']', ' ', '\t']);
-            known.extend(find(c, from, handle).await?);
-        }
-        let handles = assign(c, to, &known).await?;
-        let handles: Vec<&str> = known.iter().map(|of| handles[of].as_str()).collect();
-        if !handles.is_empty() {
+    for brackets in &found {
+        translated.push_str(&text[end..brackets.start()]);
+        end = brackets.end();
+        let named = named_in(brackets.as_str(), &sources);
+        let names: Vec<&str> = named.iter().map(|of| handles[of].as_str()).collect();
+        if !names.is_empty() {
             translated.push('[');
-            translated.push_str(&handles.join(", "));
+            translated.push_str(&names.join(", "));
             translated.push(']');
         }
     }
@@ -113,14 +129,42 @@ pub async fn translate(
     Ok(translated)
 }
 
+/// Sources of a task by kind and number of their handles.
+type Sources = HashMap<(HandleKind, i64), Handled>;
+
+/// Known sources that brackets name.
+fn named_in(brackets: &str, sources: &Sources) -> Vec<Handled> {
+    let handles = brackets.split([',', ';']).filter_map(parse);
+    let found = handles.filter_map(|handle| sources.get(&handle).copied());
+    found.collect()
+}
+
+/// Sources that have handles in a task.
+async fn list(c: &mut Conn, task: TaskId) -> Result<Sources, DbError> {
+    let rows: Vec<(HandleKind, i64, Uuid)> = c
+        .q("select kind, number, source_id from task_handles where task_id = $1 order by kind, number limit 10000")
+        .bind(task)
+        .all()
+        .await?;
+    let sources = rows
+        .into_iter()
+        .map(|(kind, number, id)| ((kind, number), kind.source(id)));
+    Ok(sources.collect())
+}
+
+/// Kind and number of a handle. Brackets around it are ignored.
+fn parse(handle: &str) -> Option<(HandleKind, i64)> {
+    let handle = handle.trim_matches(['[', ']', ' ', '\t']);
+    let mut letters = handle.chars();
+    let letter = letters.next()?.to_ascii_uppercase();
+    let kinds = [HandleKind::Message, HandleKind::File];
+    let kind = kinds.into_iter().find(|kind| kind.letter() == letter)?;
+    Some((kind, letters.as_str().parse().ok()?))
+}
+
 /// Finds the source that a handle names in a task. Brackets around it are ignored.
 pub async fn find(c: &mut Conn, task: TaskId, handle: &str) -> Result<Option<Handled>, DbError> {
-    let handle = handle.trim().trim_matches(['[', ']']);
-    let mut letters = handle.chars();
-    let letter = letters.next().map(|c| c.to_ascii_uppercase());
-    let kinds = [HandleKind::Message, HandleKind::File];
-    let kind = kinds.into_iter().find(|kind| Some(kind.letter()) == letter);
-    let Some((kind, number)) = kind.zip(letters.as_str().parse::<i64>().ok()) else {
+    let Some((kind, number)) = parse(handle.trim()) else {
         return Ok(None);
     };
     let row: Option<(Uuid,)> = c
@@ -130,8 +174,38 @@ pub async fn find(c: &mut Conn, task: TaskId, handle: &str) -> Result<Option<Han
         .bind(number)
         .opt()
         .await?;
-    Ok(row.map(|(id,)| match kind {
-        HandleKind::Message => Handled::Message(MessageId(id)),
-        HandleKind::File => Handled::File(FileId(id)),
-    }))
+    Ok(row.map(|(id,)| kind.source(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_are_read_with_and_without_brackets() {
+        for (handle, expected) in [
+            ("S1", Some((HandleKind::Message, 1))),
+            ("[f12]", Some((HandleKind::File, 12))),
+            (" S3 ]", Some((HandleKind::Message, 3))),
+            ("S", None),
+            ("X1", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(handle), expected, "{handle:?}");
+        }
+    }
+
+    #[test]
+    fn only_known_sources_of_brackets_are_named_in_their_order() {
+        let (first, second) = (
+            Handled::Message(MessageId(Uuid::from_u128(1))),
+            Handled::File(FileId(Uuid::from_u128(2))),
+        );
+        let sources = Sources::from([
+            ((HandleKind::Message, 1), first),
+            ((HandleKind::File, 1), second),
+        ]);
+        assert_eq!(named_in("[F1; S9, S1]", &sources), [second, first]);
+        assert!(named_in("[S2]", &sources).is_empty());
+    }
 }

@@ -21,7 +21,7 @@ use crate::{
     },
     auth::{self, AuditAction, Role},
     db::{Conn, DbError, dialect::hexadecimal_ids, is_in_visible_channel, now},
-    ids::{ActionId, TaskId, UserId},
+    ids::{ActionId, UserId},
     mcp::Effect,
     model::ToolCall,
     realtime::{Audience, EventType},
@@ -59,8 +59,6 @@ pub struct Requests {
     pub offer: Offer,
     /// Lists and rules of the agent.
     pub trust: Option<Trust>,
-    /// The task that this one retries.
-    pub retry_of: Option<TaskId>,
     pub audience: Audience,
 }
 
@@ -184,13 +182,12 @@ impl Requests {
             let owner = (self.task.workspace, id);
             let arguments_id = texts::put(c, owner, &parsed.text).await?;
             texts::cite_prompt(c, self.task.task, arguments_id).await?;
-            let repeats = match self.retry_of {
-                Some(earlier) if begin.state == ActionState::Waiting => {
-                    actions::find_equal(c, earlier, &call_hash).await?
-                }
-                _ => None,
-            };
             let is_waiting = begin.state == ActionState::Waiting;
+            let repeats = if is_waiting {
+                actions::find_equal(c, self.task.task, &call_hash).await?
+            } else {
+                None
+            };
             let timeout = std::time::Duration::from_secs(begin.timeout_s.into());
             let arguments_hash = hash::arguments_hash(&hashed, &parsed.text);
             let new = NewAction {

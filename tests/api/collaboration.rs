@@ -3,20 +3,22 @@
 use serde_json::{Value, json};
 
 use crate::{
+    approvals::waiting,
     faults::{Prepared, prepared},
     support::{
         Answer, Gate, ModelsFile, Person, Team, TestProcess, drafting, id, list, number, team,
         team_with, text, unknown_id,
     },
+    tools_loop::reader,
 };
 
 const GOAL: &str = "Write the release notes.";
 
 /// A collaboration of `coder` and others in a new fork of #general, started by Bo.
-struct Started {
-    fork: String,
-    goal: String,
-    task: String,
+pub struct Started {
+    pub fork: String,
+    pub goal: String,
+    pub task: String,
 }
 
 async fn agents(t: &Team, names: &[&str]) -> Vec<String> {
@@ -31,7 +33,7 @@ async fn agents(t: &Team, names: &[&str]) -> Vec<String> {
     agents
 }
 
-async fn start(by: &Person, channel: &str, fields: Value) -> Started {
+pub async fn start(by: &Person, channel: &str, fields: Value) -> Started {
     let started = by.start(channel, "What do we tell people?").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let begun = by.try_fork(&thread, &root, fields).await.is(201);
@@ -43,7 +45,7 @@ async fn start(by: &Person, channel: &str, fields: Value) -> Started {
 }
 
 /// Starts the work of `coder` and `reviewer` with these further fields.
-async fn pair(t: &Team, fields: Value) -> Started {
+pub async fn pair(t: &Team, fields: Value) -> Started {
     let mut form = json!({"collaborators": agents(t, &["coder", "reviewer"]).await, "goal": GOAL});
     for (field, value) in fields.as_object().unwrap() {
         form[field] = value.clone();
@@ -62,7 +64,7 @@ fn done(summary: &str) -> (&'static str, Value) {
     ("done", json!({"summary": summary}))
 }
 
-async fn state(by: &Person, fork: &str) -> (String, i64) {
+pub async fn state(by: &Person, fork: &str) -> (String, i64) {
     let fork = by.fork(fork).await;
     (
         text(&fork, "/collaboration/state"),
@@ -385,6 +387,57 @@ async fn an_agent_that_may_no_longer_be_asked_ends_the_work() {
 }
 
 #[tokio::test]
+async fn a_draft_that_a_person_asked_for_is_that_of_the_work() {
+    let t = team().await;
+    let (turn, draft) = (Gate::new(), Gate::new());
+    t.model()
+        .script("reviewer", [Answer::text("It is fine.").held(&turn)]);
+    t.model().script("resolver", [result().held(&draft)]);
+    let started = pair(&t, json!({"turns_max": 2})).await;
+    turn.reached().await;
+    let resolve = t.bo.resolve(&started.fork).await;
+    draft.reached().await;
+    turn.open();
+    t.bo.completed(&started.task).await;
+    assert_eq!(state(&t.bo, &started.fork).await, ("done".to_owned(), 2));
+    draft.open();
+    t.bo.completed(&resolve).await;
+    let waiting = t.bo.get("/v1/waiting").await.ok();
+    assert_eq!(waiting["drafts"][0]["headline"], "Notes are ready");
+}
+
+#[tokio::test]
+async fn a_turn_that_waited_ends_for_a_requester_who_became_a_viewer() {
+    let t = team().await;
+    let sage = reader(&t.ada, "sage", json!({})).await;
+    let rules = json!({"approval_rules": [{"action": "search", "requires": "any_member"}]});
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    t.ada.patch(&policy, rules).await.is(200);
+    let search = ("search_messages", json!({"query": "zebra"}));
+    t.model().script("sage", [Answer::calls("", &[search])]);
+    let form =
+        json!({"collaborators": [sage["id"], t.ada.agent("vibe").await["id"]], "goal": GOAL});
+    let started = start(&t.bo, &t.general, form).await;
+    let event =
+        t.bo.event_where("the first turn", |event| {
+            let task = &event["data"]["task"];
+            task["parent_task_id"] == json!(started.task) && task["kind"] == "reply"
+        })
+        .await;
+    let turn = text(&event, "/data/task/id");
+    let card = waiting(&t.bo, &turn).await;
+    let member = format!("/v1/members/{}", t.bo.id);
+    t.ada.patch(&member, json!({"role": "viewer"})).await.ok();
+    let path = format!("/v1/actions/{}/approve", id(&card));
+    let form = json!({"arguments_hash": card["arguments_hash"]});
+    t.ada.post(&path, form).await.is(200);
+    assert_eq!(t.ada.failed(&turn).await.1, "not_allowed");
+    assert_eq!(t.ada.failed(&started.task).await.1, "not_allowed");
+    t.model().asked_once("sage").await;
+    assert_eq!(state(&t.ada, &started.fork).await.0, "failed");
+}
+
+#[tokio::test]
 async fn a_request_that_cannot_be_met_starts_nothing() {
     let t = team().await;
     let agents = agents(&t, &["coder", "reviewer", "tester", "planner", "editor"]).await;
@@ -458,12 +511,26 @@ async fn a_request_that_cannot_be_met_starts_nothing() {
 
 #[tokio::test]
 async fn without_a_model_the_work_cannot_start() {
-    let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
-    let started = t.bo.start(&t.general, "Root").await;
+    let mut t = team().await;
+    let eve = t.app.join(&t.ada, "Eve", "member").await;
+    let plans = t.bo.private_channel("plans", &[]).await;
+    let started = t.bo.start(&plans, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let form = json!({"collaborators": [t.ada.agent("coder").await["id"], t.ada.agent("vibe").await["id"]], "goal": "x"});
-    let reply = t.bo.try_fork(&thread, &root, form).await;
+    let agents = agents(&t, &["coder", "reviewer"]).await;
+    let form = |client_id: &str| json!({"collaborators": agents, "goal": "x", "turns_max": 2, "client_id": client_id});
+    let first = t.bo.try_fork(&thread, &root, form("once")).await.is(201);
+    t.bo.completed(&text(&first, "/task/id")).await;
+    let without = [("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")];
+    t.app.restart(&without).await;
+    let (bo, eve) = (t.bo.at(&t.app.base), eve.at(&t.app.base));
+    let reply = bo.try_fork(&thread, &root, form("again")).await;
     assert_eq!(reply.refused(422), "no_model");
+    let reply = eve.try_fork(&thread, &root, form("again")).await;
+    assert_eq!(reply.refused(404), "thread_not_found");
+    let resent = bo.try_fork(&thread, &root, form("once")).await.is(200);
+    for at in ["/fork/id", "/message/id", "/task/id"] {
+        assert_eq!(text(&first, at), text(&resent, at));
+    }
 }
 
 #[tokio::test]

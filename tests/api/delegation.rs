@@ -14,12 +14,12 @@ use crate::{
     tools_loop::{actions, reader},
 };
 
-fn delegate(agent: &str, message: &str) -> (&'static str, Value) {
+pub fn delegate(agent: &str, message: &str) -> (&'static str, Value) {
     ("delegate", json!({"agent": agent, "message": message}))
 }
 
 /// An agent that can delegate.
-async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
+pub async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
     let mut delegate = json!({"type": "delegate"});
     for (field, value) in tool.as_object().unwrap() {
         delegate[field] = value.clone();
@@ -28,20 +28,20 @@ async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
 }
 
 /// A team with the agent `lead`, which can ask everyone.
-async fn lead_team() -> Team {
+pub async fn lead_team() -> Team {
     let t = team().await;
     delegating(&t.ada, "lead", json!({})).await;
     t
 }
 
 /// Lets `lead` make these calls in its first round, and then reply.
-fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
+pub fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
     let answers = [Answer::calls("", calls), Answer::text("Done, see above.")];
     t.model().script("lead", answers);
 }
 
 /// Asks in a new thread of #general by Bo; returns the thread and the completed task.
-async fn asked(t: &Team, content: &str) -> (String, Value) {
+pub async fn asked(t: &Team, content: &str) -> (String, Value) {
     let thread = t.bo.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, content).await;
     let task = t.bo.completed(&task).await;
@@ -53,7 +53,7 @@ async fn tree(by: &Person, task: &Value) -> Value {
 }
 
 /// Delegated tasks of a tree, oldest first.
-async fn children(by: &Person, task: &Value) -> Vec<Value> {
+pub async fn children(by: &Person, task: &Value) -> Vec<Value> {
     let mut tasks = list(&tree(by, task).await, "/tasks");
     tasks.retain(|task| task["kind"] == "delegate");
     tasks
@@ -76,7 +76,7 @@ fn result_of(text: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
-fn errors(actions: &[Value]) -> Value {
+pub fn errors(actions: &[Value]) -> Value {
     actions
         .iter()
         .map(|action| action["error"].clone())
@@ -91,6 +91,7 @@ async fn an_agent_asks_another_one_and_uses_its_answer() {
     let (thread, task) = asked(&t, "@lead write a note").await;
     let contents = t.bo.contents(&thread).await;
     assert_eq!(contents, ["Root", "@lead write a note", "Done, see above."]);
+    assert_eq!(task["output"]["delegated"], true);
     let asked = t.model().asked_once("coder").await;
     let expected = "user: Task from lead (AI), on behalf of Bo (role: member):\n\nDraft the release note.\n\n\
                     Original request:\nwrite a note";
@@ -110,6 +111,7 @@ async fn an_agent_asks_another_one_and_uses_its_answer() {
     let brief = json!({"message": "Draft the release note.", "facts": [], "constraints": [], "output": null, "left_out": 0});
     assert_eq!(child["input"]["brief"], brief);
     assert_eq!(child["output"]["answer"], "The draft.");
+    assert!(child["output"]["delegated"].is_null());
     assert_eq!(child["parent_task_id"], task["id"]);
     assert_eq!(child["depth"], 1);
     assert!(child["reply_message_id"].is_null());
@@ -118,6 +120,7 @@ async fn an_agent_asks_another_one_and_uses_its_answer() {
         (&found[0]["name"], &found[0]["state"], &found[0]["effect"]),
         (&json!("delegate"), &json!("done"), &json!("read"))
     );
+    assert_eq!(found[0]["child_task_id"], child["id"]);
     let context = t.bo.task_context(&id(child)).await.to_string();
     assert!(context.contains("Draft the release note."), "{context}");
     let events = json!(t.bo.events().await).to_string();
@@ -498,6 +501,27 @@ async fn an_asked_agent_runs_while_it_replies_elsewhere_in_the_conversation() {
 }
 
 #[tokio::test]
+async fn the_answer_is_the_final_text_without_those_before_calls() {
+    let t = lead_team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    lead_calls(&t, &[delegate("sage", "Find it.")]);
+    let search = |query| ("search_messages", json!({"query": query}));
+    let notes = "I look into the notes. ".repeat(1_000);
+    let answers = [
+        Answer::calls(&notes, &[search("zebra")]),
+        Answer::calls(&notes, &[search("quagga")]),
+        Answer::text("It is in none of them."),
+    ];
+    t.model().script("sage", answers);
+    let (_, task) = asked(&t, "@lead find it").await;
+    let child = children(&t.bo, &task).await.remove(0);
+    assert_eq!(child["output"]["answer"], "It is in none of them.");
+    let results = t.model().asked("lead", 2).await[1].results();
+    let expected = json!({"agent": "sage", "text": "It is in none of them.", "truncated": false});
+    assert_eq!(result_of(&results[0]), expected);
+}
+
+#[tokio::test]
 async fn a_crash_around_a_delegation_neither_loses_nor_repeats_it() {
     for failpoint in [
         "round_stored:1",
@@ -592,7 +616,10 @@ async fn after_an_outward_call_only_those_who_see_its_arguments_see_the_brief() 
     reader(&t.ada, "sage", json!({"tools": [{"type": "web_fetch"}]})).await;
     lead_calls(&t, &[delegate("sage", "Read the zebra page.")]);
     let fetch = ("web_fetch", json!({"url": "https://127.0.0.1/zebra"}));
-    let answers = [Answer::calls("", &[fetch]), Answer::text("I could not.")];
+    let answers = [
+        Answer::calls("The quagga page comes next.", &[fetch]),
+        Answer::text("I could not."),
+    ];
     t.model().script("sage", answers);
     let (_, task) = asked(&t, "@lead look").await;
     for (person, is_shown) in [(&t.bo, true), (&t.ada, true), (&eve, false)] {
@@ -600,7 +627,9 @@ async fn after_an_outward_call_only_those_who_see_its_arguments_see_the_brief() 
         assert_eq!(child["input"]["brief"].is_object(), is_shown);
         assert_eq!(child["output"]["answer"].is_string(), is_shown);
         let context = person.task_context(&id(&child)).await.to_string();
-        assert_eq!(context.contains("Read the zebra page."), is_shown);
+        for part in ["Read the zebra page.", "The quagga page comes next."] {
+            assert_eq!(context.contains(part), is_shown, "{part}");
+        }
     }
 }
 

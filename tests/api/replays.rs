@@ -15,16 +15,16 @@ fn path_of(agent: &Value) -> String {
     format!("/v1/agents/{}/replays", id(agent))
 }
 
-fn draft() -> Value {
+pub fn draft() -> Value {
     json!({"draft": {"instructions": "You are Sage, and brief.", "temperature": 0.3}})
 }
 
-async fn read(by: &Person, task: &str) -> Reply {
+pub async fn read(by: &Person, task: &str) -> Reply {
     by.get(&format!("/v1/tasks/{task}/replay")).await
 }
 
 /// Starts a replay; returns its root.
-async fn started(by: &Person, agent: &Value, form: Value) -> String {
+pub async fn started(by: &Person, agent: &Value, form: Value) -> String {
     let queued = by.post(&path_of(agent), form).await.is(202);
     text(&queued, "/task/id")
 }
@@ -38,7 +38,7 @@ async fn replayed(by: &Person, agent: &Value, form: Value) -> (String, Value) {
 }
 
 /// Asks sage in a new thread; returns the message and the task once it has completed.
-async fn asked(by: &Person, channel: &str, question: &str) -> (String, String) {
+pub async fn asked(by: &Person, channel: &str, question: &str) -> (String, String) {
     let thread = by.thread(channel, "Root").await;
     let said = by.say(&thread, &format!("@sage {question}")).await;
     let task = text(&said, "/tasks/0/id");

@@ -93,6 +93,8 @@ test('everyone sees the agents at work, and the caller waits for them', async ()
     await work(p).getByText('Coder done · Tester done').waitFor();
     assert.equal(await answers(p, 'Coder').count(), 0);
   }
+  await ada.page.reload();
+  await work(ada).getByText('Coder done · Tester done').waitFor();
   await inspect(bo, 'delegation-done');
 });
 

@@ -178,6 +178,10 @@ async fn enqueue_again(
             }
             _ => None,
         };
+        let mut options = task.input.0.options.clone();
+        if let Some(guard) = guard.filter(|_| before.is_none()) {
+            options.get_or_insert_with(|| json!({}))[GUARD_OPTION] = guard.into();
+        }
         let newest = profiles::newest_version(c, target.agent).await?;
         let newest = newest.or_else(|| before.map(|_| target.agent_version));
         let new = NewTask {
@@ -198,10 +202,7 @@ async fn enqueue_again(
             api_key: key.filter(|_| link.is_some() || task.kind == TaskKind::Collaborate),
             lane: Lane::Foreground,
             prompt: task.input.0.prompt.clone(),
-            options: match guard {
-                Some(guard) if before.is_none() => Some(json!({GUARD_OPTION: guard})),
-                _ => task.input.0.options.clone(),
-            },
+            options,
         };
         let full = full.clone().filter(|_| before.is_none());
         let again = enqueue(c, seq, &new, full, audience).await?;

@@ -1,5 +1,7 @@
 //! Starts the task of a call, or refuses it, in the transaction that stores the call.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -64,6 +66,19 @@ pub(in crate::replies) async fn prepare(
     })
 }
 
+/// Numbers in the calls of a round that belong to the work of its tree.
+pub(in crate::replies) async fn known_numbers(
+    db: &Db,
+    task: TaskId,
+    calls: &HashMap<i64, Prepared>,
+) -> Result<guard::KnownNumbers, DbError> {
+    let delegations = calls
+        .values()
+        .filter_map(|call| call.delegation.as_ref().ok());
+    let texts: Vec<String> = delegations.map(Delegation::text).collect();
+    guard::known_numbers(db, task, &texts.join("\n")).await
+}
+
 /// A call as the loop guard sees it; `None` if its arguments cannot be read.
 pub(in crate::replies) async fn noted(
     c: &mut Conn,
@@ -108,6 +123,8 @@ pub(in crate::replies) async fn begin(
     if let Some(fault) = fault {
         actions::store_end(c, action.id, None, Ending::failed(fault.code)).await?;
         let text = texts::put(c, (lease.workspace, action.id), &fault_text(&fault)).await?;
+        // It can name the agent as the model wrote it.
+        texts::cite_as(c, action.arguments_id, text).await?;
         actions::set_result(c, action.id, text).await?;
     }
     actions::announce(c, action.id, EventType::ActionUpdated, lease.audience).await

@@ -7,6 +7,8 @@ use crate::{
     tools::arguments::Arguments,
 };
 
+/// Maximum length of a handle, with `@`.
+const AGENT_CHARS_MAX: usize = 65;
 const MESSAGE_CHARS_MAX: usize = 4_000;
 const FACTS_MAX: usize = 20;
 const FACT_CHARS_MAX: usize = 500;
@@ -43,7 +45,7 @@ impl Delegation {
     /// `bad_arguments`.
     pub(super) fn parse(arguments: &Map<String, Value>) -> Result<Self, ToolFault> {
         let arguments = Arguments::of(arguments, &NAMES)?;
-        let agent = arguments.required("agent")?;
+        let agent = limited("agent", arguments.required("agent")?, AGENT_CHARS_MAX)?;
         let message = arguments.required("message")?;
         let facts = arguments.sentences("facts", (FACTS_MAX, FACT_CHARS_MAX))?;
         let limits = (CONSTRAINTS_MAX, CONSTRAINT_CHARS_MAX);
@@ -83,7 +85,11 @@ pub(super) fn parameters() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "agent": {"type": "string", "description": "Handle of the agent."},
+            "agent": {
+                "type": "string",
+                "maxLength": AGENT_CHARS_MAX,
+                "description": "Handle of the agent.",
+            },
             "message": {
                 "type": "string",
                 "maxLength": MESSAGE_CHARS_MAX,
@@ -127,6 +133,10 @@ mod tests {
         let long = |chars: usize| "x".repeat(chars);
         for (arguments, expected) in [
             (json!({"message": "a"}), "`agent` is missing"),
+            (
+                json!({"agent": long(66), "message": "a"}),
+                "`agent` has more than 65 characters",
+            ),
             (
                 json!({"agent": "a", "message": long(4_001)}),
                 "`message` has more than 4000 characters",

@@ -14,7 +14,7 @@ mod collect;
 mod function;
 pub mod options;
 
-pub(super) use begin::{Prepared, begin, noted, prepare};
+pub(super) use begin::{Prepared, begin, known_numbers, noted, prepare};
 pub(super) use collect::collect;
 pub use function::DelegationTool;
 pub(super) use function::announced_agent;

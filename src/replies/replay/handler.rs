@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::profiles::Resolved,
+    auth::Scope,
     chat::access,
     db::{Conn, DbError},
     failpoint,
@@ -46,7 +47,9 @@ impl Handler for Replayer {
 
 fn message_of(code: FailCode) -> &'static str {
     match code {
-        FailCode::NotAllowed => "This replay was deleted.",
+        FailCode::NotAllowed => {
+            "The replay was deleted, or you may no longer try changes of this agent."
+        }
         FailCode::ContextTooLarge => {
             "The prompt does not fit the model's context window. Shorten the instructions, or choose another model."
         }
@@ -103,6 +106,10 @@ impl Replayer {
             drop(c);
             return Ok(self.fail(lease, FailCode::NotAllowed).await?);
         };
+        if !access::requester_has(&mut c, child, Scope::AgentsWrite).await? {
+            drop(c);
+            return Ok(self.fail(lease, FailCode::NotAllowed).await?);
+        }
         let loaded = load(&mut c, child, reply, &agent).await?;
         drop(c);
         let case = match loaded {

@@ -44,7 +44,23 @@ pub async fn plan(
     Ok((agent, cases))
 }
 
-/// Queues a replay: its root, and a child for each reply. The children decide again whether the reply can be read.
+/// Finds the replies of a replay, newest first. It can read all tasks of the agent, so the writer's turn is too short for it.
+///
+/// # Errors
+/// Those of `resolve_trial`.
+pub async fn choose(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    new: &NewReplay,
+) -> Result<Vec<TaskId>, AgentError> {
+    let agent = resolve_trial(c, actor, reference, &new.trial).await?;
+    let replies = queue::newest_replies(c, agent.agent, actor.user, new.count).await?;
+    Ok(replies.into_iter().map(|reply| reply.id).collect())
+}
+
+/// Queues a replay of those of `chosen` that are still there: its root, and a child for each reply. The children decide again whether
+/// the reply can be read.
 ///
 /// # Errors
 /// `ReplayActive`, `NothingToReplay`, or those of `resolve_trial`.
@@ -52,19 +68,20 @@ pub async fn start(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
-    new: &NewReplay,
+    (new, chosen): (&NewReplay, &[TaskId]),
 ) -> Result<Task, AgentError> {
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let agent = resolve_trial(c, actor, reference, &new.trial).await?;
-    let active = queue::active_replay(c, agent.agent, actor.user).await?;
+    let of = (agent.agent, actor.user);
+    let active = queue::active_replay(c, actor.workspace, of).await?;
     if active.is_some() {
         return Err(AgentError::ReplayActive);
     }
-    let replies = queue::newest_replies(c, agent.agent, actor.user, new.count).await?;
-    let placed = replies
-        .iter()
-        .filter_map(|reply| Some((reply.id, reply.target()?)));
-    let placed: Vec<(TaskId, TaskTarget)> = placed.collect();
+    let mut placed: Vec<(TaskId, TaskTarget)> = Vec::with_capacity(chosen.len());
+    for reply in chosen {
+        let reply = queue::find_reply(c, *reply, of).await?;
+        placed.extend(reply.and_then(|reply| Some((reply.id, reply.target()?))));
+    }
     // A task is in a conversation; the root is in that of its first case.
     let (_, first) = *placed.first().ok_or(AgentError::NothingToReplay)?;
     let root = insert(c, actor, &agent, first, None).await?;
@@ -101,7 +118,7 @@ async fn insert(
         link: None,
         child_key,
         before_seq: None,
-        api_key: None,
+        api_key: actor.key,
         lane: Lane::Background,
         prompt: String::new(),
         options: None,

@@ -599,6 +599,7 @@ impl ReplyHandler {
                     response_length: cited.length,
                     memories: memories.len(),
                     done,
+                    delegated: task.round > 0 && queue::has_children(c, lease.task).await?,
                     ..TaskOutput::default()
                 };
                 queue::finish(
@@ -629,7 +630,7 @@ impl ReplyHandler {
                 if Turn::of(&task).is_some()
                     && guard::note_turn(c, &task, cited.text.content()).await?
                 {
-                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                    scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                 }
                 Ok::<_, LeaseLost>(true)
             })
@@ -657,7 +658,11 @@ impl ReplyHandler {
         let memories = manifest.memory_ids();
         let summarized = manifest.summarized_ids();
         let model = manifest.model;
-        let text = answer.text.trim();
+        // The texts before its calls only stand in for a missing one.
+        let text = match answer.own_text.trim() {
+            "" => answer.text.trim(),
+            own_text => own_text,
+        };
         let kept = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_owned();
         let output = TaskOutput {
             response_length: i64::try_from(kept.encode_utf16().count()).unwrap_or(i64::MAX),
@@ -678,7 +683,7 @@ impl ReplyHandler {
                 let (output, model) = (output.clone(), model.clone());
                 queue::finish(c, &lease, &End::Completed { output, model }).await?;
                 if guard::note_answer(c, &task, &kept).await? {
-                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                    scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                 }
                 Ok::<_, LeaseLost>(())
             })
@@ -696,7 +701,7 @@ impl ReplyHandler {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
-                remove::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
+                scheduled::fail_tree(c, &task, FailCode::TreeLimit, &hub, lease.audience).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;
@@ -904,11 +909,13 @@ fn remove_done_line(text: &mut String) -> bool {
     true
 }
 
-/// Checks the rights of a task that another one started, or that has started others: its requester must be able to invoke the agent,
-/// and to post in the conversation.
+/// Checks the rights of a task that another one started, or that has started others, and of a link or a turn after its first round: its
+/// requester must be able to invoke the agent, and to post in the conversation.
 async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let is_child = task.kind == TaskKind::Delegate || task.run_id.is_some();
-    if !is_child && !queue::has_children(c, task.id).await? {
+    let is_in_line = Turn::of(task).is_some() || task.input.0.chain.is_some();
+    let is_woken = is_child || (is_in_line && task.round > 0);
+    if !is_woken && !queue::has_children(c, task.id).await? {
         return Ok(true);
     }
     let can_invoke = match task.agent_id {

@@ -23,7 +23,6 @@ use crate::{
         policy,
         profiles::Resolved,
     },
-    chat::remove,
     db::{
         Conn, DbError,
         dialect::{hexadecimal_ids, lock_workspace},
@@ -65,6 +64,7 @@ use super::{
     call::{Answer, Extras},
     handler::ReplyHandler,
     reply::{ROUNDS_JOINED, Reply, save_partial_reply},
+    scheduled,
 };
 
 /// Maximum number of rounds of a task.
@@ -557,7 +557,6 @@ impl ReplyHandler {
             task: of,
             offer,
             trust: agent.profile.trust.clone(),
-            retry_of: task.retry_of,
             audience: lease.audience,
         })
     }
@@ -621,6 +620,7 @@ impl ReplyHandler {
         let (text, own_text) = (answer.text.clone(), answer.own_text.clone());
         let calls = answer.calls.clone();
         let delegations = self.prepare_all(lease.task, &calls).await?;
+        let known = delegation::known_numbers(&self.db, lease.task, &delegations).await?;
         let hub = Arc::clone(&self.hub);
         failpoint!("round_store");
         let next = self
@@ -647,8 +647,8 @@ impl ReplyHandler {
                     reply: task.reply_message_id,
                 };
                 stored.store(c, &own_text).await?;
-                if guard::note_round(c, &task, &noted).await? {
-                    remove::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
+                if guard::note_round(c, &task, &noted, &known).await? {
+                    scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);
                 }
                 Ok::<_, LeaseLost>(Some(next))

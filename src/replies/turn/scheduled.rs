@@ -5,13 +5,15 @@ use crate::{
         ChatError,
         messages::{MessageMetadata, ReplyText},
         post::{self, ScheduledPost},
+        remove,
     },
     db::{Conn, DbError, now},
     ids::MessageId,
+    realtime::{Audience, Hub},
     replies::prompt::NOTHING,
     schedules::{self, Scheduled},
     tasks::{
-        Lease, LeaseLost, Task, TaskKind, TaskOutput,
+        FailCode, Lease, LeaseLost, Task, TaskKind, TaskOutput,
         attempts::{self, AttemptOutcome},
         queue::{self, End},
     },
@@ -55,6 +57,22 @@ pub(super) async fn post_reply(
         _ => sqlx::Error::RowNotFound.into(),
     })?;
     Ok(posted.id)
+}
+
+/// Stops the tree of a running task. If a schedule started it, that counts as a failure of the schedule.
+pub(super) async fn fail_tree(
+    c: &mut Conn,
+    task: &Task,
+    code: FailCode,
+    hub: &Hub,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let root = queue::find_task(c, task.root_task_id).await?;
+    remove::fail_tree(c, task, code, hub, audience).await?;
+    match root.filter(Task::is_active) {
+        Some(root) => schedules::note_failed(c, &root).await,
+        None => Ok(()),
+    }
 }
 
 impl ReplyHandler {

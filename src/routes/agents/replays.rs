@@ -150,9 +150,14 @@ async fn start_replay(
         actor.workspace
     };
     replayer_of(&state, workspace).await?;
+    let chosen = {
+        let mut c = state.db.scan(named.member.share()).await?;
+        let actor = named.enter(&mut c).await?;
+        start::choose(&mut c, &actor, &named.reference, &new).await?
+    };
     let task = named
         .write(&state.db, async move |c, actor, reference| {
-            start::start(c, actor, reference, &new).await
+            start::start(c, actor, reference, (&new, chosen.as_slice())).await
         })
         .await?;
     Ok((StatusCode::ACCEPTED, Json(StartedReplay { task })).into_response())

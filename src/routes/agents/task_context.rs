@@ -33,7 +33,7 @@ use crate::{
     },
     routes::chat::{brief_reader_of, reader_of, visible_task},
     server::State,
-    tasks::{TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
+    tasks::{TaskKind, TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
     time::Timestamp,
     tools::{approvals, briefs},
@@ -315,11 +315,15 @@ fn hide_personal(
     people
 }
 
-/// Removes what another agent passed on.
-fn hide_brief(sent: &mut Sent) {
-    let briefs = sent.parts.iter_mut();
-    for part in briefs.filter(|part| part.block == Block::Brief) {
-        part.text = SentText::Kept("(the brief is hidden)".to_owned());
+/// Removes what another agent passed on, and the texts of the rounds of work that is not posted.
+fn hide_brief(sent: &mut Sent, kind: TaskKind) {
+    for part in &mut sent.parts {
+        let note = match part.block {
+            Block::Brief => "(the brief is hidden)",
+            Block::Round if kind == TaskKind::Delegate => "(the text is hidden)",
+            _ => continue,
+        };
+        part.text = SentText::Kept(note.to_owned());
         part.tokens = 0;
     }
 }
@@ -473,7 +477,7 @@ async fn get_task_context(
     let expired = sent.parts.iter().any(|p| p.text == SentText::Expired);
     let readable = approvals::list_readable(&mut c, &caller, id).await?;
     if !briefs::are_visible(&mut c, task.root_task_id, brief_reader_of(&actor)).await? {
-        hide_brief(&mut sent);
+        hide_brief(&mut sent, task.kind);
     }
     let mut context = show(sent, actor.user, &readable);
     let is_hidden = match task.agent_id {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use axum::Json;
 use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
+use uuid::Uuid;
 
 use super::{
     St,
@@ -15,7 +16,7 @@ use crate::{
     chat::{ChatError, access},
     db::Conn,
     http::{ApiError, extract::Path},
-    ids::{TaskId, ThreadId},
+    ids::TaskId,
     server::State,
     tasks::{
         self, DELEGATIONS_IN_ROUND_MAX, TREE_CALLS_MAX, TREE_DEPTH_MAX, TREE_RUN_MAX,
@@ -170,21 +171,16 @@ async fn seen_tasks(
     caller: &Caller,
     tasks: Vec<Task>,
 ) -> Result<Vec<TreeTask>, ApiError> {
-    let mut readable: HashMap<ThreadId, bool> = HashMap::new();
+    let mut readable: HashMap<Option<Uuid>, bool> = HashMap::new();
     let mut seen = Vec::with_capacity(tasks.len());
     for task in tasks {
-        let is_readable = match task.thread_id {
-            // Only a root and its steps are in no conversation, and the caller sees the root.
-            None => true,
-            Some(thread) => {
-                let is_readable = match readable.get(&thread) {
-                    Some(is_readable) => *is_readable,
-                    None => can_read(c, caller, thread).await?,
-                };
-                readable.insert(thread, is_readable);
-                is_readable
-            }
+        let thread = task.thread_id.map(|thread| thread.0);
+        let place = thread.or(task.channel_id.map(|channel| channel.0));
+        let is_readable = match readable.get(&place) {
+            Some(is_readable) => *is_readable,
+            None => can_read(c, caller, &task).await?,
         };
+        readable.insert(place, is_readable);
         seen.push(if is_readable {
             TreeTask::Task(Box::new(task))
         } else {
@@ -198,10 +194,12 @@ async fn seen_tasks(
     Ok(seen)
 }
 
-async fn can_read(c: &mut Conn, caller: &Caller, thread: ThreadId) -> Result<bool, ApiError> {
-    match access::thread(c, caller, thread).await {
-        Ok(access) => Ok(access.reading().is_ok()),
-        Err(ChatError::ThreadNotFound) => Ok(false),
+async fn can_read(c: &mut Conn, caller: &Caller, task: &Task) -> Result<bool, ApiError> {
+    match access::channel_of_task(c, caller, task).await {
+        Ok(Some(access)) => Ok(access.reading().is_ok()),
+        // Only a root and its steps are in no channel, and the caller sees the root.
+        Ok(None) => Ok(true),
+        Err(ChatError::TaskNotFound) => Ok(false),
         Err(e) => Err(e.into()),
     }
 }

@@ -321,7 +321,7 @@ async fn retry_task(
     let guard = form.guard;
     if guard.is_some_and(|guard| !(GUARD_MIN..=GUARD_MAX).contains(&guard)) {
         let text = format!("guard must be from {GUARD_MIN} to {GUARD_MAX}");
-        return Err(ApiError::invalid(ErrorCode::InvalidValue, text, "guard"));
+        return Err(ApiError::unprocessable(ErrorCode::InvalidValue, text).param("guard"));
     }
     let retry = async move |c: &mut Conn| post::retry_task(c, &caller, id, guard).await;
     Ok((

@@ -192,16 +192,16 @@ pub(in crate::routes) async fn start_fork(
     Path(id): Path<ThreadId>,
     Body(mut form): Body<ForkForm>,
 ) -> Result<(StatusCode, Json<NewForkSeen>), ApiError> {
-    let goal = form.take_goal()?;
+    let mut goal = form.take_goal()?;
+    let is_offline = form.agent_id.is_none() && is_offline(&state, id).await?;
+    if let Some(goal) = &mut goal {
+        goal.is_offline = is_offline;
+    }
     // Without a model, nobody replies on their own.
-    let agent = match form.agent_id {
-        None if is_offline(&state, id).await? => {
-            if goal.is_some() {
-                return Err(ForkError::NoModel.into());
-            }
-            Some(None)
-        }
-        chosen => chosen,
+    let agent = if is_offline {
+        Some(None)
+    } else {
+        form.agent_id
     };
     let new = NewFork {
         message: form.message_id,

@@ -109,6 +109,8 @@ pub struct Action {
     /// Time when it became possible to start it.
     pub granted_at: Option<Timestamp>,
     pub repeats: Option<Json<Repeated>>,
+    /// The task that a delegation started.
+    pub child_task_id: Option<TaskId>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
@@ -167,8 +169,10 @@ pub struct ActionObject {
     pub count: Option<i64>,
     pub error: Option<ToolErrorCode>,
     pub duration_ms: Option<i64>,
-    /// An equal call of the task that this one retries, which may have had its effect.
+    /// An equal call of the task that this one retries, or of what that passed on, which may have had its effect.
     pub repeats: Option<Repeated>,
+    /// The task that a delegation started, with its brief and answer; null for other calls and in `action.requested`.
+    pub child_task_id: Option<TaskId>,
     pub expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
@@ -232,6 +236,7 @@ impl Action {
                 i64::try_from(ended.since(started).as_millis()).unwrap_or(i64::MAX)
             }),
             repeats: self.repeats.as_ref().map(|repeats| repeats.0.clone()),
+            child_task_id: self.child_task_id,
             expires_at: self
                 .expires_at
                 .filter(|_| self.state == ActionState::Waiting),
@@ -257,7 +262,9 @@ macro_rules! action_sql {
             "select a.id, a.workspace_id, a.task_id, t.channel_id, t.thread_id, nullif(t.conversation_id, t.thread_id) as fork_id, t.agent_id, \
              t.requested_by, a.kind, a.round, a.call, a.call_id, a.name, a.function, a.title, a.tool_id, a.host, a.effect, a.state, a.definition_hash, \
              a.arguments_hash, a.call_hash, a.arguments_id, a.result_id, a.sources, a.needs, a.granted_by, a.is_grantable, a.grant_id, a.hits, a.error, a.note, a.runs, \
-             a.lease_token, a.timeout_s, a.is_extended, a.expires_at, a.granted_at, a.repeats, a.created_at, a.started_at, a.ended_at \
+             a.lease_token, a.timeout_s, a.is_extended, a.expires_at, a.granted_at, a.repeats, a.created_at, a.started_at, a.ended_at, \
+             case when a.function = 'delegate' then (select k.id from tasks k where k.parent_task_id = a.task_id \
+               and k.child_key = cast(a.round as text) || '.' || cast(a.call as text)) end as child_task_id \
              from actions a join tasks t on t.id = a.task_id ",
             $tail
         )
@@ -391,17 +398,20 @@ pub async fn count_before(c: &mut Conn, action: ActionId) -> Result<i64, DbError
         .await
 }
 
-/// The newest equal call of a task, or of the tasks that it retries, that may have had its effect.
+/// The newest equal call that may have had its effect: of the tasks that a task or one above it retries, or of the work below those.
 pub async fn find_equal(
     c: &mut Conn,
     task: TaskId,
     call_hash: &str,
 ) -> Result<Option<Repeated>, DbError> {
     let row: Option<(ActionId, Timestamp)> = c
-        .q("with recursive retried (id) as (select id from tasks where id = $1 union all \
-            select t.retry_of from tasks t join retried r on r.id = t.id where t.retry_of is not null) \
+        .q("with recursive above (id, parent_task_id, retry_of) as (select id, parent_task_id, retry_of from tasks where id = $1 \
+            union all select t.id, t.parent_task_id, t.retry_of from tasks t join above a on t.id = a.parent_task_id), \
+            retried (id, retry_of) as (select t.id, t.retry_of from tasks t join above a on t.id = a.retry_of \
+            union select t.id, t.retry_of from tasks t join retried r on t.id = r.retry_of), \
+            below (id) as (select id from retried union select t.id from tasks t join below b on t.parent_task_id = b.id) \
             select id, coalesce(ended_at, started_at, created_at) from actions \
-            where task_id in (select id from retried) and call_hash = $2 and state in ('done', 'unknown') order by id desc limit 1")
+            where task_id in (select id from below) and call_hash = $2 and state in ('done', 'unknown') order by id desc limit 1")
         .bind(task)
         .bind(call_hash.to_owned())
         .opt()

@@ -303,14 +303,13 @@ pub struct Lost {
     pub agent_id: Option<AgentId>,
     pub agent_version: Option<i64>,
     pub channel_id: Option<ChannelId>,
-    pub thread_id: Option<ThreadId>,
+    pub thread_id: ThreadId,
     pub fork_id: Option<ForkId>,
 }
 
 impl Lost {
     pub fn target(&self) -> TaskTarget {
         TaskTarget::of_queued(
-            self.id,
             self.agent_id.zip(self.agent_version),
             (self.channel_id, self.thread_id),
             self.fork_id,
@@ -319,7 +318,8 @@ impl Lost {
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
-    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, thread_id, \
+    // As `Task::queued_target`.
+    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \
             nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
         .bind(now())
         .all()

@@ -234,22 +234,36 @@ pub async fn active_catch_up(
 /// The replay of an agent that runs for a person.
 pub async fn active_replay(
     c: &mut Conn,
-    agent: AgentId,
-    requester: UserId,
+    workspace: WorkspaceId,
+    (agent, requester): (AgentId, UserId),
 ) -> Result<Option<Task>, DbError> {
     c.q(task_sql!(
         "select",
-        "from tasks where agent_id = $1 and requested_by = $2 and kind = 'replay' and parent_task_id is null \
+        "from tasks where id in (select p.task_id from replays p where p.workspace_id = $1 and p.user_id = $2 and p.agent_id = $3) \
          and status in ('queued', 'running') order by id limit 1"
     ))
-    .bind(agent)
+    .bind(workspace)
     .bind(requester)
+    .bind(agent)
     .opt()
     .await
 }
 
+/// Condition on a completed reply of the agent `$1`, but not in a run, that the person `$2` can read: neither it nor its trigger
+/// message was deleted.
+macro_rules! is_readable_reply {
+    () => {
+        concat!(
+            "agent_id = $1 and kind = 'reply' and run_id is null and status = 'completed' and ",
+            is_in_visible_channel!("tasks.channel_id", "$2"),
+            " and exists (select 1 from messages m where m.id = tasks.reply_message_id and m.deleted_at is null) \
+             and exists (select 1 from messages m where m.id = tasks.trigger_message_id and m.deleted_at is null)"
+        )
+    };
+}
+
 /// The newest completed replies of an agent that a person can read, newest first, without those that were deleted, or whose
-/// trigger message was.
+/// trigger message was. Can read all tasks of the agent.
 pub async fn newest_replies(
     c: &mut Conn,
     agent: AgentId,
@@ -259,17 +273,32 @@ pub async fn newest_replies(
     c.q(task_sql!(
         "select",
         concat!(
-            "from tasks where agent_id = $1 and kind = 'reply' and run_id is null and status = 'completed' and ",
-            is_in_visible_channel!("tasks.channel_id", "$2"),
-            " and exists (select 1 from messages m where m.id = tasks.reply_message_id and m.deleted_at is null) \
-             and exists (select 1 from messages m where m.id = tasks.trigger_message_id and m.deleted_at is null) \
-             order by id desc limit $3"
+            "from tasks where ",
+            is_readable_reply!(),
+            " order by id desc limit $3"
         )
     ))
     .bind(agent)
     .bind(reader)
     .bind(limit)
     .all()
+    .await
+}
+
+/// A task, if it is one of `newest_replies` of any number.
+pub async fn find_reply(
+    c: &mut Conn,
+    id: TaskId,
+    (agent, reader): (AgentId, UserId),
+) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        concat!("from tasks where id = $3 and ", is_readable_reply!())
+    ))
+    .bind(agent)
+    .bind(reader)
+    .bind(id)
+    .opt()
     .await
 }
 

@@ -39,6 +39,7 @@ pub struct NewTask {
     pub agent: AgentId,
     pub agent_version: i64,
     pub channel: ChannelId,
+    /// Stored once it exists: the reply of a schedule can start it after its task has delegated.
     pub thread: ThreadId,
     pub fork: Option<ForkId>,
     pub trigger: Option<MessageId>,
@@ -51,7 +52,7 @@ pub struct NewTask {
     pub child_key: Option<String>,
     /// It reads the messages before this number. Links after the first get theirs when they wake.
     pub before_seq: Option<i64>,
-    /// Key that posts a chain or retries it.
+    /// Key that posts a chain, retries it, or starts a replay.
     pub api_key: Option<ApiKeyId>,
     pub lane: Lane,
     pub prompt: String,
@@ -169,6 +170,8 @@ pub struct NewScheduled {
     /// `None` if the reply starts a thread.
     pub thread: Option<ThreadId>,
     pub requested_by: UserId,
+    /// Key that wrote the prompt, or started the task.
+    pub api_key: Option<ApiKeyId>,
     pub prompt: String,
     pub options: serde_json::Value,
 }
@@ -184,8 +187,8 @@ pub async fn insert_scheduled(
     let task: Task = c
         .q(task_sql!(
             "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
-             requested_by, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, queued_at, before_seq) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $1, 0, $10, 1, $11, FALSE, $12, $13, $14) returning",
+             requested_by, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, queued_at, before_seq, api_key_id) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $1, 0, $10, 1, $11, FALSE, $12, $13, $14, $15) returning",
             ""
         ))
         .bind(new.id)
@@ -206,6 +209,7 @@ pub async fn insert_scheduled(
         }))
         .bind(now())
         .bind(seq)
+        .bind(new.api_key)
         .one()
         .await?;
     announce_as(c, seq, &task, audience).await?;

@@ -66,7 +66,8 @@ pub use claim::{
 pub use find::{
     Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork,
     active_in_threads, active_of_reply, active_of_trigger, active_reflections, active_replay,
-    count_active, find_task, latest_reply, left_behind, list, newest_replies, tasks_of_message,
+    count_active, find_reply, find_task, latest_reply, left_behind, list, newest_replies,
+    tasks_of_message,
 };
 pub use insert::{
     NewLink, NewScheduled, NewTask, announce, announce_as, free_slots, insert, insert_scheduled,

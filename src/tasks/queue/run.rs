@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 
 use super::{
     Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length,
-    waking::wake_parent,
+    tree::forget_compared, waking::wake_parent,
 };
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
@@ -109,6 +109,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     announce(c, &task, lease.audience).await?;
     cancel_awaited(c, task.id, lease.audience).await?;
     wake_parent(c, &task, lease.audience).await?;
+    forget_compared(c, task.root_task_id).await?;
     c.notify(Box::new(Wake));
     Ok(task)
 }
@@ -136,6 +137,7 @@ async fn close(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbEr
     end_rounds(c, task, audience, Closing::Stopped).await?;
     announce(c, task, audience).await?;
     wake_parent(c, task, audience).await?;
+    forget_compared(c, task.root_task_id).await?;
     c.notify(Box::new(Stopped {
         workspace: task.workspace_id,
         task: task.id,
@@ -255,9 +257,10 @@ pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result
     Ok(())
 }
 
-/// Moves a task of a schedule into the thread that its reply has started.
+/// Moves a task of a schedule or a run, and the work below it, into the thread that its first message has started.
 pub async fn set_thread(c: &mut Conn, task: TaskId, thread: ThreadId) -> Result<(), DbError> {
-    c.q("update tasks set thread_id = $2, conversation_id = $2 where id = $1")
+    c.q("update tasks set thread_id = $2, conversation_id = $2 \
+         where id = $1 or (root_task_id = $1 and parent_task_id is not null and thread_id is null)")
         .bind(task)
         .bind(thread)
         .run()

@@ -105,6 +105,27 @@ pub async fn set_score(c: &mut Conn, root: TaskId, score: i64) -> Result<(), DbE
     Ok(())
 }
 
+/// Deletes what the loop guard compares in a tree once nothing of it is active: it is only compared within the tree.
+pub(super) async fn forget_compared(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
+    macro_rules! if_ended {
+        ($delete:literal) => {
+            concat!(
+                $delete,
+                " where root_task_id = $1 and not exists (select 1 from tasks where ",
+                is_in_tree!(),
+                " and status in ('queued', 'running'))"
+            )
+        };
+    }
+    for sql in [
+        if_ended!("delete from tree_delegations"),
+        if_ended!("delete from tree_turns"),
+    ] {
+        c.q(sql).bind(root).run().await?;
+    }
+    Ok(())
+}
+
 /// Model calls and run time of a tree, without its personal tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeUse {

@@ -644,40 +644,54 @@ async fn a_permission_for_an_hour_covers_sources_and_not_equal_labels() {
 }
 
 #[tokio::test]
-async fn a_retry_of_a_retry_names_the_earlier_call() {
+async fn a_retry_of_a_retry_names_the_earlier_call_also_of_delegated_work() {
     let b = bench().await;
     let mut tasks = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..5 {
         let task = b.t.bo.ask(&b.thread, "@sage hello").await;
         b.t.bo.completed(&task).await;
         tasks.push(task.parse::<TaskId>().unwrap());
     }
-    let (first, retry) = (tasks[0], tasks[1]);
     let requests = b.requests(&Policy::default(), 1).await;
     let case = async move |c: &mut Conn| {
-        c.q("update tasks set retry_of = $2 where id = $1")
-            .bind(retry)
-            .bind(first)
-            .run()
-            .await?;
-        let mut earlier = requests.clone();
-        earlier.task.task = first;
+        let &[first, second, third, below_first, below_third] = &tasks[..] else {
+            panic!("{tasks:?}")
+        };
+        for (task, earlier) in [(second, first), (third, second)] {
+            c.q("update tasks set retry_of = $2 where id = $1")
+                .bind(task)
+                .bind(earlier)
+                .run()
+                .await?;
+        }
+        for (task, parent) in [(below_first, first), (below_third, third)] {
+            c.q("update tasks set parent_task_id = $2 where id = $1")
+                .bind(task)
+                .bind(parent)
+                .run()
+                .await?;
+        }
+        let of = |task| {
+            let mut requests = requests.clone();
+            requests.task.task = task;
+            requests
+        };
         let calls = [call("mail__send", &json!({}))];
-        let done = round(c, &earlier, 1, &calls).await?[0].id;
+        let done = round(c, &of(below_first), 1, &calls).await?[0].id;
         c.q("update actions set state = 'done' where id = $1")
             .bind(done)
             .run()
             .await?;
-        let again = Requests {
-            retry_of: Some(retry),
-            ..requests.clone()
-        };
-        let stored = round(c, &again, 1, &calls).await?;
-        let repeats = stored[0].repeats.clone();
-        Ok((repeats.map(|repeats| repeats.0.action_id), done))
+        let mut repeats = Vec::new();
+        for task in [below_first, second, third, below_third] {
+            let stored = round(c, &of(task), 2, &calls).await?;
+            let repeated = stored[0].repeats.clone();
+            repeats.push(repeated.map(|repeated| repeated.0.action_id));
+        }
+        Ok((repeats, done))
     };
     let (repeats, done) = rolled_back(b.db(), b.task.workspace, case).await;
-    assert_eq!(repeats, Some(done));
+    assert_eq!(repeats, [None, Some(done), Some(done), Some(done)]);
 }
 
 #[tokio::test]

@@ -145,7 +145,6 @@ impl Bench {
             task: self.task.clone(),
             offer,
             trust: None,
-            retry_of: None,
             audience: self.audience,
         }
     }

@@ -10,8 +10,10 @@ import {
 } from '../api/actions';
 import type { ServerEvent } from '../api/events';
 import { errorMessage } from '../api/problem';
+import { TaskTreesApi } from '../api/task-trees';
 import { ToolsApi } from '../api/tools';
 import type { Task } from '../api/types';
+import { visible } from '../chains/trees';
 import { waitingText } from '../chains/words';
 import type { Ui } from '../state/ui.svelte';
 import { isActive } from '../state/tasks.svelte';
@@ -138,6 +140,15 @@ export class Actions {
   retry(task: string): void {
     this.#asked.delete(task);
     this.want(task);
+  }
+  /** Loads what the agent of a task passed on, unless some of it is known. */
+  async wantWork(t: Task): Promise<void> {
+    if (this.delegated.has(t.trigger_message_id)) return;
+    try {
+      this.#ws.learnTasks(visible(await this.#ws.api.part(TaskTreesApi).get(t.id)));
+    } catch {
+      return; // the steps of the reply show it, too
+    }
   }
   /** Loads what waits for anyone, for the chips of parked tasks. */
   async #loadOpen(): Promise<void> {

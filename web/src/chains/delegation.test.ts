@@ -2,6 +2,8 @@
 import { fireEvent, screen as page, waitFor, within } from '@testing-library/svelte';
 import { describe, expect, test } from 'vitest';
 import { actionsOf } from '../approvals/actions.svelte';
+import ReplyActions from '../approvals/ReplyActions.svelte';
+import Step from '../approvals/Step.svelte';
 import Notice from '../components/Notice.svelte';
 import { AT, message, task } from '../test/make';
 import { action, waiting } from '../test/make-actions';
@@ -125,6 +127,33 @@ describe('on screen', () => {
     expect(actions.chip(root, now)).toBe('Waiting for Coder · 14 s');
     expect(actions.delegated.has('msg_1')).toBe(true);
     expect(ws.tasks.inPlace('thread_1').map((t) => t.id)).toEqual(['task_1']);
+  });
+  test('agents at work are shown after a reload, too', async () => {
+    const { backend, ws } = screen.scene;
+    backend.tasks = tree.tasks;
+    backend.tree = tree;
+    const output = { response_length: 5, delegated: true };
+    ws.tasks.put(task({ status: 'completed', completed_at: LATER, round: 1, output }));
+    screen.show(ReplyActions, { task: 'task_1', steps: 1 });
+    screen.show(Chains, { message: message({ id: 'msg_1' }) });
+    expect(await page.findByRole('region', { name: 'Agents at work' })).toBeTruthy();
+  });
+  test('everyone who may see a brief finds it in the steps', async () => {
+    const { backend } = screen.scene;
+    backend.tree = tree;
+    const asked = action({
+      function: 'delegate',
+      tool: null,
+      state: 'done',
+      needs: [],
+      arguments: null,
+      child_task_id: 'task_2',
+    });
+    screen.show(Step, { action: asked });
+    await fireEvent.click(page.getByRole('button', { name: 'Asked an agent' }));
+    expect(await page.findByText('Draft the note.')).toBeTruthy();
+    expect(page.getByRole('region', { name: 'Answer of Coder' }).textContent).toBe('The note.');
+    expect(page.getByRole('button', { name: 'Asked Coder' })).toBeTruthy();
   });
   test('arrow keys follow the levels of the tree', async () => {
     show();

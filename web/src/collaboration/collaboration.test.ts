@@ -56,6 +56,25 @@ describe('on screen', () => {
     await waitFor(() => expect(backend.calls.at(-1)).toBe('POST /v1/tasks/task_c/cancel'));
     expect(backend.bodies.at(-1)).toEqual({ scope: 'tree' });
   });
+  test('agents that ended without a result can try again, also after a reload', async () => {
+    const { backend } = screen.scene;
+    const root = task({ id: 'task_c', kind: 'collaborate', status: 'failed', fork_id: 'fork_1' });
+    backend.tasks = [root];
+    show({ state: 'failed' });
+    await fireEvent.click(await page.findByRole('button', { name: 'Try again' }));
+    await waitFor(() => expect(backend.calls.at(-1)).toBe('POST /v1/tasks/task_c/retry'));
+    expect(backend.bodies.at(-1)).toEqual({});
+  });
+  test('agents that repeated themselves try again with a higher limit', async () => {
+    const { backend, ws } = screen.scene;
+    const error = { code: 'loop' as const, message: 'They were repeating themselves.' };
+    const root = task({ id: 'task_c', kind: 'collaborate', status: 'failed', fork_id: 'fork_1', error });
+    backend.tasks = [root];
+    ws.tasks.put(root);
+    show({ state: 'failed' });
+    await fireEvent.click(await page.findByRole('button', { name: 'Try again' }));
+    await waitFor(() => expect(backend.bodies.at(-1)).toEqual({ guard: 8 }));
+  });
   test('their draft leads to its review', async () => {
     const reviews = show({ state: 'done' }, 'res_1');
     await fireEvent.click(await page.findByRole('button', { name: 'Draft ready. Review and post' }));

@@ -1,3 +1,4 @@
+import type { Candidate } from './complete';
 import table from './emoji.txt?raw';
 
 /*
@@ -11,7 +12,7 @@ export interface Emoji {
   names: string;
 }
 const byName = new Map<string, string>();
-export const EMOJI: readonly Emoji[] = table
+const EMOJI: readonly Emoji[] = table
   .trim()
   .split('\n')
   .map((line) => {
@@ -20,6 +21,17 @@ export const EMOJI: readonly Emoji[] = table
     for (const name of end < 0 ? words : words.slice(0, end)) byName.set(name, char!);
     return { char: char!, names: words.filter((word) => word !== '|').join(' ') };
   });
+
+/** Completions of names. */
+export const candidates = (): Candidate[] =>
+  EMOJI.map(({ char, names }) => ({
+    key: char,
+    kind: 'emoji',
+    insert: char,
+    title: names,
+    handle: names.split(' ')[0]!,
+    note: '',
+  }));
 
 export const emojiNamed = (name: string): string | undefined => byName.get(name);
 

@@ -32,13 +32,16 @@ test('the last slot is shown with its state', () => {
 });
 
 test('a pause has its reason', () => {
-  const bo = { name: 'Bo', isMe: false };
+  const bo = { name: 'Bo', isMember: true, isMe: false };
   expect(pausedText('by_owner', bo)).toBe('Paused.');
   expect(pausedText('by_admin', bo)).toBe('Paused by an admin.');
   expect(pausedText('failing', bo)).toBe('Paused: five runs in a row failed.');
   expect(pausedText('owner_gone', bo)).toBe('Paused: Bo can no longer post there or use the agent.');
-  expect(pausedText('owner_gone', { name: 'Mia', isMe: true })).toBe(
+  expect(pausedText('owner_gone', { name: 'Mia', isMember: true, isMe: true })).toBe(
     'Paused: you can no longer post there or use the agent.',
   );
-  expect(pausedText('owner_gone', { name: null, isMe: false })).toBe('Paused: its owner left the workspace.');
+  expect(pausedText('owner_gone', { ...bo, isMember: false })).toBe('Paused: Bo left the workspace.');
+  expect(pausedText('owner_gone', { ...bo, name: null, isMember: false })).toBe(
+    'Paused: its owner left the workspace.',
+  );
 });

@@ -51,17 +51,19 @@ const SLOTS: Record<LastSlot['state'], string> = {
 export const slotText = (slot: LastSlot, now = new Date()): string =>
   `${SLOTS[slot.state]}: ${instantText(slot.at, now)}`;
 
-/** Owner of a schedule; `name` is null after they have left the workspace. */
+/** Owner of a schedule; the name is kept after they have left the workspace. */
 export interface Owner {
   name: string | null;
+  isMember: boolean;
   isMe: boolean;
 }
 /** Why a schedule is paused. */
-export function pausedText(reason: Schedule['paused_reason'], { name, isMe }: Owner): string {
+export function pausedText(reason: Schedule['paused_reason'], owner: Owner): string {
+  const name = owner.name ?? 'its owner';
   switch (reason) {
     case 'owner_gone':
-      if (name === null) return 'Paused: its owner left the workspace.';
-      return `Paused: ${isMe ? 'you' : name} can no longer post there or use the agent.`;
+      if (!owner.isMember) return `Paused: ${name} left the workspace.`;
+      return `Paused: ${owner.isMe ? 'you' : name} can no longer post there or use the agent.`;
     case 'failing':
       return 'Paused: five runs in a row failed.';
     case 'by_admin':

@@ -22,7 +22,8 @@ export function channelResponder({ agent }: Channel, ws: WorkspaceParts): Respon
   const own = responderOf({ agent_id: agent.agent_id, agent_version: null, auto_reply: true }, ws);
   return own.state === 'here' ? own : nobody;
 }
-const silencedIn = ({ agent }: Channel): string | null => (agent?.mode === 'off' ? agent.agent_id : null);
+/** Agent that is off in the channel. */
+export const silencedIn = ({ agent }: Channel): string | null => (agent?.mode === 'off' ? agent.agent_id : null);
 /** Responder of a thread: an agent that is off in the channel does not reply. */
 export function threadResponder(place: Binding, channel: Channel, ws: WorkspaceParts): Responder {
   const responder = responderOf(place, ws);

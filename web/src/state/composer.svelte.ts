@@ -21,6 +21,8 @@ export interface Slashes {
   now(): string;
   /** The composer starts a thread with each message. */
   startsThread(): boolean;
+  /** Agent that is off in the channel: its mention is text. */
+  silenced(): string | null;
 }
 
 /** Completion menu of one composer: when it opens, its entries, and its keys. */
@@ -28,7 +30,7 @@ export class Completion {
   trigger = $state.raw<Trigger | null>(null);
   index = $state(0);
   /** Further entries; set by the menu. */
-  more = $state.raw<((t: Trigger) => Candidate[]) | null>(null);
+  more = $state.raw<((t: Trigger, hits: Candidate[]) => Candidate[]) | null>(null);
   /** For `/agent`, the menu lists agents only, not commands or people. */
   choosing = $state(false);
   #ws: WorkspaceState;
@@ -75,7 +77,10 @@ export class Completion {
   }
 
   #list(t: Trigger): Candidate[] {
-    if (!this.choosing) return [...complete(this.#all(t), t.query), ...(this.more?.(t) ?? [])];
+    if (!this.choosing) {
+      const hits = complete(this.#all(t), t.query);
+      return [...hits, ...(this.more?.(t, hits) ?? [])];
+    }
     const now = this.#slashes?.now();
     const all = [...this.#ws.people.agents.map(candidate), NOBODY].map((c) =>
       c.key === now ? { ...c, note: 'Current' } : c,
@@ -92,7 +97,8 @@ export class Completion {
     if (t.sigil === ':') return this.#emoji;
     if (t.sigil === '#') return this.#channels();
     const { roster, me } = this.#ws.people;
-    const agents = this.#ws.people.agents.map(candidate);
+    const silenced = this.#slashes?.silenced();
+    const agents = this.#ws.people.agents.filter((a) => a.id !== silenced).map(candidate);
     const people = roster
       .filter((m) => m.user_id !== me.id)
       .map((m): Candidate => ({
@@ -136,15 +142,7 @@ export class Completion {
     }
   }
   async #loadEmoji(): Promise<void> {
-    const { EMOJI } = await import('../lib/emoji');
-    this.#emoji = EMOJI.map((e) => ({
-      key: e.char,
-      kind: 'emoji',
-      insert: e.char,
-      title: e.names.split(' ').join(' '),
-      handle: e.names.split(' ')[0]!,
-      note: '',
-    }));
+    this.#emoji = (await import('../lib/emoji')).candidates();
   }
 }
 

@@ -157,7 +157,11 @@ test('/agent none undoes the choice; in an agent’s own channel it binds none',
   expect(presetOf('chan_2', ws)).toEqual({ agent: null });
 });
 
-const inPlace = (now: string, starts = false) => ({ now: () => now, startsThread: () => starts });
+const inPlace = (now: string, starts = false, silenced: string | null = null) => ({
+  now: () => now,
+  startsThread: () => starts,
+  silenced: () => silenced,
+});
 const titles = (c: Completion) => c.hits.map((h) => h.title);
 test('a slash lists commands, then agents: the current one first, and No agent last', () => {
   const menu = new Completion(ws, inPlace('agent_coder'));
@@ -184,6 +188,12 @@ test('among many agents, No agent stays in sight', () => {
   bound.update('/agent ', 7);
   expect(titles(bound)[0]).toBe('Coder');
   expect(titles(bound).at(-1)).toBe('No agent');
+});
+test('an agent that is off in the channel is not offered for a mention', () => {
+  const menu = new Completion(ws, inPlace(NOBODY.key, false, 'agent_vibe'));
+  menu.update('@', 1);
+  expect(titles(menu)).toContain('Coder');
+  expect(titles(menu)).not.toContain('Vibe');
 });
 test('in a composer that starts threads, /new is not offered', () => {
   const menu = new Completion(ws, inPlace(NOBODY.key, true));

@@ -38,6 +38,7 @@ export const action = (x: Partial<Action> = {}): Action => ({
   error: null,
   duration_ms: null,
   repeats: null,
+  child_task_id: null,
   expires_at: '2026-01-06T09:00:00.000Z',
   created_at: AT,
   ended_at: null,

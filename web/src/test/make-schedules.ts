@@ -14,6 +14,7 @@ export const schedule = (x: Partial<Schedule> = {}): Schedule => ({
   status: 'active',
   paused_reason: null,
   owner_id: 'user_me',
+  owner_name: 'Mia',
   next_run_at: '2026-01-06T08:00:00.000Z',
   last_slot: null,
   version: 1,
