@@ -105,6 +105,32 @@ async fn a_schedule_of_a_key_has_the_scopes_of_the_key_until_it_is_revoked() {
 }
 
 #[tokio::test]
+async fn a_run_that_a_key_scheduled_ends_with_the_key() {
+    let t = team().await;
+    let steps = json!([{"id": "draft", "kind": "agent", "prompt": "Count the zebras"},
+        {"id": "post", "kind": "output", "content": "{{steps.draft.output}}"}]);
+    let flow = json!({"name": "zebras", "steps": steps});
+    let flow = t.bo.post("/v1/workflows", flow).await.is(201);
+    let (key, of_key) = t.bo.make_key(&["chat:write", "agents:use"]).await;
+    let target = json!({"target": {"type": "workflow", "workflow_id": flow["id"]}});
+    let schedule = created(&key, in_channel(&t), target).await;
+    let gate = Gate::new();
+    t.model().script("vibe", [Answer::text("None.")]);
+    let task = run(&t.bo, &schedule).await;
+    t.bo.completed(&task).await;
+    t.model()
+        .script("vibe", [Answer::text("None.").held(&gate)]);
+    let task = run(&t.bo, &schedule).await;
+    gate.reached().await;
+    t.bo.delete(&format!("/v1/api-keys/{of_key}")).await.is(204);
+    gate.open();
+    assert_eq!(t.bo.failed(&task).await.1, "not_allowed");
+    paused(&t.bo, &schedule, "owner_gone").await;
+    let again = t.bo.act(&format!("/v1/schedules/{schedule}/run")).await;
+    assert_eq!(again.refused(409), "not_active");
+}
+
+#[tokio::test]
 async fn a_permission_for_an_hour_does_not_cover_a_schedule_that_a_key_runs() {
     let t = team().await;
     let sage = reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
