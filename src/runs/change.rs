@@ -53,9 +53,9 @@ pub async fn start_by_person(
     let workflow = workflows::find_workflow(c, actor.workspace, id).await?;
     let workflow = workflow.ok_or(WorkflowError::NotFound)?;
     let run = RunId::new();
-    let place = format!("{id}/runs");
+    let scope = format!("{id}/runs");
     let client_id = wish.client_id.as_deref();
-    if let Some(known) = post::claim_client_id(c, actor, client_id, &place, run.0).await? {
+    if let Some(known) = post::claim_client_id(c, actor, client_id, &scope, run.0).await? {
         return stored(c, RunId(known)).await;
     }
     if wish.input.len() > INPUT_BYTES_MAX {
