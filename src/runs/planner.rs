@@ -9,13 +9,13 @@ use crate::workflows::{
 
 /// State of a step, and the jump that it led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub(super) struct Position {
     pub state: StepState,
     pub jump: Option<String>,
 }
 
 impl Position {
-    pub fn of(step: &RunStep) -> Self {
+    pub(super) fn of(step: &RunStep) -> Self {
         Self {
             state: step.state,
             jump: step.jump.clone(),
@@ -25,7 +25,7 @@ impl Position {
 
 /// End of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunEnd {
+pub(super) enum RunEnd {
     Completed,
     /// A step failed.
     Failed(String),
@@ -35,7 +35,7 @@ pub enum RunEnd {
 
 /// Moves that follow from the states. Each changes the state of its step, so that it is made once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub(super) struct Plan {
     pub start: Vec<String>,
     /// Steps that a jump leaves out.
     pub skip: Vec<String>,
@@ -55,7 +55,7 @@ enum Progress {
 }
 
 /// Plans the next moves of a run. An ended run has none.
-pub fn plan(steps: &[Step], positions: &HashMap<String, Position>) -> Plan {
+pub(super) fn plan(steps: &[Step], positions: &HashMap<String, Position>) -> Plan {
     let mut plan = Plan::default();
     let progress = walk(steps, positions, &mut plan);
     plan.end = match progress {

@@ -22,8 +22,10 @@ async fn decide(by: &Person, action: &Value, what: &str) -> Value {
 }
 
 fn approval(otherwise: Value) -> Value {
+    let mut ask = json!({"id": "ask", "kind": "approval", "title": "Release", "text": "Release {{input}}?", "who": "requester"});
+    ask["else"] = otherwise;
     json!([
-        {"id": "ask", "kind": "approval", "title": "Release", "text": "Release {{input}}?", "who": "requester", "else": otherwise},
+        ask,
         {"id": "yes", "kind": "output", "content": "Released: {{steps.ask.output}}"},
         {"id": "end_note", "kind": "output", "content": "The end: {{steps.ask.output}}"},
     ])
