@@ -54,6 +54,8 @@ export function task(x: Partial<Task> = {}): Task {
     parent_task_id: null,
     root_task_id: 'task_1',
     after_task_id: null,
+    run_id: null,
+    step_id: null,
     depth: 0,
     attempt: 1,
     round: 0,
