@@ -1,8 +1,8 @@
 -- Schedules: prompts for agents and runs of workflows at certain times. One text for SQLite and PostgreSQL.
 
 -- `target` is an agent with its prompt, a heartbeat, or a workflow with its input. Without `thread_id`, each slot starts a thread in
--- the channel; only a workflow that posts nothing needs no channel. `is_by_key`: an API key wrote the target. `failures` counts the tasks that failed since the last one that completed.
--- `last_task_id` is the newest task, of a slot or started by hand.
+-- the channel; only a workflow that posts nothing needs no channel. `is_by_key`: an API key wrote the target. `failures` counts the
+-- tasks that failed since the last one that completed. `last_task_id` is the newest task, of a slot or started by hand.
 create table schedules (
     id uuid primary key,
     workspace_id uuid not null references workspaces (id) on delete cascade,

@@ -222,6 +222,8 @@ async fn agents_that_collaborate_can_publish_their_draft() {
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(states(&done), ["think completed", "tell completed"]);
     assert!(text(&done, "/steps/0/output").contains("Monday it is"));
+    let fork = t.bo.fork(&text(&done, "/steps/0/fork_id")).await;
+    assert_eq!(fork["collaboration"]["state"], "done");
 }
 
 #[tokio::test]
