@@ -174,7 +174,7 @@ async fn workflows_and_runs_are_exported_and_erased_with_their_requester() {
         (&done["id"], &json!("okapis"))
     );
     assert_eq!(export["run_outputs"][0]["text"], "Seven okapis.");
-    assert_eq!(export["schedules"][0]["target"]["input"], "okapis");
+    assert_eq!(export["schedules"][0]["prompt"], "okapis");
     let others = t.ada.get(&path).await.ok();
     assert_eq!(others["run_outputs"], Value::Null);
     let erase = format!("/v1/members/{}/erase", t.bo.id);
