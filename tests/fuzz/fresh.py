@@ -189,7 +189,7 @@ FRESH = {
     "POST /v1/tools": lambda t: {"body": {"name": t.label()}},
     "PATCH /v1/tools/{id}": _of("tool"),
     "DELETE /v1/tools/{id}": _of("tool"),
-    "PUT /v1/tools/{id}/secret": _of("tool"),
+    "PUT /v1/tools/{id}/secret": lambda t: {"id": t.tool(), "body": {"value": "s3cr3t"}},
     "DELETE /v1/tools/{id}/secret": _of("tool"),
     "POST /v1/sandbox-policies": _named("box"),
     "PUT /v1/sandbox-policies/{id}": lambda t: {"id": t.sandbox(), "body": {"name": t.word("box")}},

@@ -48,12 +48,13 @@ LEFT_OUT = {
 # Operations that fail without a model, which the server of a run does not have.
 NEEDS_MODEL = {
     "POST /v1/personas/{id}/compress", "POST /v1/agents/draft", "POST /v1/agents/{id}/reflect", "POST /v1/agents/{id}/replays",
-    "GET /v1/tasks/{id}/replay",
+    "GET /v1/tasks/{id}/replay", "POST /v1/threads/{id}/catch-up",
 }
 
 # Operations that fail without a tool server.
 NEEDS_TOOL_SERVER = {
     "POST /v1/tools/{id}/refresh", "PUT /v1/tools/{id}/functions/{name}", "DELETE /v1/tools/{id}/functions/{name}",
+    "PUT /v1/tools/{id}/secret",
 }
 
 # Operations that need a tool that writes, and a worker that was lost during its call.
