@@ -1,7 +1,7 @@
--- Schedules: prompts for agents and runs of workflows at certain times. One text for SQLite and PostgreSQL.
+-- Schedules: prompts for agents at certain times. One text for SQLite and PostgreSQL.
 
--- `target` is an agent with its prompt, a heartbeat, or a workflow with its input. Without `thread_id`, each slot starts a thread in
--- the channel; only a workflow that posts nothing needs no channel. `is_by_key`: an API key wrote the target. `failures` counts the tasks that failed since the last one that completed.
+-- `prompt` is null for a heartbeat, which reads a file of its agent. Without `thread_id`, each slot starts a thread in the channel.
+-- `is_by_key`: an API key wrote the prompt. `failures` counts the tasks that failed since the last one that completed.
 -- `last_task_id` is the newest task, of a slot or started by hand.
 create table schedules (
     id uuid primary key,
@@ -9,8 +9,9 @@ create table schedules (
     name text not null,
     cron text not null,
     timezone text not null,
-    target jsonb not null,
-    channel_id uuid references channels (id) on delete cascade,
+    agent_id uuid not null,
+    prompt text,
+    channel_id uuid not null references channels (id) on delete cascade,
     thread_id uuid references threads (id) on delete cascade,
     missed text not null,
     status text not null,
@@ -26,7 +27,7 @@ create table schedules (
 );
 create index schedules_due on schedules (next_run_at) where status = 'active';
 create index schedules_workspace on schedules (workspace_id, id);
-create index schedules_channel on schedules (channel_id) where channel_id is not null;
+create index schedules_channel on schedules (channel_id);
 create index schedules_thread on schedules (thread_id) where thread_id is not null;
 
 -- Times of schedules that came. The key makes a slot exist once, whoever claims it. `slot_count` is the number of slots that were

@@ -271,7 +271,9 @@ struct ExportedSchedule {
     name: String,
     cron: String,
     timezone: String,
-    target: Json<Value>,
+    agent_id: Option<AgentId>,
+    workflow_id: Option<WorkflowId>,
+    prompt: String,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     created_at: Timestamp,
@@ -505,7 +507,8 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &tasks).await?;
     let schedules = Part::<ExportedSchedule> {
         name: "schedules",
-        sql: "select id, name, cron, timezone, target, channel_id, thread_id, created_at from schedules \
+        sql: "select id, name, cron, timezone, case when target_type <> 'workflow' then target_id end as agent_id, \
+              case when target_type = 'workflow' then target_id end as workflow_id, prompt, channel_id, thread_id, created_at from schedules \
               where workspace_id = $1 and owner_id = $2 and id > $3 order by id limit $4",
         key: |row| row.id.0,
     };

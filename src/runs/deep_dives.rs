@@ -20,7 +20,7 @@ use crate::{
         start::{RunFork, open_for_run},
     },
     ids::{AgentId, ForkId, MessageId, TaskId},
-    tasks::{COLLABORATION_TURNS, Lane, NewTask, TaskKind, queue},
+    tasks::{COLLABORATION_TURNS, Lane, NewTask, Task, TaskKind, queue},
     time::Timestamp,
     tools::taint,
     workflows::{
@@ -232,21 +232,31 @@ impl Work {
             Some(fork) => find_fork(c, fork).await?,
             None => None,
         };
+        let task = match open.task_id {
+            Some(task) => queue::find_task(c, task).await?,
+            None => None,
+        };
         let fault = match &fork {
             None => "its deep dive was deleted",
             Some(fork) if fork.status == ForkStatus::Abandoned => "its deep dive was abandoned",
             Some(fork) if fork.status == ForkStatus::Resolved => {
+                let is_ending = |task: Task| task.kind == TaskKind::Collaborate && task.is_active();
+                if task.is_some_and(is_ending) {
+                    // The agents have published it. The end of their work wakes the run again.
+                    return Ok(());
+                }
                 return self.take_resolution(c, step, fork).await;
             }
             Some(fork) => {
                 let opened = open.started_at.unwrap_or_else(now);
                 let ends = after(opened, work.wait_s);
                 if now() < ends {
-                    return self.close(c, step, (work, open), fork, ends).await;
+                    return self.close(c, step, (work, opened, ends), fork, task).await;
                 }
                 "nobody published a result in time"
             }
         };
+        self.withdraw(c, &step.id).await?;
         self.fail_step(c, &step.id, fault).await
     }
 
@@ -273,28 +283,21 @@ impl Work {
         self.complete(c, &step.id, output, None).await
     }
 
-    /// Drafts the resolution once, after the time of the step.
+    /// Drafts the resolution once, after the time of the step. `task` is the collaboration, or the draft.
     async fn close(
         &mut self,
         c: &mut Conn,
         step: &Step,
-        (work, open): (&ForkStep, &RunStep),
+        (work, opened, ends): (&ForkStep, Timestamp, Timestamp),
         fork: &Fork,
-        ends: Timestamp,
+        task: Option<Task>,
     ) -> Result<(), DbError> {
-        let opened = open.started_at.unwrap_or_else(now);
         let closes = work.close_after_s.map(|seconds| after(opened, seconds));
         if closes.is_none_or(|closes| now() < closes) {
             return Ok(());
         }
-        let last = match open.task_id {
-            Some(task) => queue::find_task(c, task).await?,
-            None => None,
-        };
         // The end of a collaboration wakes the run again.
-        let is_busy = last
-            .as_ref()
-            .is_some_and(|task| task.kind == TaskKind::Resolve || task.is_active());
+        let is_busy = task.is_some_and(|task| task.kind == TaskKind::Resolve || task.is_active());
         let draft = if is_busy {
             None
         } else {

@@ -93,7 +93,7 @@ impl Work {
     }
 
     /// Stops what a step that runs beside a failed one has started.
-    pub(super) async fn withdraw(&mut self, c: &mut Conn, id: &str) -> Result<(), DbError> {
+    pub(super) async fn withdraw(&self, c: &mut Conn, id: &str) -> Result<(), DbError> {
         let Some(open) = self.run.step(id).cloned() else {
             return Ok(());
         };

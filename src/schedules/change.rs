@@ -11,7 +11,7 @@ use super::{
     outcome::obstacle,
     row::{
         Delivery, MissedPolicy, PausedReason, Row, Schedule, ScheduleStatus, ScheduleTarget,
-        WORKSPACE_MAX,
+        StoredTarget, WORKSPACE_MAX,
     },
     slots::{Slots, moment},
 };
@@ -20,7 +20,7 @@ use crate::{
     auth::{self, Actor, AuditAction, Scope, WorkspaceCaller},
     chat::{ChatError, access, post},
     db::{
-        Conn, DbError, Json,
+        Conn, DbError,
         dialect::{clock, lock_workspace},
         now,
     },
@@ -163,15 +163,18 @@ pub async fn create(
     let at = clock(c).await?;
     slots.check(moment(at), target.apart_minutes())?;
     check_limits(c, actor).await?;
-    c.q("insert into schedules (id, workspace_id, name, cron, timezone, target, channel_id, thread_id, missed, status, owner_id, \
-         api_key_id, next_run_at, failures, version, created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 1, $14, $14)")
+    let target = StoredTarget::from(target);
+    c.q("insert into schedules (id, workspace_id, name, cron, timezone, target_type, target_id, prompt, channel_id, thread_id, missed, \
+         status, owner_id, api_key_id, next_run_at, failures, version, created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 0, 1, $16, $16)")
         .bind(id)
         .bind(actor.workspace)
         .bind(name)
         .bind(form.cron.clone())
         .bind(form.timezone.clone())
-        .bind(Json(target))
+        .bind(target.target_type)
+        .bind(target.target_id)
+        .bind(target.prompt)
         .bind(channel)
         .bind(thread)
         .bind(form.missed.unwrap_or(MissedPolicy::RunOnce))
@@ -243,20 +246,23 @@ pub async fn patch(
         };
     }
     if !patch.is_status_only() {
-        slots.check(moment(at), row.target.0.apart_minutes())?;
+        slots.check(moment(at), row.target().apart_minutes())?;
     }
     audit(c, actor, AuditAction::ScheduleUpdated, &before).await?;
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
     let has_moved = row.channel_id != before.channel_id;
-    c.q("update schedules set name = $2, cron = $3, timezone = $4, target = $5, channel_id = $6, thread_id = $7, missed = $8, \
-         status = $9, paused_reason = $10, api_key_id = $11, next_run_at = $12, failures = case when $13 then 0 else failures end, \
-         version = version + 1, updated_at = $14 where id = $1")
+    let target = row.stored_target;
+    c.q("update schedules set name = $2, cron = $3, timezone = $4, target_type = $5, target_id = $6, prompt = $7, channel_id = $8, \
+         thread_id = $9, missed = $10, status = $11, paused_reason = $12, api_key_id = $13, next_run_at = $14, \
+         failures = case when $15 then 0 else failures end, version = version + 1, updated_at = $16 where id = $1")
         .bind(id)
         .bind(row.name)
         .bind(row.cron)
         .bind(row.timezone)
-        .bind(row.target)
+        .bind(target.target_type)
+        .bind(target.target_id)
+        .bind(target.prompt)
         .bind(row.channel_id)
         .bind(row.thread_id)
         .bind(row.missed)
@@ -297,7 +303,7 @@ async fn edit(
     }
     if let Some(form) = &patch.target {
         let target = target(c, actor, ScheduleTargetForm::parse(form)?).await?;
-        row.target = Json(target);
+        row.stored_target = target.into();
         row.api_key_id = actor.key;
     }
     if let Some(form) = patch.deliver {
@@ -305,7 +311,7 @@ async fn edit(
         (row.channel_id, row.thread_id) = place(c, member, deliver).await?;
     }
     row.missed = patch.missed.unwrap_or(row.missed);
-    check_place(c, actor, &row.target.0, row.channel_id).await
+    check_place(c, actor, &row.target(), row.channel_id).await
 }
 
 /// Pauses or resumes a schedule. The reason of a pause stays until it ends, unless an admin pauses it, too.

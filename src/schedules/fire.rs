@@ -233,7 +233,7 @@ async fn reason_to_skip(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, D
     if is_running(c, row).await? {
         return Ok(Some(SlotReason::StillRunning));
     }
-    match row.target.0 {
+    match row.target() {
         ScheduleTarget::Workflow { workflow_id, .. } => {
             reason_not_to_run(c, row, workflow_id).await
         }
@@ -268,7 +268,7 @@ async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
 
 /// Checks for a heartbeat without a prompt.
 async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
-    match row.target.0 {
+    match row.target() {
         ScheduleTarget::Heartbeat { agent_id } => Ok(heartbeat(c, agent_id).await?.is_none()),
         _ => Ok(false),
     }
@@ -276,15 +276,13 @@ async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
 
 /// Queues the task of a slot, or one that the owner starts by hand: for a workflow, the root of a run.
 async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleError> {
-    let task = match &row.target.0 {
+    let task = match row.target() {
         ScheduleTarget::Agent { agent_id, prompt } => {
-            start_agent(c, row, id, (*agent_id, Some(prompt.as_str()))).await?
+            start_agent(c, row, id, (agent_id, Some(prompt.as_str()))).await?
         }
-        ScheduleTarget::Heartbeat { agent_id } => {
-            start_agent(c, row, id, (*agent_id, None)).await?
-        }
+        ScheduleTarget::Heartbeat { agent_id } => start_agent(c, row, id, (agent_id, None)).await?,
         ScheduleTarget::Workflow { workflow_id, input } => {
-            start_workflow(c, row, id, (*workflow_id, input)).await?
+            start_workflow(c, row, id, (workflow_id, &input)).await?
         }
     };
     if row.api_key_id.is_some() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     error::ScheduleError,
-    row::{Delivery, MissedPolicy},
+    row::{Delivery, MissedPolicy, TargetType},
 };
 use crate::{
     ids::{AgentId, ChannelId, ThreadId, WorkflowId},
@@ -16,8 +16,6 @@ use crate::{
 
 const NAME_CHARS_MAX: usize = 80;
 const PROMPT_BYTES_MAX: usize = 8 * 1024;
-/// Types of targets, as in `ScheduleTargetForm`.
-const TARGET_TYPES: [&str; 3] = ["agent", "workflow", "heartbeat"];
 
 text_enum! {
     /// Status that a request can set.
@@ -52,9 +50,10 @@ impl ScheduleTargetForm {
     /// `Malformed`, or `Invalid` for a type that is not known, and for a blank or long prompt.
     pub(super) fn parse(value: &Value) -> Result<Self, ScheduleError> {
         let kind = value.get("type").and_then(Value::as_str);
-        if let Some(kind) = kind.filter(|kind| !TARGET_TYPES.contains(kind)) {
+        if let Some(kind) = kind.filter(|kind| kind.parse::<TargetType>().is_err()) {
             let kind: String = kind.chars().take(32).collect();
-            let known = TARGET_TYPES.join("`, `");
+            let known = TargetType::ALL.iter().map(|known| known.as_str());
+            let known = known.collect::<Vec<_>>().join("`, `");
             let text = format!("the target type `{kind}` is unknown: use one of `{known}`");
             return Err(ScheduleError::Invalid(text, "target.type"));
         }

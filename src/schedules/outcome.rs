@@ -50,7 +50,7 @@ pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReaso
     {
         return Ok(Some(SlotReason::OwnerGone));
     }
-    let Some(agent) = row.target.0.agent() else {
+    let Some(agent) = row.target().agent() else {
         return Ok(None);
     };
     if profiles::is_invocable_by(c, agent, row.owner_id).await? {

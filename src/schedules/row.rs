@@ -1,10 +1,10 @@
 //! Schedules as they are stored and shown.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use uuid::Uuid;
 
 pub use crate::workflows::definition::PausedReason;
 use crate::{
-    db::Json,
     ids::{
         AgentId, ApiKeyId, ChannelId, ScheduleId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
     },
@@ -30,7 +30,7 @@ text_enum! {
 }
 
 /// Agent that runs, and its prompt; or a workflow, and its input.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ScheduleTarget {
     Agent {
@@ -62,6 +62,44 @@ impl ScheduleTarget {
         match self {
             Self::Agent { .. } | Self::Workflow { .. } => APART_MINUTES_MIN,
             Self::Heartbeat { .. } => HEARTBEAT_APART_MINUTES_MIN,
+        }
+    }
+}
+
+text_enum! {
+    /// Type of a target.
+    pub(super) enum TargetType {
+        Agent = "agent",
+        Workflow = "workflow",
+        Heartbeat = "heartbeat",
+    }
+}
+
+/// A target as it is stored.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct StoredTarget {
+    pub target_type: TargetType,
+    /// The agent or the workflow.
+    pub target_id: Uuid,
+    /// Input of a workflow; blank for a heartbeat.
+    pub prompt: String,
+}
+
+impl From<ScheduleTarget> for StoredTarget {
+    fn from(target: ScheduleTarget) -> Self {
+        let (target_type, target_id, prompt) = match target {
+            ScheduleTarget::Agent { agent_id, prompt } => (TargetType::Agent, agent_id.0, prompt),
+            ScheduleTarget::Workflow { workflow_id, input } => {
+                (TargetType::Workflow, workflow_id.0, input)
+            }
+            ScheduleTarget::Heartbeat { agent_id } => {
+                (TargetType::Heartbeat, agent_id.0, String::new())
+            }
+        };
+        Self {
+            target_type,
+            target_id,
+            prompt,
         }
     }
 }
@@ -153,7 +191,8 @@ pub(super) struct Row {
     pub name: String,
     pub cron: String,
     pub timezone: String,
-    pub target: Json<ScheduleTarget>,
+    #[sqlx(flatten)]
+    pub stored_target: StoredTarget,
     pub channel_id: Option<ChannelId>,
     pub thread_id: Option<ThreadId>,
     pub missed: MissedPolicy,
@@ -175,10 +214,10 @@ pub(super) struct Row {
 macro_rules! schedule_sql {
     ($tail:expr) => {
         concat!(
-            "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.target, s.channel_id, s.thread_id, s.missed, s.status, \
+            "select s.id, s.workspace_id, s.name, s.cron, s.timezone, s.target_type, s.target_id, s.prompt, s.channel_id, s.thread_id, s.missed, s.status, \
              s.paused_reason, s.owner_id, s.api_key_id, s.next_run_at, s.last_task_id, s.version, l.slot_at, l.state as slot_state, \
              l.task_id as slot_task_id, u.name as owner_name from schedules s \
-             left join users u on u.id = s.owner_id left join schedule_slots l on l.schedule_id = s.id \
+              left join users u on u.id = s.owner_id left join schedule_slots l on l.schedule_id = s.id \
              and l.slot_at = (select max(x.slot_at) from schedule_slots x where x.schedule_id = s.id) ",
             $tail
         )
@@ -186,13 +225,37 @@ macro_rules! schedule_sql {
 }
 pub(super) use schedule_sql;
 
+impl Row {
+    pub(super) fn target(&self) -> ScheduleTarget {
+        let StoredTarget {
+            target_type,
+            target_id,
+            prompt,
+        } = &self.stored_target;
+        match target_type {
+            TargetType::Agent => ScheduleTarget::Agent {
+                agent_id: AgentId(*target_id),
+                prompt: prompt.clone(),
+            },
+            TargetType::Workflow => ScheduleTarget::Workflow {
+                workflow_id: WorkflowId(*target_id),
+                input: prompt.clone(),
+            },
+            TargetType::Heartbeat => ScheduleTarget::Heartbeat {
+                agent_id: AgentId(*target_id),
+            },
+        }
+    }
+}
+
 impl From<Row> for Schedule {
     fn from(row: Row) -> Self {
+        let target = row.target();
         let last_slot = row.slot_at.zip(row.slot_state);
         Self {
             id: row.id,
             object: ScheduleObject,
-            target: row.target.0,
+            target,
             deliver: match (row.thread_id, row.channel_id) {
                 (Some(thread_id), _) => Some(Delivery::Thread { thread_id }),
                 (None, Some(channel_id)) => Some(Delivery::Channel { channel_id }),

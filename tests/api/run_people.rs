@@ -22,8 +22,10 @@ async fn decide(by: &Person, action: &Value, what: &str) -> Value {
 }
 
 fn approval(otherwise: Value) -> Value {
+    let mut ask = json!({"id": "ask", "kind": "approval", "title": "Release", "text": "Release {{input}}?", "who": "requester"});
+    ask["else"] = otherwise;
     json!([
-        {"id": "ask", "kind": "approval", "title": "Release", "text": "Release {{input}}?", "who": "requester", "else": otherwise},
+        ask,
         {"id": "yes", "kind": "output", "content": "Released: {{steps.ask.output}}"},
         {"id": "end_note", "kind": "output", "content": "The end: {{steps.ask.output}}"},
     ])
@@ -220,6 +222,8 @@ async fn agents_that_collaborate_can_publish_their_draft() {
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(states(&done), ["think completed", "tell completed"]);
     assert!(text(&done, "/steps/0/output").contains("Monday it is"));
+    let fork = t.bo.fork(&text(&done, "/steps/0/fork_id")).await;
+    assert_eq!(fork["collaboration"]["state"], "done");
 }
 
 #[tokio::test]

@@ -482,10 +482,7 @@ async fn schedules_are_exported_and_erased_with_their_owner() {
         t.bo.get(&format!("/v1/members/{}/export", t.bo.id))
             .await
             .ok();
-    assert_eq!(
-        export["schedules"][0]["target"]["prompt"],
-        "Count the zebras"
-    );
+    assert_eq!(export["schedules"][0]["prompt"], "Count the zebras");
     t.ada
         .post(
             &format!("/v1/members/{}/erase", t.bo.id),

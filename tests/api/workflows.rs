@@ -6,14 +6,17 @@ use crate::support::{Person, id, list, number, team, text};
 
 fn step(fields: Value) -> Value {
     let mut step = json!({"id": "post", "kind": "output", "content": "Hello {{input}}."});
-    for (field, value) in fields.as_object().unwrap() {
-        step[field] = value.clone();
-    }
+    let Value::Object(fields) = fields else {
+        panic!("not an object: {fields}")
+    };
+    step.as_object_mut().unwrap().extend(fields);
     step
 }
 
 fn form(name: &str, steps: Value) -> Value {
-    json!({"name": name, "steps": steps})
+    let mut form = json!({"name": name});
+    form["steps"] = steps;
+    form
 }
 
 async fn make(by: &Person, name: &str) -> Value {
