@@ -357,7 +357,7 @@ pub async fn requester_has(c: &mut Conn, task: &Task, scope: Scope) -> Result<bo
         .bind(task.id)
         .opt()
         .await?;
-    let Some((role, key)) = row.filter(|(role, _)| role.scopes().has(scope)) else {
+    let Some((_, key)) = row.filter(|(role, _)| role.scopes().has(scope)) else {
         return Ok(false);
     };
     match key {
