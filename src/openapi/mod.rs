@@ -171,7 +171,10 @@ const TAGS: &[(&str, &str)] = &[
         "workflows",
         "Lists of steps that agents and people work through.",
     ),
-    ("schedules", "Agents and workflows that run at certain times."),
+    (
+        "schedules",
+        "Agents and workflows that run at certain times.",
+    ),
     (
         "memory",
         "What agents remember: sentences with their sources, which people can see, correct, and forget.",

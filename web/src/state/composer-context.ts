@@ -23,7 +23,8 @@ export function channelResponder({ agent }: Channel, ws: WorkspaceParts): Respon
   return own.state === 'here' ? own : nobody;
 }
 /** Agent that is off in the channel. */
-export const silencedIn = ({ agent }: Channel): string | null => (agent?.mode === 'off' ? agent.agent_id : null);
+export const silencedIn = ({ agent }: Channel): string | null =>
+  agent?.mode === 'off' ? agent.agent_id : null;
 /** Responder of a thread: an agent that is off in the channel does not reply. */
 export function threadResponder(place: Binding, channel: Channel, ws: WorkspaceParts): Responder {
   const responder = responderOf(place, ws);
